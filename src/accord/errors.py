@@ -1,0 +1,204 @@
+"""Every error that Accord raises, and the JSON-RPC codes they stand for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = (
+    "AccordError",
+    "AuthRequired",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "DecodeError",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "LocalProtocolError",
+    "MethodNotFound",
+    "NotOffered",
+    "ParseError",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "RequestCancelled",
+    "RequestError",
+    "ResourceNotFound",
+    "StartError",
+    "TransportError",
+    "UnsupportedVersion",
+)
+
+
+class AccordError(Exception):
+    """Base of all errors of this package."""
+
+
+class ProtocolError(AccordError):
+    """Somebody broke the protocol; see the two subclasses for who."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side tried what the protocol forbids; nothing was sent."""
+
+
+class NotOffered(LocalProtocolError):
+    """The peer did not offer what this call needs; `gate` names the capability."""
+
+    def __init__(self, method: str, gate: str) -> None:
+        super().__init__(f"{method} needs {gate}, which the peer did not offer")
+        self.method = method
+        self.gate = gate
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke the protocol; `raw` is what it sent."""
+
+    def __init__(self, message: str, *, raw: Any = None) -> None:
+        super().__init__(message)
+        self.raw = raw
+
+
+class UnsupportedVersion(RemoteProtocolError):
+    """The peer speaks no protocol version that this side speaks."""
+
+
+class DecodeError(AccordError, ValueError):
+    """A value does not fit a type; `path` leads to it from the root."""
+
+    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+
+    def within(self, step: str | int) -> DecodeError:
+        """Return the same error as seen from one level further out."""
+        return DecodeError(self.message, (step, *self.path))
+
+    def __str__(self) -> str:
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return f"{self.message} at ${where}"
+
+
+class RequestError(AccordError):
+    """A JSON-RPC error: raise it in a handler to send it, catch it when it came."""
+
+    default_code: ClassVar[int] = -32603
+    default_message: ClassVar[str] = "Internal error"
+
+    def __init__(
+        self, message: str | None = None, *, code: int | None = None, data: Any = None
+    ) -> None:
+        self.code = self.default_code if code is None else code
+        self.message = self.default_message if message is None else message
+        self.data = data
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+    @staticmethod
+    def of(code: int, message: str, data: Any = None) -> RequestError:
+        """Return the error as the class that stands for its code."""
+        cls = _BY_CODE.get(code, RequestError)
+        return cls(message, code=code, data=data)
+
+
+class ParseError(RequestError):
+    """The frame was no JSON."""
+
+    default_code = -32700
+    default_message = "Parse error"
+
+
+class InvalidRequest(RequestError):
+    """The JSON was no JSON-RPC message, or came at the wrong time."""
+
+    default_code = -32600
+    default_message = "Invalid request"
+
+
+class MethodNotFound(RequestError):
+    """The method does not exist or was not offered."""
+
+    default_code = -32601
+    default_message = "Method not found"
+
+
+class InvalidParams(RequestError):
+    """The params do not fit the method."""
+
+    default_code = -32602
+    default_message = "Invalid params"
+
+
+class InternalError(RequestError):
+    """The handler failed."""
+
+    default_code = -32603
+    default_message = "Internal error"
+
+
+class RequestCancelled(RequestError):
+    """The request was cancelled before it was done."""
+
+    default_code = -32800
+    default_message = "Request cancelled"
+
+
+class AuthRequired(RequestError):
+    """The user must log in first."""
+
+    default_code = -32000
+    default_message = "Authentication required"
+
+
+class ResourceNotFound(RequestError):
+    """A session, file or terminal does not exist."""
+
+    default_code = -32002
+    default_message = "Resource not found"
+
+
+class VersionNotOffered(RequestError):
+    """Every protocol version on offer is newer than the one asked for (v2)."""
+
+    default_code = -32022
+    default_message = "Unsupported protocol version"
+
+
+_BY_CODE: dict[int, type[RequestError]] = {
+    cls.default_code: cls
+    for cls in (
+        ParseError,
+        InvalidRequest,
+        MethodNotFound,
+        InvalidParams,
+        InternalError,
+        RequestCancelled,
+        AuthRequired,
+        ResourceNotFound,
+        VersionNotOffered,
+    )
+}
+
+
+class TransportError(AccordError):
+    """The way to the peer failed."""
+
+
+class ConnectionClosed(TransportError):
+    """This side closed the connection."""
+
+
+class ConnectionLost(TransportError):
+    """The peer ended the connection; for a subprocess with its end and its last words."""
+
+    def __init__(
+        self, message: str, *, exit_status: int | None = None, stderr: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+        self.stderr = stderr
+
+
+class StartError(TransportError):
+    """The peer could not be started; the message names the command and the reason."""

@@ -1,0 +1,51 @@
+"""JSON text that other programs write and msgspec refuses: lone surrogates, broken UTF-8."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+import msgspec
+
+__all__ = ("NotJson", "dumps", "loads")
+
+
+class NotJson(ValueError):
+    """The text is not JSON; the message says where it stops being it."""
+
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def loads(text: bytes) -> Any:
+    """Return the value of a JSON text; raise `NotJson`.
+
+    A lone surrogate escape is kept (JavaScript writes such strings), invalid UTF-8 becomes
+    replacement characters (R-STDIO-11), and whatever is nested too deep is not JSON.
+    """
+    try:
+        return _decode(text)
+    except RecursionError:
+        raise NotJson("nested too deep") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        reason = str(exc)
+    try:
+        # The standard library's numbers are laxer too: 1e400 reads as infinity.
+        return json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)
+    except RecursionError:
+        raise NotJson("nested too deep") from None
+    except ValueError:
+        raise NotJson(reason) from None
+
+
+def dumps(value: Any) -> bytes:
+    """Return the JSON text of builtin values; lone surrogates are written as escapes."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,207 @@
+"""What the wire types are made of: the base class, the marks, the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, StructMeta, UnsetType, field
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+    from typing import dataclass_transform
+
+__all__ = (
+    "DEFAULT_ON_ERROR",
+    "DEFAULT_ON_NULL",
+    "OPEN",
+    "SKIP_INVALID",
+    "UNSET",
+    "UNSTABLE",
+    "Bare",
+    "ByShape",
+    "Int32",
+    "Int64",
+    "Known",
+    "Lenient",
+    "LenientList",
+    "Members",
+    "NullAsEmpty",
+    "Open",
+    "OpenEnum",
+    "Other",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "Unknown",
+    "UnsetType",
+    "Unstable",
+    "Wire",
+    "always",
+    "field",
+    "replace",
+)
+
+T = TypeVar("T")
+
+
+class Mark:
+    """A note on a type that the codec and the schema proof read."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+DEFAULT_ON_ERROR = Mark("DEFAULT_ON_ERROR")
+SKIP_INVALID = Mark("SKIP_INVALID")
+DEFAULT_ON_NULL = Mark("DEFAULT_ON_NULL")
+UNSTABLE = Mark("UNSTABLE")
+OPEN = Mark("OPEN")
+
+# A present value of the wrong shape reads as the field's default (catalogue 3.5, rule 1).
+Lenient = Annotated[T, DEFAULT_ON_ERROR]
+# Items of the wrong shape are left out (rule 3).
+LenientList = Annotated[list[T], SKIP_INVALID]
+# null reads as the empty list or map; anything else is strict (rule 4).
+NullAsEmpty = Annotated[T, DEFAULT_ON_NULL]
+# Only in the unstable schema: sent only by those who opted in.
+Unstable = Annotated[T, UNSTABLE]
+
+Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+UInt16: TypeAlias = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+UInt32: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+UInt64: TypeAlias = Annotated[int, Meta(ge=0)]  # msgspec has no upper bound above int64
+
+
+class Unknown:
+    """A variant that this version of the protocol does not define, kept as it came."""
+
+    __slots__ = ("raw", "tag")
+    __match_args__ = ("tag", "raw")
+
+    tag: str
+    raw: dict[str, Any]
+
+    def __init__(self, tag: str, raw: dict[str, Any]) -> None:
+        object.__setattr__(self, "tag", tag)
+        object.__setattr__(self, "raw", raw)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"immutable type: {type(self).__name__!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unknown) and self.tag == other.tag and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash((Unknown, self.tag))
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.tag!r}, {self.raw!r})"
+
+
+class Known:
+    """The values of an open enum that the protocol names."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple[str, ...]) -> None:
+        self.values = values
+
+
+class Other:
+    """What an unknown variant must still carry: it has to fit `shape`."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+class Members:
+    """The members of a union that msgspec cannot tell apart."""
+
+    __slots__ = ("union",)
+
+    def __init__(self, union: Any) -> None:
+        self.union = union
+
+
+if TYPE_CHECKING:
+    # A union that keeps tags it does not know, as `Unknown`.
+    Open: TypeAlias = T | Unknown
+    # A string enum that keeps values it does not know.
+    OpenEnum: TypeAlias = T | str
+    # A union that only the tolerant converter can decode.
+    ByShape = Annotated[T, "decoded by shape"]
+else:
+
+    class Open:
+        """At run time the closed union, marked: msgspec decodes it natively."""
+
+        def __class_getitem__(cls, union):
+            return Annotated[union, OPEN]
+
+    class OpenEnum:
+        """At run time a string, marked with the values that are known."""
+
+        def __class_getitem__(cls, literal):
+            return Annotated[str, Known(get_args(literal))]
+
+    class ByShape:
+        """At run time a struct that never decodes natively, marked with the members.
+
+        With a tag in common the struct takes that tag, so that it can stand in a tagged union.
+        """
+
+        def __class_getitem__(cls, union):
+            configs = [getattr(member, "__struct_config__", None) for member in get_args(union)]
+            tags = {config and (config.tag_field, config.tag) for config in configs}
+            tag_field, tag = tags.pop() or (None, None) if len(tags) == 1 else (None, None)
+            return Annotated[_undecodable(tag_field, tag), Members(union)]
+
+
+def _undecodable(tag_field: str | None, tag: str | int | None) -> Any:
+    def refuse(_self: Any) -> None:
+        raise ValueError("this union is decoded by the tolerant converter")
+
+    return msgspec.defstruct(
+        "Undecodable", [], namespace={"__post_init__": refuse}, tag_field=tag_field, tag=tag
+    )
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+class WireMeta(StructMeta):
+    """Makes keyword-only, frozen and camelCase the default of every wire type."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
+    ) -> Any:
+        config = {"kw_only": True, "frozen": True, "omit_defaults": True, "rename": "camel"} | config
+        return super().__new__(mcls, name, bases, namespace, **config)
+
+
+class Bare(Struct, metaclass=WireMeta):
+    """Base of the wire types that have no `_meta`."""
+
+
+class Wire(Bare):
+    """Base of the wire types; `meta` is the free metadata that travels as `_meta`."""
+
+    meta: Lenient[dict[str, Any] | None] = field(name="_meta", default=None)
+
+
+def always(value: T) -> T:
+    """Return a field that has this default and is written even so."""
+    return field(default_factory=lambda: value)
+
+
+def replace(value: T, **changes: Any) -> T:
+    """Return a copy of a wire value with some fields changed."""
+    return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]  # T is a Struct

@@ -1,0 +1,404 @@
+"""Between JSON text and wire types: native first, tolerant when that fails.
+
+msgspec decodes nearly every message that is really sent, in one call in C. It cannot express
+open unions, leniency and unions by shape; where it fails, the converter compiled here from the
+same annotations either yields the value or tells exactly where it does not fit.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from accord import jsontext
+from accord.errors import DecodeError
+from accord.wire.base import (
+    DEFAULT_ON_ERROR,
+    DEFAULT_ON_NULL,
+    OPEN,
+    SKIP_INVALID,
+    Members,
+    Other,
+    Unknown,
+)
+
+__all__ = ("convert", "decode", "decoder", "encode", "to_builtins")
+
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+
+
+def decode(text: bytes | Raw, tp: type[T]) -> T:
+    """Return the value of a JSON text as `tp`; raise `DecodeError`."""
+    return decoder(tp)(text)
+
+
+@cache
+def decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
+    """Return the function that decodes JSON text as `tp`, compiled once."""
+    native = msgspec.json.Decoder(tp).decode
+
+    def decode(text: bytes | Raw) -> Any:
+        try:
+            return native(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        try:
+            value = jsontext.loads(bytes(text))
+        except jsontext.NotJson as exc:
+            raise DecodeError(f"Expected JSON: {exc}") from None
+        return converter(tp)(value)
+
+    return decode
+
+
+def convert(value: Any, tp: type[T]) -> T:
+    """Return builtin values as `tp`, by the tolerant converter; raise `DecodeError`."""
+    return converter(tp)(value)
+
+
+def _raw(value: Any) -> Any:
+    if type(value) is Unknown:
+        return value.raw
+    raise TypeError(f"{type(value).__name__} is not a wire type")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_raw).encode
+
+
+def encode(value: Any) -> bytes:
+    """Return the JSON text of a wire value or of builtin values."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return jsontext.dumps(to_builtins(value))
+
+
+def to_builtins(value: Any) -> Any:
+    """Return a wire value as dicts, lists and scalars, as they would be written."""
+    return msgspec.to_builtins(value, enc_hook=_raw)
+
+
+# The tolerant converter.
+
+
+@cache
+def converter(tp: Any) -> Convert:
+    """Return the function that turns builtin values into `tp`, compiled once."""
+    return _compile(tp)
+
+
+def _compile(tp: Any) -> Convert:
+    tp, marks = _unwrap(tp)
+    if tp is Any:
+        return _anything
+    if tp is str:
+        return _string
+    for mark in marks:
+        if isinstance(mark, Members):
+            return _union(_flat(mark.union), marks)
+    if _is_struct(tp):
+        if OPEN in marks:
+            return _union([tp], marks)
+        return _later(tp)
+    origin = get_origin(tp)
+    if origin in (Union, types.UnionType):
+        return _union(_flat(tp), marks)
+    if SKIP_INVALID not in marks and not _needs_walk(tp):
+        return _leaf(Annotated[(tp, *marks)] if marks else tp)
+    if origin is list:
+        (item,) = get_args(tp)
+        return _list(_compile(item), skip=SKIP_INVALID in marks)
+    if origin is dict:
+        _, item = get_args(tp)
+        return _mapping(_compile(item))
+    raise TypeError(f"no converter for {tp!r}")
+
+
+def _unwrap(tp: Any) -> tuple[Any, list[Any]]:
+    """Strip `Annotated`, collecting what was noted."""
+    marks: list[Any] = []
+    while get_origin(tp) is Annotated:
+        tp, *more = get_args(tp)
+        marks += more
+    return tp, marks
+
+
+def _flat(tp: Any) -> list[Any]:
+    """Return the members of a union, those of unions inside it included."""
+    inner, marks = _unwrap(tp)
+    for mark in marks:
+        if isinstance(mark, Members):
+            return _flat(mark.union)
+    if get_origin(inner) in (Union, types.UnionType):
+        return [member for part in get_args(inner) for member in _flat(part)]
+    # Marks on a member matter when they constrain or skip; being unstable does not.
+    return [inner if _is_struct(inner) else tp]
+
+
+def _is_struct(tp: Any) -> bool:
+    return isinstance(tp, type) and issubclass(tp, Struct)
+
+
+def _needs_walk(tp: Any) -> bool:
+    tp, marks = _unwrap(tp)
+    if _is_struct(tp) or SKIP_INVALID in marks or OPEN in marks:
+        return True
+    return any(_needs_walk(part) for part in get_args(tp))
+
+
+def _mentions(tp: Any, mark: Any) -> bool:
+    """Tell whether a field's type carries a mark, on itself or on a member of its union."""
+    inner, marks = _unwrap(tp)
+    if mark in marks:
+        return True
+    if get_origin(inner) in (Union, types.UnionType):
+        return any(_mentions(part, mark) for part in get_args(inner))
+    return False
+
+
+_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "str",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    type(None): "null",
+}
+
+
+def _wrong(expected: str, value: Any) -> DecodeError:
+    got = _NAMES.get(type(value), type(value).__name__)
+    return DecodeError(f"Expected `{expected}`, got `{got}`")
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _string(value: Any) -> Any:
+    if type(value) is str:
+        return value
+    raise _wrong("str", value)
+
+
+def _null(value: Any) -> Any:
+    if value is None:
+        return None
+    raise _wrong("null", value)
+
+
+def _leaf(tp: Any) -> Convert:
+    def convert(value: Any) -> Any:
+        try:
+            return msgspec.convert(value, tp)
+        except msgspec.ValidationError as exc:
+            raise DecodeError(str(exc)) from None
+
+    return convert
+
+
+def _later(cls: type[Struct]) -> Convert:
+    """Compile a class when it is first met: imports and recursion cost nothing."""
+
+    def convert(value: Any) -> Any:
+        return struct_converter(cls)(value)
+
+    return convert
+
+
+def _list(item: Convert, *, skip: bool) -> Convert:
+    def convert(value: Any) -> Any:
+        if type(value) is not list:
+            raise _wrong("array", value)
+        items: list[Any] = []
+        for index, entry in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            try:
+                items.append(item(entry))
+            except DecodeError as exc:
+                if not skip:
+                    raise exc.within(index) from None
+        return items
+
+    return convert
+
+
+def _mapping(item: Convert) -> Convert:
+    def convert(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _wrong("object", value)
+        entries: dict[str, Any] = {}
+        for key, entry in value.items():  # pyright: ignore[reportUnknownVariableType]
+            try:
+                entries[key] = item(entry)
+            except DecodeError as exc:
+                raise exc.within(key) from None  # pyright: ignore[reportUnknownArgumentType]
+        return entries
+
+    return convert
+
+
+def _union(members: list[Any], marks: list[Any]) -> Convert:
+    structs = [m for m in members if _is_struct(m)]
+    others = [m for m in members if not _is_struct(m) and m not in (type(None), UnsetType)]
+    choices: list[Convert] = []
+    if structs:
+        other = next((m.shape for m in marks if isinstance(m, Other)), None)
+        choices.append(_structs(structs, is_open=OPEN in marks, other=other))
+    plain = [m for m in others if not _needs_walk(m) and m is not Any]
+    if plain:
+        choices.append(_string if plain == [str] else _leaf(Union[tuple(plain)]))  # noqa: UP007  # built at run time
+    choices += [_compile(m) for m in others if m not in plain]
+    convert = choices[0] if len(choices) == 1 else _first_fit(choices)
+    if type(None) not in members:
+        return convert
+
+    def optional(value: Any) -> Any:
+        return None if value is None else convert(value)
+
+    return optional
+
+
+def _first_fit(choices: list[Convert]) -> Convert:
+    """Try each; when none fits, tell of the one that went deepest."""
+
+    def convert(value: Any) -> Any:
+        worst: DecodeError | None = None
+        for choice in choices:
+            try:
+                return choice(value)
+            except DecodeError as exc:
+                if worst is None or len(exc.path) > len(worst.path):
+                    worst = exc
+        raise worst or _wrong("nothing", value)
+
+    return convert
+
+
+def _structs(members: list[type[Struct]], *, is_open: bool, other: Any) -> Convert:
+    tagged: dict[str, dict[Any, list[type[Struct]]]] = {}
+    untagged: list[type[Struct]] = []
+    for member in members:
+        config = member.__struct_config__
+        if config.tag_field is None:
+            untagged.append(member)
+        else:
+            tagged.setdefault(config.tag_field, {}).setdefault(config.tag, []).append(member)
+    fallback = _first_fit([_later(m) for m in untagged]) if untagged else None
+    if not tagged:
+        assert fallback is not None
+        return fallback
+    ((tag_field, by_tag),) = tagged.items()
+    known: dict[Any, Convert] = {
+        tag: _later(group[0]) if len(group) == 1 else _by_second_tag(group, is_open=is_open)
+        for tag, group in by_tag.items()
+    }
+    check = converter(other) if other is not None else _anything
+
+    def convert(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _wrong("object", value)
+        tag: Any = value.get(tag_field)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if type(tag) is str and tag in known:  # pyright: ignore[reportUnknownArgumentType]
+            return known[tag](value)
+        if is_open and type(tag) is str:  # pyright: ignore[reportUnknownArgumentType]
+            check(value)
+            return Unknown(tag, value)  # pyright: ignore[reportUnknownArgumentType]
+        if fallback is not None:
+            return fallback(value)
+        if tag_field not in value:
+            raise DecodeError(f"Object missing required field `{tag_field}`")
+        raise DecodeError(f"Invalid value {tag!r}", (tag_field,))
+
+    return convert
+
+
+def _by_second_tag(members: list[type[Struct]], *, is_open: bool) -> Convert:
+    """Tell apart members that share a tag, by the second tag each class names."""
+    ((key, table),) = _second_tags(members).items()
+
+    def convert(value: Any) -> Any:
+        tag = value.get(key)
+        if type(tag) is str and tag in table:
+            return table[tag](value)
+        if is_open and type(tag) is str:
+            return Unknown(tag, value)
+        if key not in value:
+            raise DecodeError(f"Object missing required field `{key}`")
+        raise DecodeError(f"Invalid value {tag!r}", (key,))
+
+    return convert
+
+
+def _second_tags(members: list[type[Struct]]) -> dict[str, dict[str, Convert]]:
+    table: dict[str, dict[str, Convert]] = {}
+    for member in members:
+        key, tag = member.__second_tag__  # type: ignore[attr-defined]  # part of sharing a tag
+        table.setdefault(key, {})[tag] = _later(member)
+    return table
+
+
+class _Field:
+    """How one field of a struct is read."""
+
+    __slots__ = ("convert", "lenient", "name", "null_is_empty", "required", "wire")
+
+    empty: ClassVar[tuple[type, ...]] = (list, dict)
+
+    def __init__(self, info: msgspec.structs.FieldInfo, tp: Any) -> None:
+        self.wire = info.encode_name
+        self.name = info.name
+        self.required = info.required
+        self.lenient = _mentions(tp, DEFAULT_ON_ERROR)
+        self.null_is_empty = _empty_of(tp) if _mentions(tp, DEFAULT_ON_NULL) else None
+        self.convert = _compile(tp)
+
+    def read(self, value: Any, into: dict[str, Any]) -> None:
+        if value is None and self.null_is_empty is not None:
+            into[self.name] = self.null_is_empty()
+            return
+        try:
+            into[self.name] = self.convert(value)
+        except DecodeError as exc:
+            if not self.lenient:
+                raise exc.within(self.wire) from None
+            if self.required:
+                into[self.name] = []  # rule 2: only arrays are both required and lenient
+
+
+def _empty_of(tp: Any) -> Callable[[], Any]:
+    inner, _ = _unwrap(tp)
+    origin = get_origin(inner)
+    assert origin in _Field.empty, f"default-on-null is for lists and maps, not {tp!r}"
+    return origin  # type: ignore[return-value]  # list or dict, asserted above
+
+
+@cache
+def struct_converter(cls: type[Struct]) -> Convert:
+    hints = get_type_hints(cls, include_extras=True)
+    plan = [_Field(info, hints[info.name]) for info in msgspec.structs.fields(cls)]
+    tag_field, tag = cls.__struct_config__.tag_field, cls.__struct_config__.tag
+
+    def convert(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _wrong("object", value)
+        if tag_field is not None and value.get(tag_field, tag) != tag:  # pyright: ignore[reportUnknownMemberType]
+            raise DecodeError(f"Invalid value {value[tag_field]!r}", (tag_field,))
+        fields: dict[str, Any] = {}
+        for field in plan:
+            if field.wire in value:
+                field.read(value[field.wire], fields)
+            elif field.required:
+                raise DecodeError(f"Object missing required field `{field.wire}`")
+        try:
+            return cls(**fields)
+        except ValueError as exc:  # from __post_init__: a rule across fields
+            raise DecodeError(str(exc)) from None
+
+    return convert
