@@ -1,0 +1,60 @@
+# Accord. `make` lists the verbs.
+
+VENV := .venv
+BIN := $(VENV)/bin
+export VENV
+ifdef PYTHON
+export PYTHON
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit lint format docs docs-test requirements bench clean
+
+help:  ## List the verbs
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+setup: $(VENV)/.dev  ## Make .venv with everything for development
+
+demo: $(VENV)/.runtime  ## Run the example clients against the example agents
+	$(BIN)/python examples/v1_client.py
+	$(BIN)/python examples/v2_client.py
+
+test: $(VENV)/.dev  ## Run all tests
+	$(BIN)/python -m pytest -q
+
+unit: $(VENV)/.dev  ## Run the tests that take under a minute
+	$(BIN)/python -m pytest -q -m "not slow" --ignore tests/interop --ignore tests/docs
+
+lint: $(VENV)/.dev  ## Check format, lint and types
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/pyright
+
+format: $(VENV)/.dev  ## Format, and fix what can be fixed
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+docs: $(VENV)/.dev  ## Write the generated pages of the reference
+	$(BIN)/python docs/generate.py
+
+docs-test: $(VENV)/.dev  ## Run the code blocks of the docs
+	$(BIN)/python -m pytest -q tests/docs
+
+requirements: $(VENV)/.dev  ## List the rules of the protocol that no test names
+	$(BIN)/python tests/requirement.py
+
+bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## Remove all that is not source
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf tests/*/node_modules tests/*/.venvs benchmarks/node_modules benchmarks/.venvs
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.runtime: pyproject.toml tools/venv.sh
+	sh tools/venv.sh .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml tools/venv.sh
+	sh tools/venv.sh '.[dev]'
+	@touch $@ $(VENV)/.runtime
