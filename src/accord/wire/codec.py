@@ -101,14 +101,14 @@ def _compile(tp: Any) -> Convert:
         return _string
     for mark in marks:
         if isinstance(mark, Members):
-            return _union(_flat(mark.union), marks)
+            return _union(_flat(mark.union, marks), marks)
     if _is_struct(tp):
         if OPEN in marks:
             return _union([tp], marks)
         return _later(tp)
     origin = get_origin(tp)
     if origin in (Union, types.UnionType):
-        return _union(_flat(tp), marks)
+        return _union(_flat(tp, marks), marks)
     if SKIP_INVALID not in marks and not _needs_walk(tp):
         return _leaf(Annotated[(tp, *marks)] if marks else tp)
     if origin is list:
@@ -129,14 +129,18 @@ def _unwrap(tp: Any) -> tuple[Any, list[Any]]:
     return tp, marks
 
 
-def _flat(tp: Any) -> list[Any]:
-    """Return the members of a union, those of unions inside it included."""
-    inner, marks = _unwrap(tp)
-    for mark in marks:
+def _flat(tp: Any, marks: list[Any]) -> list[Any]:
+    """Return the members of a union, those of unions inside it included.
+
+    A union inside that is open makes the whole open: what says so is added to `marks`.
+    """
+    inner, own = _unwrap(tp)
+    marks += [mark for mark in own if mark is OPEN or isinstance(mark, Other)]
+    for mark in own:
         if isinstance(mark, Members):
-            return _flat(mark.union)
+            return _flat(mark.union, marks)
     if get_origin(inner) in (Union, types.UnionType):
-        return [member for part in get_args(inner) for member in _flat(part)]
+        return [member for part in get_args(inner) for member in _flat(part, marks)]
     # Marks on a member matter when they constrain or skip; being unstable does not.
     return [inner if _is_struct(inner) else tp]
 
