@@ -52,9 +52,9 @@ clean:  ## Remove all that is not source
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: pyproject.toml tools/venv.sh
-	sh tools/venv.sh .
+	sh tools/venv.sh -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml tools/venv.sh
-	sh tools/venv.sh '.[dev]'
+	sh tools/venv.sh -e '.[dev]'
 	@touch $@ $(VENV)/.runtime

@@ -1,10 +1,9 @@
 #!/bin/sh
-# Makes .venv with a Python that is new enough and installs the project there.
-# Usage: tools/venv.sh . | '.[dev]'      (what to install, editable)
+# Makes .venv (or $VENV) with a Python that is new enough and installs there what pip is told to.
+# Usage: tools/venv.sh -e '.[dev]'
 set -eu
 
 venv=${VENV:-.venv}
-what=$1
 wanted="3.11"
 
 version_of() {
@@ -70,10 +69,10 @@ else
 fi
 
 if [ -n "$have_uv" ]; then
-    uv pip install --quiet --python "$venv/bin/python" -e "$what"
+    uv pip install --quiet --python "$venv/bin/python" "$@"
 else
     if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$venv/bin/python" -m ensurepip --upgrade >/dev/null
     fi
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$what"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
 fi

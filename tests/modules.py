@@ -1,0 +1,131 @@
+"""Reads the modules of the package and what they import, without running them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the package."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text("utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, str(self.path))
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
+    def is_public(self) -> bool:
+        return not any(part.startswith("_") for part in self.name.split("."))
+
+    @property
+    def is_empty(self) -> bool:
+        """Only opens a folder."""
+        return not self.tree.body
+
+    def imports(self) -> Iterator[str]:
+        """Yield the dotted name of everything imported, at the top, in functions, for types."""
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Import(names=names):
+                    yield from (alias.name for alias in names)
+                case ast.ImportFrom(level=0, module=str(module), names=names):
+                    yield module
+                    yield from (f"{module}.{alias.name}" for alias in names)
+                case ast.ImportFrom():
+                    raise AssertionError(f"{self.name}: relative import, line {node.lineno}")
+                case _:
+                    pass
+
+
+def read(root: Path = SOURCE, package: str = "accord") -> dict[str, Module]:
+    """Return the modules below a folder by dotted name."""
+    found: dict[str, Module] = {}
+    for path in sorted((root / package).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path)
+    return found
+
+
+def arrows(modules: dict[str, Module]) -> dict[str, set[str]]:
+    """Return for each module the modules of the same package that it imports."""
+    return {
+        name: {target for target in module.imports() if target in modules and target != name}
+        - _only_passed_through(module, modules)
+        for name, module in modules.items()
+    }
+
+
+def circle(graph: dict[str, set[str]]) -> list[str] | None:
+    """Return one circle of imports, first name repeated at the end, or None."""
+    done: set[str] = set()
+    for start in graph:
+        if found := _walk(start, graph, [], done):
+            return found
+    return None
+
+
+def _walk(
+    name: str, graph: dict[str, set[str]], trail: list[str], done: set[str]
+) -> list[str] | None:
+    if name in trail:
+        return [*trail[trail.index(name) :], name]
+    if name in done:
+        return None
+    for target in sorted(graph.get(name, ())):
+        if found := _walk(target, graph, [*trail, name], done):
+            return found
+    done.add(name)
+    return None
+
+
+def _only_passed_through(module: Module, modules: dict[str, Module]) -> set[str]:
+    """`from accord import v1` names the package `accord` only on the way to `accord.v1`."""
+    packages: set[str] = set()
+    used: set[str] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.module in modules:
+            targets = {f"{node.module}.{alias.name}" for alias in node.names}
+            (packages if targets <= modules.keys() else used).add(node.module)
+        elif isinstance(node, ast.Import):
+            used.update(alias.name for alias in node.names)
+    return packages - used
+
+
+def bound(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the public functions and classes that statements define, inside `if` and `try` too."""
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not name.startswith("_"):
+                    yield name
+            case ast.ClassDef(name=name):
+                if not name.startswith("_"):
+                    yield name
+            case ast.If(body=first, orelse=second):
+                yield from bound(first)
+                yield from bound(second)
+            case ast.Try(body=first, handlers=handlers, orelse=second):
+                yield from bound(first)
+                for handler in handlers:
+                    yield from bound(handler.body)
+                yield from bound(second)
+            case _:
+                pass

@@ -1,0 +1,205 @@
+"""The shape of the package: layers, sizes, exports, and what importing it costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from modules import Module, arrows, bound, circle, read
+
+MODULES = read()
+EVERY = pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.name)
+
+# The longest prefix decides; a module that none of them covers fails the test.
+LAYERS = {
+    "accord": 8,
+    "accord.errors": 0,
+    "accord.version": 0,
+    "accord.jsontext": 0,
+    "accord.wire": 1,
+    "accord.jsonrpc": 1,
+    "accord.v1": 2,
+    "accord.v2": 2,
+    "accord.rules": 3,
+    "accord.connection": 4,
+    "accord.router": 4,
+    "accord.transports": 4,
+    "accord.v1.roles": 5,
+    "accord.v2.roles": 5,
+    "accord.testing": 6,
+    "accord.schema": 7,
+}
+# The faces of v1 and v2 show types and roles together, so they stand where the roles stand.
+FACES = {"accord.v1": 5, "accord.v2": 5}
+# On one layer, but strangers to each other.
+STRANGERS = [{"accord.wire", "accord.jsonrpc"}, {"accord.v1", "accord.v2"}]
+OUTSIDE_WORLD = {
+    "asyncio",
+    "concurrent",
+    "http",
+    "logging",
+    "multiprocessing",
+    "select",
+    "selectors",
+    "signal",
+    "socket",
+    "ssl",
+    "subprocess",
+    "threading",
+    "urllib",
+}
+ACP_METHOD = re.compile(
+    r"(auth|document|elicitation|fs|mcp|nes|providers|proxy|session|terminal|tool_call)/\w+"
+    r"|authenticate|initialize|logout"
+)
+MOST_LINES = 800
+# Over 500 lines needs a reason, here: {"wire/codec.py": "why"}
+LONG_FOR_A_REASON: dict[str, str] = {}
+# Slow to import and of no use to an agent that an editor has just started.
+HEAVY = {
+    "argparse",
+    "email",
+    "http.client",
+    "multiprocessing",
+    "sqlite3",
+    "unittest",
+    "urllib.request",
+    "xml",
+}
+
+
+def layer(name: str) -> int:
+    """Return the layer of a module."""
+    if name in FACES:
+        return FACES[name]
+    prefix = unit(name)
+    if prefix == "accord" != name:
+        raise AssertionError(f"{name} is on no layer: add it to LAYERS")
+    return LAYERS[prefix]
+
+
+def unit(name: str) -> str:
+    """Return the longest prefix of a module that stands on a layer of its own."""
+    while name not in LAYERS:
+        name = name.rpartition(".")[0]
+    return name
+
+
+@EVERY
+def test_module_imports_only_downward(module: Module) -> None:
+    for target in arrows(MODULES)[module.name]:
+        assert layer(target) <= layer(module.name), f"{module.name} imports {target}"
+
+
+def test_no_circle_of_imports() -> None:
+    assert circle(arrows(MODULES)) is None
+
+
+@pytest.mark.parametrize("pair", STRANGERS, ids=" and ".join)
+def test_strangers_do_not_import_each_other(pair: set[str]) -> None:
+    for name, targets in arrows(MODULES).items():
+        here = unit(name).removesuffix(".roles")
+        there = {unit(target).removesuffix(".roles") for target in targets}
+        if here in pair:
+            assert not there & (pair - {here}), f"{name} imports {targets}"
+
+
+@EVERY
+def test_values_and_rules_do_not_touch_the_outside_world(module: Module) -> None:
+    if layer(module.name) <= 3:
+        tops = {target.partition(".")[0] for target in module.imports()}
+        assert not tops & OUTSIDE_WORLD
+
+
+@EVERY
+def test_only_msgspec_is_needed(module: Module) -> None:
+    tops = {target.partition(".")[0] for target in module.imports()}
+    # typing_extensions is for type checkers alone; the test of `import accord` proves it.
+    allowed = {"accord", "msgspec", "typing_extensions", "__future__"}
+    assert not tops - allowed - sys.stdlib_module_names
+
+
+@EVERY
+def test_wire_and_jsonrpc_know_no_method_of_the_protocol(module: Module) -> None:
+    if unit(module.name) in {"accord.wire", "accord.jsonrpc"}:
+        assert not [text for text in strings(module) if ACP_METHOD.fullmatch(text)]
+
+
+@EVERY
+def test_file_is_read_in_one_sitting(module: Module) -> None:
+    lines = module.text.count("\n")
+    name = str(module.path.relative_to(module.path.parents[len(module.name.split("."))]))
+    assert lines <= MOST_LINES
+    assert lines <= 500 or Path(name).as_posix() in LONG_FOR_A_REASON, f"{name}: {lines} lines"
+
+
+@EVERY
+def test_module_says_in_one_line_what_it_is(module: Module) -> None:
+    if module.is_empty:
+        return
+    first = (first_docstring(module) or "").partition("\n")[0]
+    assert re.fullmatch(r"[\"A-Z`0-9].*[.:]", first), f"{module.name}: {first!r}"
+
+
+@EVERY
+def test_exports_are_exact(module: Module) -> None:
+    if module.is_empty or not module.is_public:
+        return
+    loaded = importlib.import_module(module.name)
+    exported = getattr(loaded, "__all__", None)
+    assert isinstance(exported, tuple), f"{module.name} has no tuple __all__"
+    assert len(exported) == len(set(exported))
+    missing = sorted(set(bound(module.tree.body)) - set(exported))
+    assert not missing, f"{module.name}: export them or give them an underscore: {missing}"
+    extra = [name for name in exported if not hasattr(loaded, name)]
+    assert not extra
+
+
+@pytest.mark.parametrize("name", ["accord", "accord.v1", "accord.v2"])
+def test_import_brings_msgspec_and_nothing_heavy(name: str) -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        f"import {name}\n"
+        "print(*sorted(set(sys.modules) - before), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    tops = {name.partition(".")[0] for name in loaded}
+    assert tops - sys.stdlib_module_names <= {"accord", "msgspec"}
+    assert not loaded & HEAVY
+
+
+def test_circle_is_found_and_named() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
+    package = tmp_path / "accord"
+    package.mkdir()
+    (package / "low.py").write_text("")
+    (package / "high.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from accord import low\n"
+        "def later():\n    import accord.other\n"
+    )
+    (package / "other.py").write_text("")
+    assert arrows(read(tmp_path))["accord.high"] == {"accord.low", "accord.other"}
+
+
+def strings(module: Module) -> list[str]:
+    """Return the string constants of a module."""
+    return [
+        node.value
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def first_docstring(module: Module) -> str | None:
+    """Return the docstring of a module."""
+    return ast.get_docstring(module.tree)
