@@ -1,0 +1,33 @@
+"""Run a command and keep a copy of the frames that go in and come out."""
+
+import subprocess
+import sys
+import threading
+from typing import IO
+
+
+def copy(source: IO[bytes], target: IO[bytes], mark: bytes, log: IO[bytes]) -> None:
+    for line in source:
+        log.write(mark + line)
+        log.flush()
+        try:
+            target.write(line)
+            target.flush()
+        except BrokenPipeError:
+            break
+    target.close()
+
+
+def main(path: str, command: list[str]) -> int:
+    with open(path, "ab", buffering=0) as log:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdin and child.stdout
+        threading.Thread(
+            target=copy, args=(sys.stdin.buffer, child.stdin, b"> ", log), daemon=True
+        ).start()
+        copy(child.stdout, sys.stdout.buffer, b"< ", log)
+        return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
