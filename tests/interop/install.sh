@@ -4,7 +4,8 @@
 #   tests/interop/install.sh real     also the agents of tests/interop/real
 set -eu
 cd "$(dirname "$0")"
-python=${PYTHON:-python3}
+python=${PYTHON:-../../.venv/bin/python}
+command -v "$python" >/dev/null || python=python3
 
 venv() { # name, requirement
     stamp=".venvs/$1/.installed"

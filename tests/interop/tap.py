@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import IO
 
 
@@ -19,9 +20,10 @@ def copy(source: IO[bytes], target: IO[bytes], mark: bytes, log: IO[bytes]) -> N
 
 
 def main(path: str, command: list[str]) -> int:
-    with open(path, "ab", buffering=0) as log:
+    with Path(path).open("ab", buffering=0) as log:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert child.stdin and child.stdout
+        assert child.stdin
+        assert child.stdout
         threading.Thread(
             target=copy, args=(sys.stdin.buffer, child.stdin, b"> ", log), daemon=True
         ).start()

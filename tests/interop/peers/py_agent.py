@@ -138,8 +138,8 @@ class Peer(acp.Agent):
         await client.session_update(session, AvailableCommandsUpdate.model_validate(commands))
         raw = {"path": path, "nested": [1, None, {"deep": True}]}
         await self.tool(
-            session, ToolCallStart, toolCallId="edit-1", title="Edit notes.txt", kind="edit", status="pending",
-            locations=[{"path": path, "line": 2}], rawInput=raw,
+            session, ToolCallStart, toolCallId="edit-1", title="Edit notes.txt", kind="edit",
+            status="pending", locations=[{"path": path, "line": 2}], rawInput=raw,
         )  # fmt: skip
         saw["permission"] = await self.permission(session, "edit-1")
         await self.tool(session, ToolCallProgress, toolCallId="edit-1", status="in_progress")
@@ -173,8 +173,8 @@ class Peer(acp.Agent):
         where = {"session_id": session, "terminal_id": first.terminal_id}
         shown = {"type": "terminal", "terminalId": first.terminal_id}
         await self.tool(
-            session, ToolCallStart, toolCallId="run-1", title="pytest -q", kind="execute", status="in_progress",
-            content=[shown],
+            session, ToolCallStart, toolCallId="run-1", title="pytest -q", kind="execute",
+            status="in_progress", content=[shown],
         )  # fmt: skip
         saw["runningAtFirst"] = (await client.terminal_output(**where)).exit_status is None
         saw["exitCode"] = (await client.wait_for_terminal_exit(**where)).exit_code

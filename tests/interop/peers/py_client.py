@@ -169,7 +169,9 @@ async def turns(agent: acp.Agent, peer: Peer) -> dict[str, Any]:
     server = McpServerStdio(name="notes", command="/bin/true", args=["--stdio"], env=env)
     session = await agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
     assert session.session_id == SESSION
-    assert session.modes and started.agent_info and started.agent_capabilities
+    assert session.modes
+    assert started.agent_info
+    assert started.agent_capabilities
     await agent.set_session_mode(session_id=SESSION, mode_id="code")
     mode_at_answer = peer.seen["mode"]
     echo = (await agent.ext_method("interop/echo", {"n": 1}))["n"]
