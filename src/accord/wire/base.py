@@ -16,6 +16,7 @@ __all__ = (
     "DEFAULT_ON_ERROR",
     "DEFAULT_ON_NULL",
     "NES",
+    "NULL_ON_ERROR",
     "OPEN",
     "SKIP_INVALID",
     "UNSET",
@@ -26,6 +27,7 @@ __all__ = (
     "Int64",
     "Known",
     "Lenient",
+    "LenientClear",
     "LenientList",
     "Members",
     "Nes",
@@ -33,6 +35,7 @@ __all__ = (
     "Open",
     "OpenEnum",
     "Other",
+    "Patch",
     "UInt16",
     "UInt32",
     "UInt64",
@@ -61,6 +64,7 @@ class Mark:
 
 
 DEFAULT_ON_ERROR = Mark("DEFAULT_ON_ERROR")
+NULL_ON_ERROR = Mark("NULL_ON_ERROR")
 SKIP_INVALID = Mark("SKIP_INVALID")
 DEFAULT_ON_NULL = Mark("DEFAULT_ON_NULL")
 UNSTABLE = Mark("UNSTABLE")
@@ -69,6 +73,8 @@ OPEN = Mark("OPEN")
 
 # A present value of the wrong shape reads as the field's default (catalogue 3.5, rule 1).
 Lenient = Annotated[T, DEFAULT_ON_ERROR]
+# The same for a patch that must not leave the old value in force: it reads as null.
+LenientClear = Annotated[T, DEFAULT_ON_ERROR, NULL_ON_ERROR]
 # Items of the wrong shape are left out (rule 3).
 LenientList = Annotated[list[T], SKIP_INVALID]
 # null reads as the empty list or map; anything else is strict (rule 4).
@@ -148,10 +154,13 @@ if TYPE_CHECKING:
 else:
 
     class Open:
-        """At run time the closed union, marked: msgspec decodes it natively."""
+        """At run time the closed union, marked: msgspec decodes it natively.
+
+        A union of one is not: msgspec would take a class that stands alone without its tag.
+        """
 
         def __class_getitem__(cls, union):
-            return Annotated[union, OPEN]
+            return Annotated[ByShape[union] if isinstance(union, type) else union, OPEN]
 
     class OpenEnum:
         """At run time a string, marked with the values that are known."""
@@ -166,10 +175,14 @@ else:
         """
 
         def __class_getitem__(cls, union):
-            configs = [getattr(member, "__struct_config__", None) for member in get_args(union)]
-            tags = {config and (config.tag_field, config.tag) for config in configs}
+            tags = {_tag(member) for member in get_args(union) or (union,)}
             tag_field, tag = tags.pop() or (None, None) if len(tags) == 1 else (None, None)
             return Annotated[_undecodable(tag_field, tag), Members(union)]
+
+
+def _tag(member: Any) -> tuple[str | None, str | int | None] | None:
+    config = getattr(getattr(member, "__origin__", member), "__struct_config__", None)
+    return config and (config.tag_field, config.tag)
 
 
 def _undecodable(tag_field: str | None, tag: str | int | None) -> Any:
@@ -188,7 +201,12 @@ class WireMeta(StructMeta):
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
     ) -> Any:
-        config = {"kw_only": True, "frozen": True, "omit_defaults": True, "rename": "camel"} | config
+        config = {
+            "kw_only": True,
+            "frozen": True,
+            "omit_defaults": True,
+            "rename": "camel",
+        } | config
         return super().__new__(mcls, name, bases, namespace, **config)
 
 
@@ -200,6 +218,12 @@ class Wire(Bare):
     """Base of the wire types; `meta` is the free metadata that travels as `_meta`."""
 
     meta: Lenient[dict[str, Any] | None] = field(name="_meta", default=None)
+
+
+class Patch(Bare):
+    """Base of the updates whose `_meta` is three-state too: `UNSET` keeps, `None` clears."""
+
+    meta: Lenient[dict[str, Any] | UnsetType | None] = field(name="_meta", default=UNSET)
 
 
 def always(value: T) -> T:

@@ -7,19 +7,21 @@ same annotations either yields the value or tells exactly where it does not fit.
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Meta, Raw, Struct, UnsetType
 
 from accord import jsontext
 from accord.errors import DecodeError
 from accord.wire.base import (
     DEFAULT_ON_ERROR,
     DEFAULT_ON_NULL,
+    NULL_ON_ERROR,
     OPEN,
     SKIP_INVALID,
     Members,
@@ -94,11 +96,11 @@ def converter(tp: Any) -> Convert:
 
 
 def _compile(tp: Any) -> Convert:
+    if _is_any_string(tp):
+        return _string
     tp, marks = _unwrap(tp)
     if tp is Any:
         return _anything
-    if tp is str:
-        return _string
     for mark in marks:
         if isinstance(mark, Members):
             return _union(_flat(mark.union, marks), marks)
@@ -113,7 +115,7 @@ def _compile(tp: Any) -> Convert:
         return _leaf(Annotated[(tp, *marks)] if marks else tp)
     if origin is list:
         (item,) = get_args(tp)
-        return _list(_compile(item), skip=SKIP_INVALID in marks)
+        return _list(_compile(item), skip=SKIP_INVALID in marks, bounds=_bounds(marks))
     if origin is dict:
         _, item = get_args(tp)
         return _mapping(_compile(item))
@@ -145,6 +147,25 @@ def _flat(tp: Any, marks: list[Any]) -> list[Any]:
     return [inner if _is_struct(inner) else tp]
 
 
+def _bounds(marks: list[Any]) -> tuple[int, float]:
+    """Return the least and the greatest length that the marks allow."""
+    metas = [mark for mark in marks if isinstance(mark, Meta)]
+    least = max((meta.min_length or 0 for meta in metas), default=0)
+    lengths = [meta.max_length for meta in metas if meta.max_length is not None]
+    return least, min(lengths, default=math.inf)
+
+
+def _bounded(marks: list[Any]) -> bool:
+    """Tell whether the marks refuse some strings."""
+    patterns = [mark.pattern for mark in marks if isinstance(mark, Meta)]
+    return any(patterns) or _bounds(marks) != (0, math.inf)
+
+
+def _is_any_string(tp: Any) -> bool:
+    inner, marks = _unwrap(tp)
+    return inner is str and not _bounded(marks)
+
+
 def _is_struct(tp: Any) -> bool:
     return isinstance(tp, type) and issubclass(tp, Struct)
 
@@ -166,7 +187,7 @@ def _mentions(tp: Any, mark: Any) -> bool:
     return False
 
 
-_NAMES = {
+_NAMES: dict[type, str] = {
     dict: "object",
     list: "array",
     str: "str",
@@ -178,7 +199,8 @@ _NAMES = {
 
 
 def _wrong(expected: str, value: Any) -> DecodeError:
-    got = _NAMES.get(type(value), type(value).__name__)
+    kind: type = type(value)  # pyright: ignore[reportUnknownVariableType]
+    got = _NAMES.get(kind, kind.__name__)
     return DecodeError(f"Expected `{expected}`, got `{got}`")
 
 
@@ -190,12 +212,6 @@ def _string(value: Any) -> Any:
     if type(value) is str:
         return value
     raise _wrong("str", value)
-
-
-def _null(value: Any) -> Any:
-    if value is None:
-        return None
-    raise _wrong("null", value)
 
 
 def _leaf(tp: Any) -> Convert:
@@ -217,7 +233,9 @@ def _later(cls: type[Struct]) -> Convert:
     return convert
 
 
-def _list(item: Convert, *, skip: bool) -> Convert:
+def _list(item: Convert, *, skip: bool, bounds: tuple[int, float]) -> Convert:
+    least, greatest = bounds
+
     def convert(value: Any) -> Any:
         if type(value) is not list:
             raise _wrong("array", value)
@@ -228,6 +246,10 @@ def _list(item: Convert, *, skip: bool) -> Convert:
             except DecodeError as exc:
                 if not skip:
                     raise exc.within(index) from None
+        if len(items) < least:
+            raise DecodeError(f"Expected `array` of length >= {least}")
+        if len(items) > greatest:
+            raise DecodeError(f"Expected `array` of length <= {greatest}")
         return items
 
     return convert
@@ -250,7 +272,11 @@ def _mapping(item: Convert) -> Convert:
 
 def _union(members: list[Any], marks: list[Any]) -> Convert:
     structs = [m for m in members if _is_struct(m)]
-    others = [m for m in members if not _is_struct(m) and m not in (type(None), UnsetType)]
+    others = [
+        str if _is_any_string(m) else m
+        for m in members
+        if not _is_struct(m) and m not in (type(None), UnsetType)
+    ]
     choices: list[Convert] = []
     if structs:
         other = next((m.shape for m in marks if isinstance(m, Other)), None)
@@ -343,7 +369,8 @@ def _by_second_tag(members: list[type[Struct]], *, is_open: bool) -> Convert:
 def _second_tags(members: list[type[Struct]]) -> dict[str, dict[str, Convert]]:
     table: dict[str, dict[str, Convert]] = {}
     for member in members:
-        key, tag = member.__second_tag__  # type: ignore[attr-defined]  # part of sharing a tag
+        second: tuple[str, str] = getattr(member, "__second_tag__")  # noqa: B009  # part of sharing a tag
+        key, tag = second
         table.setdefault(key, {})[tag] = _later(member)
     return table
 
@@ -351,7 +378,7 @@ def _second_tags(members: list[type[Struct]]) -> dict[str, dict[str, Convert]]:
 class _Field:
     """How one field of a struct is read."""
 
-    __slots__ = ("convert", "lenient", "name", "null_is_empty", "required", "wire")
+    __slots__ = ("clears", "convert", "lenient", "name", "null_is_empty", "required", "wire")
 
     empty: ClassVar[tuple[type, ...]] = (list, dict)
 
@@ -360,6 +387,7 @@ class _Field:
         self.name = info.name
         self.required = info.required
         self.lenient = _mentions(tp, DEFAULT_ON_ERROR)
+        self.clears = _mentions(tp, NULL_ON_ERROR)
         self.null_is_empty = _empty_of(tp) if _mentions(tp, DEFAULT_ON_NULL) else None
         self.convert = _compile(tp)
 
@@ -372,7 +400,9 @@ class _Field:
         except DecodeError as exc:
             if not self.lenient:
                 raise exc.within(self.wire) from None
-            if self.required:
+            if self.clears:
+                into[self.name] = None
+            elif self.required:
                 into[self.name] = []  # rule 2: only arrays are both required and lenient
 
 
@@ -380,7 +410,7 @@ def _empty_of(tp: Any) -> Callable[[], Any]:
     inner, _ = _unwrap(tp)
     origin = get_origin(inner)
     assert origin in _Field.empty, f"default-on-null is for lists and maps, not {tp!r}"
-    return origin  # type: ignore[return-value]  # list or dict, asserted above
+    return origin
 
 
 @cache
