@@ -33,7 +33,7 @@ def rules() -> dict[str, Rule]:
 
 def requirement(*ids: str) -> pytest.MarkDecorator:
     """Mark a test (or a class, or a module) as one that holds these rules."""
-    if unknown := [id for id in ids if id not in rules()]:
+    if unknown := [name for name in ids if name not in rules()]:
         raise ValueError(f"no such rule: {', '.join(unknown)}")
     return pytest.mark.requirement(*ids)
 
@@ -53,8 +53,8 @@ def named_by(files: Iterable[Path]) -> dict[str, list[Path]]:
     """Return for each rule that is named the test files that name it."""
     found: dict[str, list[Path]] = {}
     for file in sorted(files):
-        for id in named_in(file.read_text("utf-8")):
-            found.setdefault(id, []).append(file)
+        for name in named_in(file.read_text("utf-8")):
+            found.setdefault(name, []).append(file)
     return found
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from modules import Module, arrows, bound, circle, read
 
 MODULES = read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from requirement import named_by, named_in, own_test_files, requirement, rules
 
 LEVELS = {"MUST", "MUST-NOT", "SHOULD", "SHOULD-NOT", "MAY", "must", "should", "may"}

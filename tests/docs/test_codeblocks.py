@@ -1,0 +1,109 @@
+"""What runs the docs is itself tested."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codeblocks import Block, Page, commands, extract, wanted
+
+
+def run(page: str, folder: Path) -> dict[str, object]:
+    runner = Page("page.md", folder)
+    runner.run(extract(page))
+    return runner.namespace
+
+
+def test_blocks_are_found_with_language_and_line() -> None:
+    assert extract("# T\n\n```python\nx = 1\n```\n\n```console\n$ ls\n```\n") == [
+        Block("python", "x = 1\n", 4),
+        Block("console", "$ ls\n", 8),
+    ]
+
+
+def test_block_in_a_list_loses_its_indent() -> None:
+    (block,) = extract("1. Do:\n\n   ```python\n   if x:\n       y()\n   ```\n")
+    assert block.code == "if x:\n    y()\n"
+
+
+def test_longer_fence_holds_shorter_ones() -> None:
+    (block,) = extract("````markdown\n```python\nx\n```\n````\n")
+    assert block.language == "markdown"
+    assert block.code == "```python\nx\n```\n"
+
+
+def test_note_belongs_to_the_next_block_only() -> None:
+    first, second = extract("<!-- skip: why -->\n\n```python\n```\n```python\n```\n")
+    assert (first.note, first.value) == ("skip", "why")
+    assert second.note == ""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!-- skip: -->\n```python\n```\n",
+        "<!-- file -->\n```python\n```\n",
+        "<!-- run -->\ntext\n",
+        "```python\nx\n",
+    ],
+    ids=["skip without reason", "file without name", "note without block", "block without end"],
+)
+def test_page_that_means_something_else_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match=r"^line \d+: "):
+        extract(page)
+
+
+def test_skipped_and_other_languages_are_left_alone() -> None:
+    page = "<!-- skip: w -->\n```python\n1/0\n```\n```text\nx\n```\n```console\n$ python x\n```\n"
+    assert not [block for block in extract(page) if wanted(block)]
+
+
+def test_blocks_of_a_page_share_their_names(tmp_path: Path) -> None:
+    assert run("```python\nx = 1\n```\n```python\ny = x + 1\n```\n", tmp_path)["y"] == 2
+
+
+def test_async_block_awaits_on_the_page_s_loop(tmp_path: Path) -> None:
+    page = (
+        "```python\nimport asyncio\n```\n"
+        "<!-- async -->\n```python\nfuture = asyncio.get_running_loop().create_future()\n"
+        "await asyncio.sleep(0)\n```\n"
+        "<!-- async -->\n```python\nfuture.set_result(3)\nx = await future\n```\n"
+    )
+    assert run(page, tmp_path)["x"] == 3
+
+
+def test_await_without_the_note_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SyntaxError):
+        run("```python\nawait x\n```\n", tmp_path)
+
+
+def test_failure_names_the_line_of_the_page(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run("# T\n\n```python\nx = 1\nx / 0\n```\n", tmp_path)
+    assert caught.traceback[-1].lineno + 1 == 5
+
+
+def test_file_is_written_and_run_with_its_output_compared(tmp_path: Path) -> None:
+    page = (
+        "<!-- file: a.py -->\n```python\nprint('hi')\n```\n"
+        "<!-- run -->\n```console\n$ python a.py\n{}\n```\n"
+    )
+    run(page.format("hi"), tmp_path)
+    with pytest.raises(AssertionError):
+        run(page.format("ho"), tmp_path)
+
+
+def test_command_that_fails_is_shown_with_its_errors(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="No such file"):
+        run("<!-- run -->\n```console\n$ python missing.py\n```\n", tmp_path)
+
+
+def test_only_python_is_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"only `\$ python"):
+        run("<!-- run -->\n```console\n$ rm -rf x\n```\n", tmp_path)
+
+
+def test_commands_are_split_from_their_output() -> None:
+    block = Block("console", "$ python a\none\ntwo\n$ python b\n", 1)
+    assert commands(block) == [("python a", "one\ntwo\n"), ("python b", "")]
