@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def loads(text: bytes) -> Any:
+def loads(text: bytes | bytearray) -> Any:
     """Return the value of a JSON text; raise `NotJson`.
 
     A lone surrogate escape is kept (JavaScript writes such strings), invalid UTF-8 becomes

@@ -1,0 +1,57 @@
+"""JSON-RPC 2.0 messages as they are decoded, and what becomes of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+__all__ = (
+    "Answer",
+    "Cancel",
+    "Event",
+    "Message",
+    "RequestId",
+    "Stray",
+)
+
+RequestId: TypeAlias = int | str | None
+
+
+class Message(Struct, gc=False):
+    """One envelope; `params`, `result` and `error` stay undecoded.
+
+    With a method and an id it is a request, without the id a notification.
+    """
+
+    jsonrpc: Literal["2.0"]
+    id: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | str | None | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class Answer(Struct):
+    """The answer to a request of ours; `call` is what we attached to it."""
+
+    call: Any
+    result: Raw | None = None
+    code: int = 0
+    message: str | None = None  # None: the request succeeded
+    data: Any = None
+
+
+class Cancel(Struct):
+    """The peer withdraws a request of its own that we have not answered yet."""
+
+    id: RequestId
+
+
+class Stray(Struct):
+    """Something that asks nothing and answers nothing; never answered."""
+
+    reason: str
+
+
+Event: TypeAlias = Message | Answer | Cancel | Stray

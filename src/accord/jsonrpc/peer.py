@@ -1,0 +1,283 @@
+"""JSON-RPC 2.0 without I/O: frames in, events out, frames to send.
+
+Receiving never raises: what the protocol wants answered is answered here, and what is left is
+an event. Sending raises only what the encoder raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from accord import jsontext
+from accord.errors import InvalidRequest, ParseError, RequestError
+from accord.jsonrpc.message import Answer, Cancel, Event, Message, RequestId, Stray
+
+__all__ = ("ABSENT", "Peer")
+
+ABSENT = UNSET  # params that are not sent at all
+
+CANCEL_REQUEST = "$/cancel_request"
+_INT64 = range(-(2**63), 2**63)
+
+_decode_message = msgspec.json.Decoder(Message).decode
+_encode_plain = msgspec.json.Encoder().encode
+
+
+class _Error(Struct):
+    code: int
+    message: str
+    data: Any = None
+
+
+class _CancelParams(Struct):
+    request_id: int | str | None = msgspec.field(name="requestId")
+
+
+_decode_error = msgspec.json.Decoder(_Error).decode
+_decode_cancel = msgspec.json.Decoder(_CancelParams).decode
+
+
+class Peer:
+    """One side of a JSON-RPC connection.
+
+    Feed it frames with `receive`, tell it what to send, and write out what `frames_to_send`
+    returns. `encode` turns params and results into JSON text.
+    """
+
+    def __init__(self, encode: Callable[[Any], bytes] = jsontext.dumps) -> None:
+        self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
+        self._encode = encode
+        self._next_id = 0
+        self._calls: dict[RequestId, Any] = {}
+        self._unanswered: set[RequestId] = set()
+        self._forgotten: set[RequestId] = set()
+        self._frames: list[bytes] = []
+        self._heads: dict[str, bytes] = {}
+
+    # Sending.
+
+    def request(self, method: str, params: Any, call: Any) -> RequestId:
+        """Ask the peer; the `Answer` will carry `call`."""
+        request_id = self._next_id
+        head = b'{"jsonrpc":"2.0","id":%d,"method":%b' % (request_id, _encode_plain(method))
+        if params is ABSENT:
+            frame = head + b"}"
+        else:
+            frame = head + b',"params":' + self._encode(params) + b"}"
+        self._next_id = request_id + 1
+        self._calls[request_id] = call
+        self._frames.append(frame)
+        return request_id
+
+    def notify(self, method: str, params: Any) -> int:
+        """Tell the peer; return the size of the frame in bytes."""
+        head = self._heads.get(method) or self._head(method)
+        if params is ABSENT:
+            frame = head + b"}"
+        else:
+            frame = b'%b,"params":%b}' % (head, self._encode(params))
+        self._frames.append(frame)
+        return len(frame)
+
+    def _head(self, method: str) -> bytes:
+        head = b'{"jsonrpc":"2.0","method":%b' % _encode_plain(method)
+        if not method.startswith("_"):  # the protocol's own methods are few
+            self._heads[method] = head
+        return head
+
+    def respond(self, request_id: RequestId, result: Any) -> int:
+        """Answer a request of the peer, once; return the size of the frame in bytes."""
+        if request_id not in self._unanswered:
+            return 0
+        head = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode_plain(request_id)
+        return self._close(request_id, head + self._encode(result) + b"}")
+
+    def fail(self, request_id: RequestId, error: RequestError) -> int:
+        """Answer a request of the peer with an error, once; return the size of the frame."""
+        if request_id not in self._unanswered:
+            return 0
+        return self._close(request_id, self._error(request_id, error))
+
+    def _close(self, request_id: RequestId, frame: bytes) -> int:
+        self._unanswered.discard(request_id)
+        self._frames.append(frame)
+        return len(frame)
+
+    def cancel(self, request_id: RequestId) -> None:
+        """Withdraw a request of ours that is not answered yet (R-REQCAN-02)."""
+        if request_id in self._calls:
+            self.notify(CANCEL_REQUEST, {"requestId": request_id})
+
+    def forget(self, request_id: RequestId) -> None:
+        """Stop waiting for an answer; a late one is dropped silently (R-REQCAN-12)."""
+        if self._calls.pop(request_id, None) is not None:
+            self._forgotten.add(request_id)
+
+    def frames_to_send(self) -> list[bytes]:
+        """Return what must be written now, in order."""
+        frames, self._frames = self._frames, []
+        return frames
+
+    # Receiving.
+
+    def receive(self, frames: Iterable[bytes | bytearray]) -> list[Event]:
+        """Take frames in the order they came; each is one JSON text."""
+        events: list[Event] = []
+        for frame in frames:
+            try:
+                message = _decode_message(frame)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                odd = self._read_odd(frame)
+                if type(odd) is not Message:
+                    if odd is not None:
+                        events.append(odd)
+                    continue
+                message = odd
+            if message.method is UNSET:
+                events.append(self._answer(message))
+            elif message.id is not UNSET:
+                if self._accept(message.id):
+                    events.append(message)
+            elif message.method != CANCEL_REQUEST:
+                events.append(message)
+            elif (cancel := self._cancelled(message.params)) is not None:
+                events.append(cancel)
+        return events
+
+    def receive_eof(self) -> list[Any]:
+        """Return the calls that will never be answered."""
+        lost, self._calls = list(self._calls.values()), {}
+        self._unanswered.clear()
+        return lost
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests of the peer wait for our answer."""
+        return len(self._unanswered)
+
+    def reject(self, error: RequestError) -> None:
+        """Answer something whose id cannot be known."""
+        self._frames.append(self._error(None, error))
+
+    def _accept(self, request_id: RequestId) -> bool:
+        if request_id is None and not self.null_ids:
+            self.reject(InvalidRequest("The id of a request must not be null"))
+            return False
+        if request_id in self._unanswered:
+            # Answering under this id would answer the earlier request (R-GEN-13).
+            self.reject(InvalidRequest("The id is that of a request still unanswered"))
+            return False
+        self._unanswered.add(request_id)
+        return True
+
+    def _answer(self, message: Message) -> Event:
+        if message.id is UNSET:
+            return Stray("neither a method nor an id")
+        if message.id not in self._calls:
+            if message.id in self._forgotten:
+                self._forgotten.discard(message.id)
+                return Stray("answers a request given up")
+            return Stray("answers no request")
+        call = self._calls.pop(message.id)
+        if message.error is not UNSET and message.error != b"null":
+            return self._failure(call, message.error)
+        if message.result is UNSET:
+            return Answer(call, code=-32603, message="The answer has neither result nor error")
+        return Answer(call, result=message.result)
+
+    def _failure(self, call: Any, text: Raw) -> Answer:
+        try:
+            error = _decode_error(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._odd_failure(call, text)
+        return Answer(call, code=error.code, message=error.message, data=error.data)
+
+    def _odd_failure(self, call: Any, text: Raw) -> Answer:
+        """Read what can be read of an error object that is none (R-ERR-02, R-ERR-04)."""
+        try:
+            raw = jsontext.loads(bytes(text))
+        except jsontext.NotJson:
+            raw = None
+        parts: dict[str, Any] = raw if isinstance(raw, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        code, message = parts.get("code"), parts.get("message")
+        if type(code) is int and type(message) is str:
+            return Answer(call, code=code, message=message, data=parts.get("data"))
+        return Answer(call, code=-32603, message="Malformed error object", data=raw)
+
+    def _cancelled(self, params: Raw | msgspec.UnsetType) -> Cancel | None:
+        try:
+            request_id = _decode_cancel(params).request_id  # type: ignore[arg-type]  # UNSET: caught
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+            return None
+        return Cancel(request_id) if request_id in self._unanswered else None
+
+    def _read_odd(self, frame: bytes | bytearray) -> Message | Answer | Stray | None:
+        """Read a frame that is no ordinary message: answer it, or say what it is."""
+        if not frame or frame.isspace():
+            return None
+        try:
+            value = jsontext.loads(frame)
+        except jsontext.NotJson as exc:
+            self.reject(ParseError(f"Parse error: {exc}"))
+            return None
+        if type(value) is list:
+            # Batches are refused whole, in both versions (R-BATCH-10).
+            self.reject(InvalidRequest("JSON-RPC batches are not supported"))
+            return None
+        if type(value) is not dict:
+            self.reject(InvalidRequest("A message is an object"))
+            return None
+        fields: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        if "method" not in fields and not fields.keys().isdisjoint(("id", "result", "error")):
+            return self._odd_answer(fields)
+        if problem := _invalid(fields):
+            self.reject(InvalidRequest(problem))  # R-ERR-03: under a null id
+            return None
+        # Only its content was out of the ordinary: lone surrogates, broken UTF-8.
+        return Message(
+            jsonrpc="2.0",
+            id=fields.get("id", UNSET),
+            method=fields["method"],
+            params=Raw(jsontext.dumps(fields["params"])) if "params" in fields else UNSET,
+        )
+
+    def _odd_answer(self, fields: dict[str, Any]) -> Answer | Stray | Message:
+        request_id = fields.get("id")
+        if type(request_id) not in (int, str) or request_id not in self._calls:
+            return Stray("answers no request")
+        if fields.get("jsonrpc") != "2.0":
+            call = self._calls.pop(request_id)
+            return Answer(call, code=-32603, message="The answer is not JSON-RPC 2.0")
+        return Message(
+            jsonrpc="2.0",
+            id=request_id,
+            result=Raw(jsontext.dumps(fields["result"])) if "result" in fields else UNSET,
+            error=Raw(jsontext.dumps(fields["error"])) if "error" in fields else UNSET,
+        )
+
+    def _error(self, request_id: RequestId, error: RequestError) -> bytes:
+        body: dict[str, Any] = {"code": error.code, "message": error.message}
+        if error.data is not None:
+            body["data"] = error.data
+        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
+            _encode_plain(request_id),
+            self._encode(body),
+        )
+
+
+def _invalid(fields: dict[str, Any]) -> str | None:
+    """Say what makes this no request and no notification."""
+    if fields.get("jsonrpc") != "2.0":
+        return 'A message carries "jsonrpc": "2.0"'
+    if type(fields.get("method")) is not str:
+        return "The method of a message is a string"
+    request_id = fields.get("id")
+    if type(request_id) is int and request_id not in _INT64:
+        return "The id of a request is a string or a 64-bit integer"
+    if type(request_id) not in (int, str, type(None)):
+        return "The id of a request is a string or a 64-bit integer"
+    return None

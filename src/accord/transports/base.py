@@ -1,0 +1,73 @@
+"""What a transport is: frames both ways, without knowledge of what they say."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+__all__ = ("FRAME_BYTES", "Frame", "Receiver", "Transport", "TransportFactory")
+
+Frame: TypeAlias = bytes | bytearray
+FRAME_BYTES = 64 * 1024 * 1024  # the largest frame accepted unless told otherwise
+
+
+class Receiver(Protocol):
+    """Who gets what a transport reads. Called on the event loop; must not raise."""
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        """Frames came, in this order."""
+        ...
+
+    def frame_refused(self, limit: int) -> None:
+        """A frame over the limit came and was dropped."""
+        ...
+
+    def eof_received(self, error: Exception | None) -> None:
+        """Nothing more will come; `error` says why unless the end was orderly. Called once."""
+        ...
+
+    def writable(self) -> None:
+        """The transport is no longer congested, or will never take anything again."""
+        ...
+
+
+class Transport(ABC):
+    """A way to one peer.
+
+    `start` once, then `write` what the other side shall get; `aclose` in any state, any number
+    of times. Frames arrive whole and in order. After the end of input `write` may still work:
+    the two directions end apart.
+    """
+
+    @abstractmethod
+    async def start(self, receiver: Receiver) -> None:
+        """Begin; raise `TransportError` when there is no way to the peer."""
+
+    @abstractmethod
+    def write(self, frames: Sequence[Frame]) -> None:
+        """Take frames to send, as one write if they fit; dropped when the way is closed."""
+
+    @property
+    @abstractmethod
+    def congested(self) -> bool:
+        """Whether the peer reads slower than we write; `Receiver.writable` tells when it ends."""
+
+    @abstractmethod
+    def pause_reading(self) -> None:
+        """Let the peer wait; may be called again."""
+
+    @abstractmethod
+    def resume_reading(self) -> None:
+        """Go on reading; may be called without a pause."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End both directions and free everything, in bounded time; what was written goes out if the peer reads it."""
+
+    async def lost(self) -> Exception | None:
+        """After the end of input: say how the peer ended, if there is more to say."""
+        return None
+
+
+TransportFactory: TypeAlias = Callable[[], Transport | Awaitable[Transport]]
