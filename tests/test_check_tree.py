@@ -30,7 +30,7 @@ def test_other_names_pass(name: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["cwd = '" + "/ro" + "ot/x'", "open('/t" + "mp/log')", "https://registry" + ".invalid/simple"],
+    ["cwd = '" + "/ro" + "ot/x'", "open('/t" + "mp/log')", "https:/" + "/packages.invalid/simple"],
 )
 def test_line_that_only_holds_here_is_found_with_its_number(line: str) -> None:
     (found,) = check_tree.problems("a.py", f"# fine\n{line}\n")

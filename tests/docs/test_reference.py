@@ -1,0 +1,26 @@
+"""The reference is complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from accord import errors
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+
+
+def test_every_error_is_listed_with_its_code() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page, re.MULTILINE))
+    assert set(rows) == set(errors.__all__)
+    for name, text in rows.items():
+        cls = getattr(errors, name)
+        if issubclass(cls, errors.RequestError) and cls is not errors.RequestError:
+            assert text == str(cls.default_code)
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text("utf-8")
+    linked = {DOCS / name for name in re.findall(r"\]\(([\w/.-]+\.md)\)", index)}
+    assert linked == set(DOCS.rglob("*.md")) - {DOCS / "index.md"}
