@@ -28,6 +28,8 @@ LAYERS = {
     "accord.v2": 2,
     "accord.rules": 3,
     "accord.connection": 4,
+    "accord.lanes": 4,
+    "accord.trace": 4,
     "accord.router": 4,
     "accord.transports": 4,
     "accord.v1.roles": 5,

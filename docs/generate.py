@@ -1,0 +1,66 @@
+"""Writes the pages of the reference that are read off the code: `make docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from accord.v1 import methods as v1_methods
+from accord.v2 import methods as v2_methods
+from accord.wire.method import Method
+
+METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
+
+INTRO = """\
+# Methods
+
+<!-- Written by docs/generate.py from the method tables; `make docs` does it again. -->
+
+Every method that Accord speaks: as it is called on the wire and in Python, what goes in and comes out, who serves it,
+and the capability (*gate*) without which it must not be called. A call whose gate the peer did not offer raises `NotOffered`
+before anything is sent; one that comes in although this side did not offer it is answered with -32601.
+
+A method without a result is a notification. *Unstable* methods are sent only by those who opted in.
+"""
+
+
+def methods_page() -> str:
+    """Return the text of `docs/reference/methods.md`."""
+    return "\n".join([INTRO, *_version("v1", v1_methods), *_version("v2", v2_methods)])
+
+
+def _version(title: str, module: ModuleType) -> Iterator[str]:
+    methods: tuple[Method, ...] = module.METHODS
+    for stable in (True, False):
+        rows = [method for method in methods if method.unstable is not stable]
+        if rows:
+            yield f"## {title}, {'stable' if stable else 'unstable'}"
+            yield ""
+            yield from _table(rows)
+            yield ""
+
+
+def _table(methods: Iterable[Method]) -> Iterator[str]:
+    yield "| Method | In Python | Params | Result | Served by | Gate |"
+    yield "|---|---|---|---|---|---|"
+    for method in methods:
+        cells = [
+            f"`{method.name}`",
+            f"`{method.call}`",
+            f"`{_type(method.params)}`",
+            f"`{_type(method.result)}`" if method.is_request else "–",
+            "both" if method.to == "protocol" else method.to,
+            f"`{method.gate}`" if method.gate else "–",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _type(value: object) -> str:
+    if isinstance(value, type):
+        return value.__name__
+    return " or ".join(arg.__name__ for arg in getattr(value, "__args__", ()) if arg) or str(value)
+
+
+if __name__ == "__main__":
+    METHODS_PAGE.write_text(methods_page(), "utf-8")
