@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
@@ -18,89 +18,31 @@ from accord.errors import (
     ConnectionClosed,
     ConnectionLost,
     DecodeError,
-    InternalError,
     InvalidParams,
     InvalidRequest,
-    MethodNotFound,
     RemoteProtocolError,
-    RequestCancelled,
     RequestError,
     TransportError,
 )
-from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
+from accord.jsonrpc.message import Answer, Cancel, Message, Stray
 from accord.jsonrpc.peer import Peer
-from accord.lanes import Lane, Lanes, running_handler
-from accord.trace import continued, traced
+from accord.lanes import Asker, Lanes
+from accord.routes import Limits, Route, Routes
+from accord.serving import Serving
+from accord.tasks import Tasks
+from accord.trace import traced
 from accord.transports.base import Frame, Transport
 from accord.wire.codec import encode
 
-__all__ = (
-    "Connection",
-    "Context",
-    "Limits",
-    "Observer",
-    "Route",
-    "Routes",
-    "Running",
-    "not_served",
-)
+__all__ = ("Connection", "Observer")
 
 log = logging.getLogger("accord.connection")
 
-Direction: TypeAlias = Literal["received", "sent"]
-Observer: TypeAlias = Callable[[Direction, Frame], None]
+Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
 _TURN_BYTES = 16 * 1024  # what one task may send before others get their turn
 _FLUSH_BYTES = 64 * 1024  # what is held back for one write at most
 _NO_PARAMS = b"{}"
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """The bounds of a connection. Sizes in bytes, times in seconds."""
-
-    waiting: int = 1024  # messages that wait in lanes before the peer has to wait
-    waiting_bytes: int = 8 * 1024 * 1024
-    most_waiting_bytes: int = 256 * 1024 * 1024  # the connection ends beyond
-    unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
-    requests: int = 16_384  # of the peer that are being handled at once
-    eof_grace_s: float = 0.5  # for handlers to finish once the peer has hung up
-    close_timeout_s: float = 5.0
-
-
-class Context:
-    """What a handler may know and do besides its params."""
-
-    __slots__ = ("connection", "request_id")
-
-    def __init__(self, connection: Connection, request_id: RequestId) -> None:
-        self.connection = connection
-        self.request_id = request_id
-
-
-class Route(Struct, kw_only=True):
-    """How one method is served: `handler(params, context)` returns the result or an awaitable.
-
-    `cancelled` makes the answer of a request whose handler was cancelled, for methods that
-    have one other than error -32800.
-    """
-
-    decode: Callable[[bytes | Raw], Any]
-    handler: Callable[[Any, Any], Any]
-    cancelled: Callable[[], Any] | None = None
-
-
-class Routes(Struct, kw_only=True):
-    """What is served at the moment.
-
-    `missing(method, is_request)` finds a route for a method that is in no table, or the error
-    to answer; `rescue(method, text)` may read params that did not decode in another way.
-    """
-
-    requests: Mapping[str, Route]
-    notifications: Mapping[str, Route]
-    context: Callable[[RequestId], Any]
-    missing: Callable[[str, bool], Route | RequestError]
-    rescue: Callable[[str, bytes], Any | None] = lambda _method, _text: None
 
 
 class _Call(Struct):
@@ -110,51 +52,36 @@ class _Call(Struct):
     future: asyncio.Future[Any]
     decode: Callable[[bytes | Raw], Any]
     session: Any
-    asker: tuple[Lane, int] | None  # the handler that waits for it
-
-    def is_asked_by_running_handler(self) -> bool:
-        return self.asker is not None and self.asker[0].turn == self.asker[1]
-
-
-class Running(Struct):
-    """A request of the peer whose handler runs."""
-
-    method: str
-    params: Any
-    route: Route
-    task: asyncio.Task[None] | None = None
-    cancelled: bool = False
+    asker: Asker | None  # the handler that waits for it
 
 
 class Connection:
     """Speaks JSON-RPC with one peer over a transport."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        limits: Limits | None = None,
-        observers: Sequence[Observer] = (),
-    ) -> None:
+    def __init__(self, transport: Transport, *, limits: Limits | None = None) -> None:
         self.transport = transport
         self.limits = limits or Limits()
-        self.peer = Peer(encode)
-        self.running: dict[RequestId, Running] = {}
-        self._observers = list(observers)
         self._loop = asyncio.get_running_loop()
+        self._peer = Peer(encode)
+        self._tasks = Tasks()
+        self._lanes = Lanes(self._tasks, self._regulate)
+        self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
         self._routes: Routes | None = None
-        self._held: list[Message] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._lanes = Lanes(self._spawn, self._regulate)
-        self._closed: TransportError | None = None
-        self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._closing: asyncio.Task[None] | None = None
         self._shared: Any = None  # the context of notifications
+        self._observers: list[Observer] = []
+        self._held: list[Message] | None = None
+        # How it ends.
+        self._closed: TransportError | None = None
+        self._ended = asyncio.Event()
+        self._finishing = False
+        self._closing: asyncio.Task[None] | None = None
+        # What is on its way out.
         self._flush_due = False
         self._turn_bytes = 0
         self._unsent_bytes = 0
-        self._senders: list[asyncio.Future[None]] = []
         self._unread_answers_bytes = 0
+        self._senders: list[asyncio.Future[None]] = []
+        # What is on its way in.
         self._inside_calls = 0
         self._reading_paused = False
 
@@ -170,6 +97,10 @@ class Connection:
         """Serve these from the next message on."""
         self._routes = routes
         self._shared = routes.context(None)
+
+    def refuse_null_ids(self) -> None:
+        """Answer requests with a null id with an error from now on (R-GEN-14)."""
+        self._peer.null_ids = False
 
     def hold(self) -> None:
         """Keep what arrives, answers apart, until `release`."""
@@ -187,54 +118,59 @@ class Connection:
 
     async def wait_ended(self) -> None:
         """Return once the peer has hung up and its requests are done, or after `aclose`."""
-        await asyncio.shield(self._ended)
+        await self._ended.wait()
 
     async def aclose(self) -> None:
         """End the connection: fail what waits, cancel what runs, free the transport."""
         if self._closing is None:
             self._shut(ConnectionClosed("The connection was closed"))
             self._closing = self._loop.create_task(self._close(), name="accord close")
-        await asyncio.shield(self._closing)
+        if asyncio.current_task() not in self._tasks:
+            await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await self._cancel_tasks()
+        await self._tasks.cancel(self.limits.close_timeout_s)
         self._flush()
         try:
-            async with asyncio.timeout(self.limits.close_timeout_s * 2):
+            async with asyncio.timeout(2 * self.limits.close_timeout_s):
                 await self.transport.aclose()
         except TimeoutError:
             log.warning("! the transport did not close in time")
-        if not self._ended.done():
-            self._ended.set_result(None)
+        self._ended.set()
         log.debug("x closed")
-
-    async def _cancel_tasks(self) -> None:
-        asker = asyncio.current_task()
-        for running in self.running.values():
-            running.cancelled = True
-        tasks = {task for task in self._tasks if task is not asker and task is not self._closing}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, stubborn = await asyncio.wait(tasks, timeout=self.limits.close_timeout_s)
-            for task in stubborn:
-                log.error("! %s does not stop when cancelled; left behind", task.get_name())
 
     def _shut(self, error: TransportError) -> None:
         """Fail everything that waits for the peer, now and later."""
         if self._closed is None:
             self._closed = error
-        for call in self.peer.receive_eof():
+        for call in self._peer.receive_eof():
             if not call.future.done():
                 call.future.set_exception(error)
                 call.future.exception()  # whoever does not await it any more is not warned
-        self.writable()
+        self._wake_senders()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _end(self, error: Exception | None) -> None:
+        if not self._finishing and self._closing is None:
+            self._finishing = True
+            self._tasks.spawn(self._finish(error), name="accord finish")
+
+    async def _finish(self, error: Exception | None) -> None:
+        """The peer has hung up: say so to whoever waits, let the handlers come to an end."""
+        reason: Exception | None = None
+        try:
+            async with asyncio.timeout(self.limits.close_timeout_s):
+                reason = await self.transport.lost()
+        except TimeoutError:
+            log.debug("! the transport could not say how the peer ended")
+        reason = reason or error
+        if not isinstance(reason, TransportError):
+            reason = ConnectionLost("The peer ended the connection")
+        log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
+        await self.serving.wait(self.limits.eof_grace_s)
+        self._flush()
+        self._shut(reason)
+        await self._tasks.cancel(self.limits.close_timeout_s)
+        self._ended.set()
 
     # Sending.
 
@@ -256,31 +192,33 @@ class Connection:
             raise self._closed
         if self.transport.congested:
             await self._room()
-        asker = running_handler()
+        asker = Asker.current()
         call = _Call(method, self._loop.create_future(), decode, session, asker)
-        request_id = self.peer.request(method, traced(params), call)
+        request_id = self._peer.request(method, traced(params), call)
         self._flush_soon()
         if asker is not None:
             # Its answer lies behind what waits in the lanes: reading has to go on.
             self._inside_calls += 1
+            asker.begin_call()
             self._regulate()
         try:
             return await call.future
         except asyncio.CancelledError:
-            self.peer.cancel(request_id)
-            self.peer.forget(request_id)
+            self._peer.cancel(request_id)
+            self._peer.forget(request_id)
             self._flush_soon()
             raise
         finally:
             if asker is not None:
                 self._inside_calls -= 1
+                asker.end_call()
                 self._regulate()
 
     async def notify(self, method: str, params: Any) -> None:
         """Send a notification; wait while the peer reads slower than we write."""
         if self._closed is not None:
             raise self._closed
-        size = self.peer.notify(method, traced(params))
+        size = self._peer.notify(method, traced(params))
         self._unsent_bytes += size
         self._turn_bytes += size
         if not self._flush_due:
@@ -295,9 +233,7 @@ class Connection:
         if self._unsent_bytes > _FLUSH_BYTES:
             self._flush()
         await asyncio.sleep(0)
-        while self.transport.congested:
-            if self._closed is not None:
-                raise self._closed
+        while self.transport.congested and self._closed is None:
             sender: asyncio.Future[None] = self._loop.create_future()
             self._senders.append(sender)
             await sender
@@ -312,7 +248,7 @@ class Connection:
     def _flush(self) -> None:
         self._flush_due = False
         self._unsent_bytes = 0
-        frames = self.peer.frames_to_send()
+        frames = self._peer.frames_to_send()
         if not frames:
             return
         for observer in self._observers:
@@ -320,82 +256,67 @@ class Connection:
                 observer("sent", frame)
         self.transport.write(frames)
 
+    def _answer_queued(self, size: int) -> None:
+        self._flush_soon()
+        if self.transport.congested:
+            self._unread_answers_bytes += size
+
     # Receiving: called by the transport.
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)
-        for event in self.peer.receive(frames):
+        for event in self._peer.receive(frames):
             if type(event) is Message:
                 self._dispatch(event)
             elif type(event) is Answer:
                 self._answered(event)
             elif type(event) is Cancel:
-                self._cancel(event)
+                self.serving.cancel(event.id)
             elif type(event) is Stray:
                 log.debug("! ignored a message: %s", event.reason)
-        if self._lanes or self.running:
+        if self._lanes or self._unread_answers_bytes:
             self._regulate()
         self._flush()
 
     def frame_refused(self, limit: int) -> None:
         log.warning("! refused a frame of more than %d bytes", limit)
-        self.peer.reject(InvalidRequest(f"A frame has at most {limit} bytes"))
+        self._peer.reject(InvalidRequest(f"A frame has at most {limit} bytes"))
         self._flush_soon()
 
     def eof_received(self, error: Exception | None) -> None:
-        if self._closing is None:
-            self._spawn(self._finish(error)).set_name("accord finish")
+        self._end(error)
 
     def writable(self) -> None:
-        senders, self._senders = self._senders, []
-        for sender in senders:
-            if not sender.done():
-                sender.set_result(None)
+        self._wake_senders()
         if self._unread_answers_bytes:
             self._unread_answers_bytes = 0
             self._regulate()
 
-    async def _finish(self, error: Exception | None) -> None:
-        """The peer has hung up: say so to whoever waits, let the handlers come to an end."""
-        reason = error if isinstance(error, TransportError) else None
-        try:
-            async with asyncio.timeout(self.limits.close_timeout_s):
-                reason = await self.transport.lost() or reason
-        except TimeoutError:
-            log.debug("! the transport could not say how the peer ended")
-        if not isinstance(reason, TransportError):
-            reason = ConnectionLost("The peer ended the connection")
-        unanswered = self.peer.unanswered
-        handlers = {running.task for running in self.running.values() if running.task}
-        if handlers:
-            await asyncio.wait(handlers, timeout=self.limits.eof_grace_s)
-        log.debug("= the peer hung up, %d requests unanswered", unanswered)
-        self._flush()
-        self._shut(reason)
-        await self._cancel_tasks()
-        if not self._ended.done():
-            self._ended.set_result(None)
+    def _wake_senders(self) -> None:
+        senders, self._senders = self._senders, []
+        for sender in senders:
+            if not sender.done():
+                sender.set_result(None)
 
     def _regulate(self) -> None:
         """Let the peer wait while too much of it waits here, unless a handler waits for it."""
-        waiting = self._lanes
-        if waiting.size_bytes > self.limits.most_waiting_bytes:
+        waiting, limits = self._lanes, self.limits
+        if waiting.size_bytes > limits.most_waiting_bytes and not self._finishing:
             self.transport.pause_reading()
-            self._shut(ConnectionLost("The peer sends faster than its messages are handled"))
-            self.eof_received(self._closed)
+            self._end(ConnectionLost("The peer sends faster than its messages are handled"))
             return
         full = (
-            waiting.items > self.limits.waiting
-            or waiting.size_bytes > self.limits.waiting_bytes
-            or self._unread_answers_bytes > self.limits.unread_answers_bytes
+            waiting.items > limits.waiting
+            or waiting.size_bytes > limits.waiting_bytes
+            or self._unread_answers_bytes > limits.unread_answers_bytes
         )
         if full and not self._inside_calls:
             if not self._reading_paused:
                 self._reading_paused = True
                 self.transport.pause_reading()
-        elif self._reading_paused and (self._inside_calls or 2 * waiting.items <= self.limits.waiting):
+        elif self._reading_paused and (self._inside_calls or 2 * waiting.items <= limits.waiting):
             self._reading_paused = False
             self.transport.resume_reading()
 
@@ -405,209 +326,107 @@ class Connection:
         if self._held is not None:
             self._held.append(message)
             if len(self._held) > self.limits.waiting:
-                self._shut(ConnectionLost("The peer sends before it answers `initialize`"))
-                self.eof_received(self._closed)
+                self._end(ConnectionLost("The peer sends without answering `initialize`"))
             return
         routes = self._routes
-        assert routes is not None, "started without routes"
-        method, request_id = message.method, message.id
-        assert type(method) is str
+        assert routes is not None, "a connection is started with routes"
+        method, request_id, text = message.method, message.id, message.params
         table = routes.notifications if request_id is UNSET else routes.requests
-        route = table.get(method)
-        if route is None:
-            found = routes.missing(method, request_id is not UNSET)
-            if isinstance(found, RequestError):
-                self._refuse(method, request_id, found)
-                return
-            route = found
-        text = message.params
+        route = table.get(method)  # type: ignore[arg-type]  # a message has a method
         try:
-            params = route.decode(_NO_PARAMS if text is UNSET else text)
-        except DecodeError as exc:
-            params = self._second_try(routes, route, method, text)
-            if params is None:
-                where = DecodeError("", exc.path)
-                self._refuse(
-                    method,
-                    request_id,
-                    InvalidParams(
-                        f"Invalid params: {exc}",
-                        data={"path": str(where).removeprefix(" at "), "reason": exc.message},
-                    ),
-                )
-                return
+            if route is None:
+                route = self._find(routes, method, is_request=request_id is not UNSET)
+            try:
+                params = route.decode(_NO_PARAMS if text is UNSET else text)
+            except DecodeError as exc:
+                params = _second_try(routes, route, method, text, exc)
+        except RequestError as error:
+            log.debug("! %s: %s", method, error.code)
+            if request_id is not UNSET:
+                self.serving.fail(request_id, error)
+            return
         if self._lanes:
             lane = self._lanes.busy(getattr(params, "session_id", None))
             if lane is not None:
-                size = len(text) if text is not UNSET else 0
                 self._lanes.put(
-                    lane, size, lambda: self._handle(route, method, params, request_id)
+                    lane,
+                    0 if text is UNSET else len(text),
+                    lambda: self._handle(route, method, params, request_id),
+                    is_request=request_id is not UNSET,
                 )
                 return
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
             self._lanes.open(getattr(params, "session_id", None), outcome)
 
-    def _second_try(self, routes: Routes, route: Route, method: str, text: Any) -> Any | None:
-        """Read null params as none (R-GEN-09), and early spellings."""
-        if text is UNSET:
-            return None
-        try:
-            if text == b"null" or bytes(text).strip() == b"null":
-                return route.decode(_NO_PARAMS)
-            return routes.rescue(method, bytes(text))
-        except DecodeError:
-            return None
-
-    def _refuse(self, method: str, request_id: Any, error: RequestError) -> None:
-        log.debug("! %s: %s", method, error.code)
-        if request_id is not UNSET:
-            self._fail(request_id, error)
+    def _find(self, routes: Routes, method: Any, *, is_request: bool) -> Route:
+        found = routes.missing(method, is_request)
+        if isinstance(found, RequestError):
+            raise found
+        return found
 
     def _handle(
-        self, route: Route, method: str, params: Any, request_id: Any
+        self, route: Route, method: Any, params: Any, request_id: Any
     ) -> Awaitable[None] | None:
         """Call the handler; return what has to be awaited before the next of its session."""
         if request_id is not UNSET:
-            self._handle_request(route, method, params, request_id)
+            assert self._routes is not None
+            context = self._routes.context(request_id)
+            self.serving.start(route, method, params, request_id, context)
             return None
         try:
             outcome = route.handler(params, self._shared)
         except Exception:
             log.exception("! the handler of %s failed", method)
             return None
-        return None if outcome is None else self._await_notified(method, outcome)
-
-    async def _await_notified(self, method: str, outcome: Awaitable[None]) -> None:
-        try:
-            await outcome
-        except Exception:
-            log.exception("! the handler of %s failed", method)
-
-    def _handle_request(self, route: Route, method: str, params: Any, request_id: Any) -> None:
-        if len(self.running) >= self.limits.requests:
-            self._fail(request_id, InternalError("Too many requests at once"))
-            return
-        assert self._routes is not None
-        meta = getattr(params, "meta", None)
-        scope = continued(meta) if meta else None
-        context = self._routes.context(request_id)
-        try:
-            if scope is None:
-                outcome = route.handler(params, context)
-            else:
-                outcome = scope.run(route.handler, params, context)
-        except Exception as exc:
-            self._failed(method, request_id, exc)
-            return
-        if not hasattr(outcome, "__await__"):
-            self._respond(request_id, outcome)
-            return
-        running = self.running[request_id] = Running(method, params, route)
-        running.task = self._loop.create_task(
-            self._await_result(running, request_id, outcome), name=f"accord {method}", context=scope
-        )
-        self._tasks.add(running.task)
-        running.task.add_done_callback(self._tasks.discard)
-
-    async def _await_result(
-        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
-    ) -> None:
-        try:
-            result = await outcome
-        except asyncio.CancelledError:
-            self._cancelled(running, request_id)
-        except Exception as exc:
-            if running.cancelled and running.route.cancelled is not None:
-                # R-CANCEL-06: an operation that was aborted is not an error.
-                log.debug("! %s failed while being cancelled", running.method, exc_info=True)
-                self._cancelled(running, request_id)
-            else:
-                self._failed(running.method, request_id, exc)
-        else:
-            self._respond(request_id, result)
-        finally:
-            self.running.pop(request_id, None)
-            self._flush_soon()
-
-    def _cancelled(self, running: Running, request_id: RequestId) -> None:
-        if running.route.cancelled is not None:
-            self._respond(request_id, running.route.cancelled())
-        else:
-            self._fail(request_id, RequestCancelled())
-
-    def _respond(self, request_id: RequestId, result: Any) -> None:
-        try:
-            size = self.peer.respond(request_id, result)
-        except Exception:
-            log.exception("! a result cannot be written")
-            self._fail(request_id, InternalError())
-        else:
-            self._answered_bytes(size)
-
-    def _failed(self, method: str, request_id: RequestId, exc: Exception) -> None:
-        if isinstance(exc, RequestError):
-            self._fail(request_id, exc)
-        else:
-            # Nothing of it goes to the peer.
-            log.error("! the handler of %s failed", method, exc_info=exc)
-            self._fail(request_id, InternalError())
-
-    def _fail(self, request_id: RequestId, error: RequestError) -> None:
-        try:
-            size = self.peer.fail(request_id, error)
-        except Exception:
-            log.exception("! an error cannot be written")
-            size = self.peer.fail(request_id, InternalError())
-        self._answered_bytes(size)
-
-    def _answered_bytes(self, size: int) -> None:
-        self._unsent_bytes += size
-        if self.transport.congested:
-            self._unread_answers_bytes += size
-
-    def cancel_running(self, matches: Callable[[Running], bool]) -> None:
-        """Cancel the handlers of the peer's requests that match."""
-        for running in list(self.running.values()):
-            if matches(running) and running.task is not None:
-                running.cancelled = True
-                running.task.cancel()
-
-    def _cancel(self, event: Cancel) -> None:
-        running = self.running.get(event.id)
-        if running is not None and running.task is not None:
-            running.cancelled = True
-            running.task.cancel()
+        return None if outcome is None else _logged(method, outcome)
 
     def _answered(self, answer: Answer) -> None:
         call: _Call = answer.call
-        if self._lanes and not call.is_asked_by_running_handler():
+        if self._lanes and not (call.asker is not None and call.asker.still_runs):
             lane = self._lanes.busy(call.session)
             if lane is not None:
-                self._lanes.put(lane, len(answer.result or b""), lambda: self._settle(answer))
+                self._lanes.put(lane, len(answer.result or b""), lambda: _settle(answer))
                 return
-        self._settle(answer)
+        _settle(answer)
 
-    def _settle(self, answer: Answer) -> None:
-        call: _Call = answer.call
-        if call.future.done():
-            return
-        if answer.message is not None:
-            call.future.set_exception(RequestError.of(answer.code, answer.message, answer.data))
-            return
+
+def _settle(answer: Answer) -> None:
+    call: _Call = answer.call
+    if call.future.done():
+        return
+    if answer.message is not None:
+        call.future.set_exception(RequestError.of(answer.code, answer.message, answer.data))
+        return
+    try:
+        value = call.decode(answer.result)  # type: ignore[arg-type]  # there without an error
+    except DecodeError as exc:
+        error = RemoteProtocolError(f"The result of {call.method} does not fit: {exc}")
+        call.future.set_exception(error)
+    except Exception as exc:
+        call.future.set_exception(exc)
+    else:
+        call.future.set_result(value)
+
+
+async def _logged(method: Any, outcome: Awaitable[None]) -> None:
+    try:
+        await outcome
+    except Exception:
+        log.exception("! the handler of %s failed", method)
+
+
+def _second_try(
+    routes: Routes, route: Route, method: Any, text: Raw | Any, exc: DecodeError
+) -> Any:
+    """Read null params as none (R-GEN-09) and early spellings; else raise what was wrong."""
+    if text is not UNSET:
         try:
-            value = call.decode(answer.result)  # type: ignore[arg-type]  # there without an error
-        except DecodeError as exc:
-            call.future.set_exception(
-                RemoteProtocolError(f"The result of {call.method} does not fit: {exc}")
-            )
-        except Exception as exc:
-            call.future.set_exception(exc)
-        else:
-            call.future.set_result(value)
-
-
-def not_served(method: str, _is_request: bool) -> RequestError:
-    """The `missing` of a table that is complete."""
-    return MethodNotFound(f"Method not found: {method}", data={"method": method})
-
+            if bytes(text).strip() == b"null":
+                return route.decode(_NO_PARAMS)
+            if (params := routes.rescue(method, bytes(text))) is not None:
+                return params
+        except DecodeError:
+            pass
+    data = {"path": exc.where, "reason": exc.message}
+    raise InvalidParams(f"Invalid params: {exc}", data=data) from None

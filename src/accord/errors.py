@@ -73,9 +73,13 @@ class DecodeError(AccordError, ValueError):
         """Return the same error as seen from one level further out."""
         return DecodeError(self.message, (step, *self.path))
 
+    @property
+    def where(self) -> str:
+        """The path as text: `$.update.content[2].text`."""
+        return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path)
+
     def __str__(self) -> str:
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
-        return f"{self.message} at ${where}"
+        return f"{self.message} at {self.where}"
 
 
 class RequestError(AccordError):

@@ -1,0 +1,79 @@
+"""What a connection serves: routes, what handlers are told, and the bounds of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw, Struct
+
+from accord.errors import MethodNotFound, RequestError
+from accord.jsonrpc.message import RequestId
+from accord.trace import current_trace
+
+if TYPE_CHECKING:
+    from accord.connection import Connection
+
+__all__ = ("Context", "Limits", "Route", "Routes", "not_served")
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The bounds of a connection. Sizes in bytes, times in seconds."""
+
+    waiting: int = 1024  # messages that wait in lanes before the peer has to wait
+    waiting_bytes: int = 8 * 1024 * 1024
+    most_waiting_bytes: int = 256 * 1024 * 1024  # the connection ends beyond
+    unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
+    requests: int = 16_384  # of the peer that are being handled at once
+    eof_grace_s: float = 0.5  # for handlers to finish once the peer has hung up
+    close_timeout_s: float = 5.0
+
+
+class Context:
+    """What a handler may know and do besides its params; for a notification without an id."""
+
+    __slots__ = ("connection", "request_id")
+
+    def __init__(self, connection: Connection, request_id: RequestId) -> None:
+        self.connection = connection
+        self.request_id = request_id
+
+    @property
+    def trace(self) -> dict[str, Any]:
+        """The W3C trace context that the request being handled carried in `_meta`."""
+        return current_trace()
+
+
+class Route(Struct, kw_only=True):
+    """How one method is served: `handler(params, context)` returns the result or an awaitable.
+
+    `cancelled` makes the answer of a request whose handler was cancelled, for methods that
+    have one other than error -32800.
+    """
+
+    decode: Callable[[bytes | Raw], Any]
+    handler: Callable[[Any, Any], Any]
+    cancelled: Callable[[], Any] | None = None
+
+
+def _no_rescue(_method: str, _text: bytes) -> Any | None:
+    return None
+
+
+class Routes(Struct, kw_only=True):
+    """What is served at the moment.
+
+    `missing(method, is_request)` finds a route for a method that is in no table, or the error
+    to answer; `rescue(method, text)` may read params that did not decode in another way.
+    """
+
+    requests: Mapping[str, Route]
+    notifications: Mapping[str, Route]
+    context: Callable[[RequestId], Any]
+    missing: Callable[[str, bool], Route | RequestError]
+    rescue: Callable[[str, bytes], Any | None] = _no_rescue
+
+
+def not_served(method: str, _is_request: bool) -> RequestError:
+    """The `missing` of tables that are complete."""
+    return MethodNotFound(f"Method not found: {method}", data={"method": method})

@@ -1,0 +1,159 @@
+"""The requests of the peer that are being handled: each is answered exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from accord.errors import InternalError, RequestCancelled, RequestError
+from accord.jsonrpc.message import RequestId
+from accord.jsonrpc.peer import Peer
+from accord.routes import Limits, Route
+from accord.tasks import Tasks, discard
+from accord.trace import continued
+
+__all__ = ("Running", "Serving")
+
+log = logging.getLogger("accord.connection")
+
+
+class Running(Struct):
+    """A request whose handler has to be awaited."""
+
+    method: str
+    params: Any
+    route: Route
+    cancelled: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class Serving:
+    """Calls handlers of requests and answers with what they return or raise.
+
+    `answered(size)` is told of every answer, in bytes.
+    """
+
+    def __init__(
+        self, peer: Peer, tasks: Tasks, limits: Limits, answered: Callable[[int], None]
+    ) -> None:
+        self._peer = peer
+        self._tasks = tasks
+        self._limits = limits
+        self._answered = answered
+        self._running: dict[RequestId, Running] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(
+        self, route: Route, method: str, params: Any, request_id: RequestId, context: Any
+    ) -> None:
+        """Handle one request: at once, or in a task of its own."""
+        if len(self._running) >= self._limits.requests:
+            self.fail(request_id, InternalError("Too many requests at once"))
+            return
+        meta = getattr(params, "meta", None)
+        scope = continued(meta) if meta else None
+        try:
+            if scope is None:
+                outcome = route.handler(params, context)
+            else:
+                outcome = scope.run(route.handler, params, context)
+        except Exception as exc:
+            self._failed(method, request_id, exc)
+            return
+        if not hasattr(outcome, "__await__"):
+            self._respond(request_id, outcome)
+            return
+        running = self._running[request_id] = Running(method, params, route)
+        running.task = self._tasks.spawn(
+            self._await(running, request_id, outcome), name=f"accord {method}", context=scope
+        )
+        running.task.add_done_callback(lambda _: self._never_begun(running, request_id, outcome))
+
+    def cancel(self, request_id: RequestId) -> None:
+        """Cancel the handler of one request (R-REQCAN-03); it is still answered."""
+        if (running := self._running.get(request_id)) is not None:
+            _cancel(running)
+
+    def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
+        """Cancel the handlers of the requests whose method and params match."""
+        for running in list(self._running.values()):
+            if matches(running.method, running.params):
+                _cancel(running)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Let the handlers come to an end."""
+        tasks = {running.task for running in self._running.values() if running.task is not None}
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+
+    def fail(self, request_id: RequestId, error: RequestError) -> None:
+        """Answer with an error."""
+        try:
+            size = self._peer.fail(request_id, error)
+        except Exception:
+            log.exception("! the data of an error cannot be written")
+            size = self._peer.fail(request_id, RequestError(error.message, code=error.code))
+        self._answered(size)
+
+    async def _await(
+        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
+    ) -> None:
+        try:
+            result = await outcome
+        except asyncio.CancelledError:
+            self._cancelled(running, request_id)
+        except Exception as exc:
+            if running.cancelled and running.route.cancelled is not None:
+                # R-CANCEL-06: what an aborted operation raises is not an error.
+                log.debug("! %s failed while being cancelled", running.method, exc_info=True)
+                self._cancelled(running, request_id)
+            else:
+                self._failed(running.method, request_id, exc)
+        else:
+            self._respond(request_id, result)
+        finally:
+            del self._running[request_id]
+
+    def _never_begun(
+        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
+    ) -> None:
+        """Answer for a task that was cancelled before its first step."""
+        if self._running.get(request_id) is running:
+            del self._running[request_id]
+            discard(outcome)
+            self._cancelled(running, request_id)
+
+    def _cancelled(self, running: Running, request_id: RequestId) -> None:
+        if running.route.cancelled is not None:
+            self._respond(request_id, running.route.cancelled())
+        else:
+            self.fail(request_id, RequestCancelled())
+
+    def _respond(self, request_id: RequestId, result: Any) -> None:
+        try:
+            size = self._peer.respond(request_id, result)
+        except Exception:
+            log.exception("! a result cannot be written")
+            self.fail(request_id, InternalError())
+        else:
+            self._answered(size)
+
+    def _failed(self, method: str, request_id: RequestId, exc: Exception) -> None:
+        if isinstance(exc, RequestError):
+            self.fail(request_id, exc)
+        else:
+            # Nothing of it goes to the peer (R-ERR-05).
+            log.error("! the handler of %s failed", method, exc_info=exc)
+            self.fail(request_id, InternalError())
+
+
+def _cancel(running: Running) -> None:
+    running.cancelled = True
+    if running.task is not None:
+        running.task.cancel()

@@ -1,0 +1,53 @@
+"""The tasks of one owner: started here, ended here, none left behind unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+__all__ = ("Tasks", "discard")
+
+log = logging.getLogger("accord.connection")
+
+
+class Tasks:
+    """Owns tasks until they are done."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._tasks
+
+    def spawn(
+        self,
+        coroutine: Coroutine[Any, Any, None],
+        name: str,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[None]:
+        """Start a task."""
+        task = self._loop.create_task(coroutine, name=name, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def cancel(self, timeout_s: float) -> None:
+        """Cancel all but the caller and wait; name in the log those that do not stop."""
+        tasks = self._tasks - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, stubborn = await asyncio.wait(tasks, timeout=timeout_s)
+            for task in stubborn:
+                log.error("! %s does not stop when cancelled; left behind", task.get_name())
+
+
+def discard(awaitable: Any) -> None:
+    """Drop a coroutine that will not be awaited, without the interpreter's warning."""
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()
