@@ -17,9 +17,10 @@ INTRO = """\
 
 <!-- Written by docs/generate.py from the method tables; `make docs` does it again. -->
 
-Every method that Accord speaks: as it is called on the wire and in Python, what goes in and comes out, who serves it,
-and the capability (*gate*) without which it must not be called. A call whose gate the peer did not offer raises `NotOffered`
-before anything is sent; one that comes in although this side did not offer it is answered with -32601.
+Every method that Accord speaks: as it is called on the wire and in Python, what goes in and comes
+out, who serves it, and the capability (*gate*) without which it must not be called. A call whose
+gate the peer did not offer raises `NotOffered` before anything is sent; one that comes in although
+this side did not offer it is answered with -32601.
 
 A method without a result is a notification. *Unstable* methods are sent only by those who opted in.
 """

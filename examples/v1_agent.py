@@ -1,4 +1,4 @@
-"""An agent at the level of the wire (v1): it plans, asks before it edits, and streams its answer."""
+"""An agent at the level of the wire (v1): asks before it edits, and streams its answer."""
 
 from __future__ import annotations
 
