@@ -1,0 +1,22 @@
+"""A full v1 turn between Accord and the official SDKs, each as agent and as client."""
+
+from pathlib import Path
+
+import pytest
+
+from interop.turns import PEERS, after_v1, run
+
+pytestmark = pytest.mark.slow
+
+PAIRS = [
+    # The programs themselves are right: the official SDKs understand each other.
+    ("typescript", "python-0.12"),
+    ("python-0.12", "python-1.0"),
+    ("python-1.0", "typescript"),
+]
+
+
+@pytest.mark.parametrize(("client", "agent"), PAIRS)
+def test_a_full_turn_is_the_same_with_every_peer(client: str, agent: str, tmp_path: Path):
+    report = run(PEERS[1][client], PEERS[1][agent], tmp_path)
+    assert report == after_v1(PEERS[1][agent])

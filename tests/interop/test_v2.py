@@ -1,0 +1,21 @@
+"""A full v2 turn between Accord and the official SDKs, each as agent and as client."""
+
+from pathlib import Path
+
+import pytest
+
+from interop.turns import PEERS, after_v2, run
+
+pytestmark = pytest.mark.slow
+
+PAIRS = [
+    # The programs themselves are right: the official SDKs understand each other.
+    ("typescript", "python-1.0"),
+    ("python-1.0", "typescript"),
+]
+
+
+@pytest.mark.parametrize(("client", "agent"), PAIRS)
+def test_a_full_turn_is_the_same_with_every_peer(client: str, agent: str, tmp_path: Path):
+    report = run(PEERS[2][client], PEERS[2][agent], tmp_path)
+    assert report == after_v2(PEERS[2][agent], PEERS[2][client])
