@@ -64,8 +64,11 @@ ACP_METHOD = re.compile(
     r"|authenticate|initialize|logout"
 )
 MOST_LINES = 800
-# Over 500 lines needs a reason, here: {"wire/codec.py": "why"}
-LONG_FOR_A_REASON: dict[str, str] = {}
+# Over 500 lines needs a reason.
+LONG_FOR_A_REASON: dict[str, str] = {
+    "accord/v1/__init__.py": "a list of names, nothing else",
+    "accord/v2/__init__.py": "a list of names, nothing else",
+}
 # Slow to import and of no use to an agent that an editor has just started.
 HEAVY = {
     "argparse",
@@ -125,7 +128,7 @@ def test_values_and_rules_do_not_touch_the_outside_world(module: Module) -> None
 @EVERY
 def test_only_msgspec_is_needed(module: Module) -> None:
     tops = {target.partition(".")[0] for target in module.imports()}
-    # typing_extensions is for type checkers alone; the test of `import accord` proves it.
+    # typing_extensions is for type checkers alone; `.ci/run` imports the wheel without it.
     allowed = {"accord", "msgspec", "typing_extensions", "__future__"}
     assert not tops - allowed - sys.stdlib_module_names
 
@@ -176,7 +179,8 @@ def test_import_brings_msgspec_and_nothing_heavy(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     tops = {name.partition(".")[0] for name in loaded}
-    assert tops - sys.stdlib_module_names <= {"accord", "msgspec"}
+    # msgspec itself loads typing_extensions where it is installed.
+    assert tops - sys.stdlib_module_names <= {"accord", "msgspec", "typing_extensions"}
     assert not loaded & HEAVY
 
 
