@@ -39,9 +39,9 @@ class Module:
         """Only opens a folder."""
         return not self.tree.body
 
-    def imports(self) -> Iterator[str]:
-        """Yield the dotted name of everything imported, at the top, in functions, for types."""
-        for node in ast.walk(self.tree):
+    def imports(self, *, for_types: bool = True) -> Iterator[str]:
+        """Yield the dotted name of everything imported, in functions and, if wanted, for types."""
+        for node in self._nodes(self.tree, for_types):
             match node:
                 case ast.Import(names=names):
                     yield from (alias.name for alias in names)
@@ -52,6 +52,17 @@ class Module:
                     raise AssertionError(f"{self.name}: relative import, line {node.lineno}")
                 case _:
                     pass
+
+    def _nodes(self, node: ast.AST, for_types: bool) -> Iterator[ast.AST]:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=rest) if not for_types:
+                    for statement in rest:
+                        yield statement
+                        yield from self._nodes(statement, for_types)
+                case _:
+                    yield child
+                    yield from self._nodes(child, for_types)
 
 
 def read(root: Path = SOURCE, package: str = "accord") -> dict[str, Module]:
@@ -64,10 +75,14 @@ def read(root: Path = SOURCE, package: str = "accord") -> dict[str, Module]:
     return found
 
 
-def arrows(modules: dict[str, Module]) -> dict[str, set[str]]:
+def arrows(modules: dict[str, Module], *, for_types: bool = True) -> dict[str, set[str]]:
     """Return for each module the modules of the same package that it imports."""
     return {
-        name: {target for target in module.imports() if target in modules and target != name}
+        name: {
+            target
+            for target in module.imports(for_types=for_types)
+            if target in modules and target != name
+        }
         - _only_passed_through(module, modules)
         for name, module in modules.items()
     }

@@ -106,7 +106,8 @@ def test_module_imports_only_downward(module: Module) -> None:
 
 
 def test_no_circle_of_imports() -> None:
-    assert circle(arrows(MODULES)) is None
+    # Types may name each other within a layer; what runs may not wait for itself.
+    assert circle(arrows(MODULES, for_types=False)) is None
 
 
 @pytest.mark.parametrize("pair", STRANGERS, ids=" and ".join)
@@ -198,7 +199,9 @@ def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
         "def later():\n    import accord.other\n"
     )
     (package / "other.py").write_text("")
-    assert arrows(read(tmp_path))["accord.high"] == {"accord.low", "accord.other"}
+    modules = read(tmp_path)
+    assert arrows(modules)["accord.high"] == {"accord.low", "accord.other"}
+    assert arrows(modules, for_types=False)["accord.high"] == {"accord.other"}
 
 
 def strings(module: Module) -> list[str]:
