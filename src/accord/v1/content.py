@@ -93,4 +93,6 @@ class EmbeddedResource(Wire, tag_field="type", tag="resource"):
     annotations: Lenient[Annotations | None] = None
 
 
-ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+ContentBlock: TypeAlias = (
+    TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+)

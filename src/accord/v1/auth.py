@@ -1,0 +1,104 @@
+"""Logging in and out, and who is logged in (v1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from accord.v1.ids import AuthMethodId
+from accord.wire.base import ByShape, Lenient, LenientList, NullAsEmpty, OpenEnum, Wire
+
+__all__ = (
+    "AuthAccount",
+    "AuthMethod",
+    "AuthMethodAgent",
+    "AuthMethodTerminal",
+    "AuthState",
+    "AuthStatusRequest",
+    "AuthStatusResponse",
+    "AuthStatusUpdateNotification",
+    "AuthenticateRequest",
+    "AuthenticateResponse",
+    "LogoutRequest",
+    "LogoutResponse",
+)
+
+
+class AuthMethodTerminal(Wire, tag_field="type", tag="terminal"):
+    """A login in a terminal: the agent's own command, run with these `args` and `env` added."""
+
+    id: AuthMethodId
+    name: str
+    description: Lenient[str | None] = None
+    args: NullAsEmpty[list[str]] = []
+    env: NullAsEmpty[dict[str, str]] = {}
+
+
+class AuthMethodAgent(Wire):
+    """A login that the agent does by itself when `authenticate` is called."""
+
+    id: AuthMethodId
+    name: str
+    description: Lenient[str | None] = None
+
+
+# A malformed terminal entry is an error, not an agent login (A-91).
+AuthMethod: TypeAlias = ByShape[AuthMethodTerminal | AuthMethodAgent]
+
+
+class AuthenticateRequest(Wire):
+    """Log in by a method of type agent."""
+
+    method_id: AuthMethodId
+
+
+class AuthenticateResponse(Wire):
+    """The login succeeded."""
+
+
+class LogoutRequest(Wire):
+    """Log out."""
+
+
+class LogoutResponse(Wire):
+    """The user is logged out."""
+
+
+AuthState: TypeAlias = OpenEnum[
+    Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+]
+
+
+class AuthAccount(Wire):
+    """An account that is logged in; all of it is for display and stays out of logs."""
+
+    __unstable__: ClassVar[bool] = True
+
+    label: str
+    active: Lenient[bool | None] = None
+    name: Lenient[str | None] = None
+    email: Lenient[str | None] = None
+    organization: Lenient[str | None] = None
+
+
+class AuthStatusRequest(Wire):
+    """Ask whether somebody is logged in."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class AuthStatusResponse(Wire):
+    """Whether somebody is logged in, and as whom."""
+
+    __unstable__: ClassVar[bool] = True
+
+    state: AuthState  # any other value counts as unknown
+    accounts: Lenient[LenientList[AuthAccount]] = []
+
+
+class AuthStatusUpdateNotification(Wire):
+    """The login changed."""
+
+    __unstable__: ClassVar[bool] = True
+
+    state: AuthState  # any other value counts as unknown
+    accounts: Lenient[LenientList[AuthAccount]] = []

@@ -1,0 +1,37 @@
+"""Slash commands of a session (v1)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from accord.wire.base import Lenient, LenientList, Wire
+
+__all__ = (
+    "AvailableCommand",
+    "AvailableCommandInput",
+    "AvailableCommandsUpdate",
+    "UnstructuredCommandInput",
+)
+
+
+class UnstructuredCommandInput(Wire):
+    """All text after the command is its input; `hint` shows while there is none."""
+
+    hint: str
+
+
+AvailableCommandInput: TypeAlias = UnstructuredCommandInput
+
+
+class AvailableCommand(Wire):
+    """A command, called by a prompt that begins with `/name`."""
+
+    name: str
+    description: str
+    input: Lenient[AvailableCommandInput | None] = None
+
+
+class AvailableCommandsUpdate(Wire, tag_field="sessionUpdate", tag="available_commands_update"):
+    """The commands of the session, all of them."""
+
+    available_commands: Lenient[LenientList[AvailableCommand]]

@@ -1,0 +1,56 @@
+"""What happens to a session besides its turns: compactions and notices (v1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from accord.v1.content import ContentBlock
+from accord.v1.ids import CompactionId
+from accord.wire.base import (
+    UNSET,
+    Bare,
+    Lenient,
+    LenientList,
+    OpenEnum,
+    UnsetType,
+    Wire,
+    field,
+)
+
+__all__ = (
+    "CompactionStatus",
+    "CompactionSummaryChunk",
+    "CompactionUpdate",
+    "Notice",
+    "NoticeSeverity",
+)
+
+NoticeSeverity: TypeAlias = OpenEnum[Literal["info", "warning", "error"]]
+CompactionStatus: TypeAlias = OpenEnum[Literal["in_progress", "completed", "failed", "cancelled"]]
+
+
+class Notice(Wire, tag_field="sessionUpdate", tag="notice"):
+    """Something to tell the user now; it is no part of the history."""
+
+    severity: NoticeSeverity
+    title: Annotated[str, Meta(min_length=1)]
+    description: Lenient[str | None] = None
+
+
+class CompactionUpdate(Bare, tag_field="sessionUpdate", tag="compaction_update"):
+    """A compaction begins, goes on or ends. UNSET keeps what was said before, None clears it."""
+
+    compaction_id: CompactionId
+    status: CompactionStatus
+    summary: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
+    error: Lenient[str | None | UnsetType] = UNSET
+    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
+
+
+class CompactionSummaryChunk(Wire, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
+    """A block more of the summary of a compaction."""
+
+    compaction_id: CompactionId
+    content: ContentBlock

@@ -1,0 +1,212 @@
+"""Elicitation: the agent asks the user for data, by a form or on a web page (v1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from accord.v1.ids import ElicitationId, RequestId, SessionId, ToolCallId
+from accord.wire.base import (
+    UNSET,
+    ByShape,
+    Int64,
+    Lenient,
+    LenientList,
+    Open,
+    Other,
+    UInt32,
+    UInt64,
+    UnsetType,
+    Wire,
+    always,
+    field,
+)
+
+__all__ = (
+    "BooleanPropertySchema",
+    "CompleteElicitationNotification",
+    "CreateElicitationBase",
+    "CreateElicitationRequest",
+    "CreateElicitationResponse",
+    "ElicitationAcceptAction",
+    "ElicitationCancelAction",
+    "ElicitationContentValue",
+    "ElicitationDeclineAction",
+    "ElicitationFormMode",
+    "ElicitationPropertySchema",
+    "ElicitationSchema",
+    "ElicitationSchemaType",
+    "ElicitationUrlMode",
+    "EnumOption",
+    "IntegerPropertySchema",
+    "MultiSelectItems",
+    "MultiSelectPropertySchema",
+    "NumberPropertySchema",
+    "StringFormat",
+    "StringMultiSelectItems",
+    "StringPropertySchema",
+    "TitledMultiSelectItems",
+)
+
+ElicitationSchemaType: TypeAlias = Literal["object"]
+StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
+
+
+class EnumOption(Wire):
+    """A value to choose, with the title that the user sees."""
+
+    const: str
+    title: str
+    description: Lenient[str | None] = None
+
+
+class StringPropertySchema(Wire, tag_field="type", tag="string"):
+    """A text to fill in, or with `enum` or `one_of` a value to choose."""
+
+    title: Lenient[str | None] = None
+    description: Lenient[str | None] = None
+    min_length: UInt32 | None = None
+    max_length: UInt32 | None = None
+    pattern: str | None = None
+    format: StringFormat | None = None
+    default: Lenient[str | None] = None
+    enum: list[str] | None = None
+    one_of: list[EnumOption] | None = None
+
+
+class NumberPropertySchema(Wire, tag_field="type", tag="number"):
+    """A number to fill in."""
+
+    title: Lenient[str | None] = None
+    description: Lenient[str | None] = None
+    minimum: float | None = None
+    maximum: float | None = None
+    default: Lenient[float | None] = None
+
+
+class IntegerPropertySchema(Wire, tag_field="type", tag="integer"):
+    """A whole number to fill in."""
+
+    title: Lenient[str | None] = None
+    description: Lenient[str | None] = None
+    minimum: Int64 | None = None
+    maximum: Int64 | None = None
+    default: Lenient[Int64 | None] = None
+
+
+class BooleanPropertySchema(Wire, tag_field="type", tag="boolean"):
+    """A box to tick."""
+
+    title: Lenient[str | None] = None
+    description: Lenient[str | None] = None
+    default: Lenient[bool | None] = None
+
+
+class StringMultiSelectItems(Wire, tag_field="type", tag="string"):
+    """The values to choose from."""
+
+    enum: list[str]
+
+
+class TitledMultiSelectItems(Wire):
+    """The values to choose from, each with its title."""
+
+    any_of: list[EnumOption]
+
+
+MultiSelectItems: TypeAlias = Open[ByShape[StringMultiSelectItems | TitledMultiSelectItems]]
+
+
+class MultiSelectPropertySchema(Wire, tag_field="type", tag="array"):
+    """Several values to choose."""
+
+    items: MultiSelectItems
+    title: Lenient[str | None] = None
+    description: Lenient[str | None] = None
+    min_items: UInt64 | None = None
+    max_items: UInt64 | None = None
+    default: Lenient[LenientList[str] | None] = None
+
+
+ElicitationPropertySchema: TypeAlias = Open[
+    StringPropertySchema
+    | NumberPropertySchema
+    | IntegerPropertySchema
+    | BooleanPropertySchema
+    | MultiSelectPropertySchema
+]
+
+
+def _no_properties() -> dict[str, ElicitationPropertySchema]:
+    return {}
+
+
+class ElicitationSchema(Wire):
+    """A form: flat, one property for each thing to fill in."""
+
+    type: Lenient[ElicitationSchemaType] = always("object")
+    title: Lenient[str | None] = None
+    properties: dict[str, ElicitationPropertySchema] = field(default_factory=_no_properties)
+    required: list[str] | None = None
+    description: Lenient[str | None] = None
+
+
+class CreateElicitationBase(Wire):
+    """What every mode has: a text for the user, and the session or the request that asks.
+
+    Whichever id does not decode is passed over when the other is there; a session wins.
+    """
+
+    message: str
+    session_id: Lenient[SessionId | None] = None
+    tool_call_id: Lenient[ToolCallId | None] = None  # with a session only
+    request_id: Lenient[RequestId | UnsetType] = UNSET  # null is an id
+
+    def __post_init__(self) -> None:
+        if self.session_id is None and self.request_id is UNSET:
+            raise ValueError("Object missing required field `sessionId` or `requestId`")
+
+
+class ElicitationFormMode(CreateElicitationBase, tag_field="mode", tag="form"):
+    """Ask by a form."""
+
+    requested_schema: ElicitationSchema
+
+
+class ElicitationUrlMode(CreateElicitationBase, tag_field="mode", tag="url"):
+    """Ask on a web page; `elicitation/complete` tells when the user is done there."""
+
+    elicitation_id: ElicitationId
+    url: str
+
+
+CreateElicitationRequest: TypeAlias = Annotated[
+    Open[ElicitationFormMode | ElicitationUrlMode], Other(CreateElicitationBase)
+]
+
+# A whole number is an `int` of any size: beyond int64 the schema takes it for a float.
+ElicitationContentValue: TypeAlias = str | int | float | bool | list[str]
+
+
+class ElicitationAcceptAction(Wire, tag_field="action", tag="accept"):
+    """The user agreed; `content` is what was filled in."""
+
+    content: dict[str, ElicitationContentValue] | None = None
+
+
+class ElicitationDeclineAction(Wire, tag_field="action", tag="decline"):
+    """The user said no."""
+
+
+class ElicitationCancelAction(Wire, tag_field="action", tag="cancel"):
+    """The user gave no answer."""
+
+
+CreateElicitationResponse: TypeAlias = Open[
+    ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
+]
+
+
+class CompleteElicitationNotification(Wire):
+    """The user is done on the web page."""
+
+    elicitation_id: ElicitationId

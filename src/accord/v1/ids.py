@@ -1,0 +1,48 @@
+"""Names of things: ids are plain strings, told apart for the reader only (v1)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from accord.wire.base import Int64
+
+__all__ = (
+    "AuthMethodId",
+    "CompactionId",
+    "ElicitationId",
+    "McpRequestId",
+    "McpServerAcpId",
+    "MessageId",
+    "NesSuggestionId",
+    "PermissionOptionId",
+    "PlanId",
+    "ProviderId",
+    "RequestId",
+    "SessionConfigGroupId",
+    "SessionConfigId",
+    "SessionConfigValueId",
+    "SessionId",
+    "SessionModeId",
+    "TerminalId",
+    "ToolCallId",
+)
+
+AuthMethodId: TypeAlias = str
+CompactionId: TypeAlias = str
+ElicitationId: TypeAlias = str
+McpRequestId: TypeAlias = str
+McpServerAcpId: TypeAlias = str
+MessageId: TypeAlias = str
+NesSuggestionId: TypeAlias = str
+PermissionOptionId: TypeAlias = str
+PlanId: TypeAlias = str
+ProviderId: TypeAlias = str
+# null is read in v1 but never sent (A-34).
+RequestId: TypeAlias = Int64 | str | None
+SessionConfigGroupId: TypeAlias = str
+SessionConfigId: TypeAlias = str
+SessionConfigValueId: TypeAlias = str
+SessionId: TypeAlias = str
+SessionModeId: TypeAlias = str
+TerminalId: TypeAlias = str
+ToolCallId: TypeAlias = str

@@ -1,0 +1,295 @@
+"""The first call: versions, who the sides are, what they can do (v1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeAlias
+
+from accord.v1.auth import AuthMethod
+from accord.v1.nes import ClientNesCapabilities, NesCapabilities, PositionEncodingKind
+from accord.wire.base import Bare, Lenient, LenientList, Nes, UInt16, Unstable, Wire
+
+__all__ = (
+    "AgentAuthCapabilities",
+    "AgentCapabilities",
+    "AuthCapabilities",
+    "AuthStatusCapabilities",
+    "BooleanConfigOptionCapabilities",
+    "ClientCapabilities",
+    "ClientSessionCapabilities",
+    "CompactionCapabilities",
+    "ElicitationCapabilities",
+    "ElicitationFormCapabilities",
+    "ElicitationUrlCapabilities",
+    "FileSystemCapabilities",
+    "Implementation",
+    "InitializeRequest",
+    "InitializeResponse",
+    "LogoutCapabilities",
+    "McpCapabilities",
+    "NoticeCapabilities",
+    "PlanCapabilities",
+    "PromptCapabilities",
+    "ProtocolVersion",
+    "ProvidersCapabilities",
+    "SessionAdditionalDirectoriesCapabilities",
+    "SessionArchiveCapabilities",
+    "SessionCapabilities",
+    "SessionCloseCapabilities",
+    "SessionConfigOptionsCapabilities",
+    "SessionDeleteCapabilities",
+    "SessionForkCapabilities",
+    "SessionListCapabilities",
+    "SessionResumeCapabilities",
+    "SessionStatusCapabilities",
+    "SessionSystemPromptCapabilities",
+    "SessionSystemPromptModeCapabilities",
+    "SessionSystemPromptOverrideCapabilities",
+    "SessionTitleCapabilities",
+    "SubagentCapabilities",
+)
+
+ProtocolVersion: TypeAlias = UInt16
+
+
+class Implementation(Wire):
+    """A program and its version; `title` is for the user, else `name`."""
+
+    name: str
+    version: str
+    title: Lenient[str | None] = None
+
+
+# What an agent can do.
+
+
+class PromptCapabilities(Wire):
+    """The kinds of content that a prompt may have besides text and resource links."""
+
+    image: Lenient[bool] = False
+    audio: Lenient[bool] = False
+    embedded_context: Lenient[bool] = False
+
+
+class McpCapabilities(Wire):
+    """The kinds of MCP server that the agent can use besides stdio."""
+
+    http: Lenient[bool] = False
+    sse: Lenient[bool] = False
+    acp: Unstable[Lenient[bool]] = False
+
+
+class SessionListCapabilities(Wire):
+    """`session/list` is served."""
+
+
+class SessionDeleteCapabilities(Wire):
+    """`session/delete` is served."""
+
+
+class SessionAdditionalDirectoriesCapabilities(Wire):
+    """A session may work in more than one directory."""
+
+
+class SessionSystemPromptOverrideCapabilities(Wire):
+    """A client may replace the agent's own system prompt."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionSystemPromptModeCapabilities(Wire):
+    """What a client may do to the system prompt besides adding to it."""
+
+    __unstable__: ClassVar[bool] = True
+
+    override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
+
+
+class SessionSystemPromptCapabilities(Wire):
+    """A client may add to the system prompt."""
+
+    __unstable__: ClassVar[bool] = True
+
+    mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
+
+
+class SessionForkCapabilities(Wire):
+    """`session/fork` is served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionArchiveCapabilities(Wire):
+    """`session/archive` and `session/unarchive` are served, and `session/list` with them."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionStatusCapabilities(Wire):
+    """`session/status` is served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionTitleCapabilities(Wire):
+    """`session/set_title` is served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionResumeCapabilities(Wire):
+    """`session/resume` is served."""
+
+
+class SessionCloseCapabilities(Wire):
+    """`session/close` is served."""
+
+
+class SessionCapabilities(Wire):
+    """What can be done with sessions besides making and prompting them."""
+
+    list: Lenient[SessionListCapabilities | None] = None
+    delete: Lenient[SessionDeleteCapabilities | None] = None
+    additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
+    system_prompt: Unstable[Lenient[SessionSystemPromptCapabilities | None]] = None
+    fork: Unstable[Lenient[SessionForkCapabilities | None]] = None
+    archive: Unstable[Lenient[SessionArchiveCapabilities | None]] = None
+    status: Unstable[Lenient[SessionStatusCapabilities | None]] = None
+    title: Unstable[Lenient[SessionTitleCapabilities | None]] = None
+    resume: Lenient[SessionResumeCapabilities | None] = None
+    close: Lenient[SessionCloseCapabilities | None] = None
+
+
+class AuthStatusCapabilities(Wire):
+    """`auth/status` is served and `auth/status_update` sent."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class LogoutCapabilities(Wire):
+    """`logout` is served."""
+
+
+class AgentAuthCapabilities(Wire):
+    """What can be done about the login besides logging in."""
+
+    status: Unstable[Lenient[AuthStatusCapabilities | None]] = None
+    logout: Lenient[LogoutCapabilities | None] = None
+
+
+class ProvidersCapabilities(Wire):
+    """The `providers/` methods are served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class AgentCapabilities(Wire):
+    """What an agent can do besides what every agent must."""
+
+    load_session: Lenient[bool] = False
+    prompt_capabilities: Lenient[PromptCapabilities] = PromptCapabilities()
+    mcp_capabilities: Lenient[McpCapabilities] = McpCapabilities()
+    session_capabilities: Lenient[SessionCapabilities] = SessionCapabilities()
+    auth: Lenient[AgentAuthCapabilities] = AgentAuthCapabilities()
+    providers: Unstable[Lenient[ProvidersCapabilities | None]] = None
+    nes: Nes[Lenient[NesCapabilities | None]] = None
+    position_encoding: Nes[Lenient[PositionEncodingKind | None]] = None  # None: utf-16
+
+
+# What a client can do.
+
+
+class FileSystemCapabilities(Wire):
+    """Which of the `fs/` methods are served."""
+
+    read_text_file: Lenient[bool] = False
+    write_text_file: Lenient[bool] = False
+
+
+class CompactionCapabilities(Bare):
+    """The client shows compactions."""
+
+
+class NoticeCapabilities(Bare):
+    """The client shows notices."""
+
+
+class BooleanConfigOptionCapabilities(Wire):
+    """The client shows options that are on or off."""
+
+
+class SessionConfigOptionsCapabilities(Wire):
+    """The types of config option that the client shows besides select."""
+
+    boolean: Lenient[BooleanConfigOptionCapabilities | None] = None
+
+
+class ClientSessionCapabilities(Wire):
+    """What a client shows of a session besides what every client must."""
+
+    compaction: Lenient[CompactionCapabilities | None] = None
+    config_options: Lenient[SessionConfigOptionsCapabilities | None] = None
+    notices: Lenient[NoticeCapabilities | None] = None
+
+
+class SubagentCapabilities(Wire):
+    """The client shows subagents and the messages between sessions."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class PlanCapabilities(Wire):
+    """The client shows plans with ids, several at once."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class AuthCapabilities(Wire):
+    """The ways to log in that the client can offer the user."""
+
+    terminal: Lenient[bool] = False
+
+
+class ElicitationFormCapabilities(Wire):
+    """The client shows forms."""
+
+
+class ElicitationUrlCapabilities(Wire):
+    """The client opens web pages."""
+
+
+class ElicitationCapabilities(Wire):
+    """The modes of elicitation that the client serves."""
+
+    form: Lenient[ElicitationFormCapabilities | None] = None
+    url: Lenient[ElicitationUrlCapabilities | None] = None
+
+
+class ClientCapabilities(Wire):
+    """What a client can do besides what every client must."""
+
+    fs: Lenient[FileSystemCapabilities] = FileSystemCapabilities()
+    terminal: Lenient[bool] = False  # all of the `terminal/` methods
+    session: Lenient[ClientSessionCapabilities | None] = None
+    subagents: Unstable[Lenient[SubagentCapabilities | None]] = None
+    plan: Unstable[Lenient[PlanCapabilities | None]] = None
+    auth: Lenient[AuthCapabilities] = AuthCapabilities()
+    elicitation: Lenient[ElicitationCapabilities | None] = None
+    nes: Nes[Lenient[ClientNesCapabilities | None]] = None
+    position_encodings: Nes[Lenient[LenientList[PositionEncodingKind]]] = []
+
+
+class InitializeRequest(Wire):
+    """The client says who it is; `protocol_version` is the latest that it speaks."""
+
+    protocol_version: ProtocolVersion
+    client_capabilities: Lenient[ClientCapabilities] = ClientCapabilities()
+    client_info: Lenient[Implementation | None] = None
+
+
+class InitializeResponse(Wire):
+    """The agent says who it is; `protocol_version` is the one that both go on with."""
+
+    protocol_version: ProtocolVersion
+    agent_capabilities: Lenient[AgentCapabilities] = AgentCapabilities()
+    auth_methods: Lenient[LenientList[AuthMethod]] = []
+    agent_info: Lenient[Implementation | None] = None

@@ -1,0 +1,58 @@
+"""Asking the user whether a tool call may go on (v1)."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from accord.v1.ids import PermissionOptionId, SessionId
+from accord.v1.tool_call import ToolCallDetails
+from accord.wire.base import Bare, Wire
+
+__all__ = (
+    "CancelledPermissionOutcome",
+    "PermissionOption",
+    "PermissionOptionKind",
+    "RequestPermissionOutcome",
+    "RequestPermissionRequest",
+    "RequestPermissionResponse",
+    "SelectedPermissionOutcome",
+)
+
+PermissionOptionKind: TypeAlias = Literal[
+    "allow_once", "allow_always", "reject_once", "reject_always"
+]
+
+
+class PermissionOption(Wire):
+    """One answer that the user can give; `kind` is for its looks."""
+
+    option_id: PermissionOptionId
+    name: str
+    kind: PermissionOptionKind
+
+
+class RequestPermissionRequest(Wire):
+    """Ask the user about a tool call, which may be new to the client."""
+
+    session_id: SessionId
+    tool_call: ToolCallDetails
+    options: list[PermissionOption]
+
+
+class CancelledPermissionOutcome(Bare, tag_field="outcome", tag="cancelled"):
+    """The turn was cancelled before the user answered."""
+
+
+class SelectedPermissionOutcome(Wire, tag_field="outcome", tag="selected"):
+    """The user chose an option."""
+
+    option_id: PermissionOptionId
+
+
+RequestPermissionOutcome: TypeAlias = CancelledPermissionOutcome | SelectedPermissionOutcome
+
+
+class RequestPermissionResponse(Wire):
+    """What became of the question."""
+
+    outcome: RequestPermissionOutcome

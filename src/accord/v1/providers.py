@@ -1,0 +1,87 @@
+"""Providers: where the agent gets its models from (v1, unstable)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from accord.v1.ids import ProviderId
+from accord.wire.base import Lenient, LenientList, OpenEnum, Wire
+
+__all__ = (
+    "DisableProviderRequest",
+    "DisableProviderResponse",
+    "ListProvidersRequest",
+    "ListProvidersResponse",
+    "LlmProtocol",
+    "ProviderCurrentConfig",
+    "ProviderInfo",
+    "SetProviderRequest",
+    "SetProviderResponse",
+)
+
+LlmProtocol: TypeAlias = OpenEnum[Literal["anthropic", "openai", "azure", "vertex", "bedrock"]]
+
+
+class ProviderCurrentConfig(Wire):
+    """How a provider is reached now; its headers are never told."""
+
+    __unstable__: ClassVar[bool] = True
+
+    api_type: LlmProtocol
+    base_url: str
+
+
+class ProviderInfo(Wire):
+    """A provider of the agent; a `required` one cannot be disabled."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+    supported: Lenient[LenientList[LlmProtocol]]
+    required: bool
+    current: ProviderCurrentConfig | None = None  # None: disabled
+
+
+class ListProvidersRequest(Wire):
+    """Ask for the providers."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class ListProvidersResponse(Wire):
+    """All providers of the agent."""
+
+    __unstable__: ClassVar[bool] = True
+
+    providers: list[ProviderInfo]
+
+
+class SetProviderRequest(Wire):
+    """Replace the whole configuration of a provider."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+    api_type: LlmProtocol
+    base_url: str
+    headers: dict[str, str] = {}
+
+
+class SetProviderResponse(Wire):
+    """The provider is configured."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class DisableProviderRequest(Wire):
+    """Use a provider no more."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+
+
+class DisableProviderResponse(Wire):
+    """The provider is disabled."""
+
+    __unstable__: ClassVar[bool] = True

@@ -1,0 +1,63 @@
+"""What a session is doing: a snapshot, told of subagents (v1, unstable)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from accord.v1.prompt import Usage
+from accord.wire.base import Bare, Int32, Lenient, Open, OpenEnum, Wire
+
+__all__ = (
+    "Error",
+    "ErrorCode",
+    "IdleState",
+    "IdleStopReason",
+    "RequiresActionState",
+    "RunningState",
+    "SessionState",
+    "UnknownState",
+)
+
+ErrorCode: TypeAlias = Int32
+IdleStopReason: TypeAlias = OpenEnum[
+    Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"]
+]
+
+
+class Error(Bare):
+    """A JSON-RPC error, told instead of sent."""
+
+    code: ErrorCode
+    message: str
+    data: Lenient[Any] = None
+
+
+class RunningState(Wire, tag_field="state", tag="running"):
+    """Work goes on."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class IdleState(Wire, tag_field="state", tag="idle"):
+    """Nothing runs; `error` says more when the stop reason is error."""
+
+    __unstable__: ClassVar[bool] = True
+
+    stop_reason: Lenient[IdleStopReason | None] = None
+    error: Lenient[Error | None] = None
+    usage: Lenient[Usage | None] = None
+
+
+class RequiresActionState(Wire, tag_field="state", tag="requires_action"):
+    """Work waits for the user."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class UnknownState(Wire, tag_field="state", tag="unknown"):
+    """The agent cannot tell."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+SessionState: TypeAlias = Open[RunningState | IdleState | RequiresActionState | UnknownState]

@@ -1,0 +1,103 @@
+"""Terminals that the client runs for the agent (v1)."""
+
+from __future__ import annotations
+
+from accord.v1.ids import SessionId, TerminalId
+from accord.wire.base import Lenient, NullAsEmpty, UInt32, UInt64, Wire
+
+__all__ = (
+    "CreateTerminalRequest",
+    "CreateTerminalResponse",
+    "EnvVariable",
+    "KillTerminalRequest",
+    "KillTerminalResponse",
+    "ReleaseTerminalRequest",
+    "ReleaseTerminalResponse",
+    "TerminalExitStatus",
+    "TerminalOutputRequest",
+    "TerminalOutputResponse",
+    "WaitForTerminalExitRequest",
+    "WaitForTerminalExitResponse",
+)
+
+
+class EnvVariable(Wire):
+    """One environment variable, added to those that are there."""
+
+    name: str
+    value: str
+
+
+class CreateTerminalRequest(Wire):
+    """Start a command, without a shell, and do not wait for it."""
+
+    session_id: SessionId
+    command: str
+    args: NullAsEmpty[list[str]] = []
+    env: NullAsEmpty[list[EnvVariable]] = []
+    cwd: str | None = None
+    output_byte_limit: UInt64 | None = None  # of what is kept: the end
+
+
+class CreateTerminalResponse(Wire):
+    """The command runs, or has run; its terminal lives until it is released."""
+
+    terminal_id: TerminalId
+
+
+class TerminalOutputRequest(Wire):
+    """Ask what a terminal has shown so far."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class TerminalExitStatus(Wire):
+    """How a command ended: by a code or by a signal."""
+
+    exit_code: Lenient[UInt32 | None] = None
+    signal: Lenient[str | None] = None
+
+
+class TerminalOutputResponse(Wire):
+    """What a terminal has shown, without its beginning when `truncated`."""
+
+    output: str
+    truncated: bool
+    exit_status: Lenient[TerminalExitStatus | None] = None  # None: it still runs
+
+
+class WaitForTerminalExitRequest(Wire):
+    """Ask to be told when a command ends."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class WaitForTerminalExitResponse(Wire):
+    """A command ended: by a code or by a signal."""
+
+    exit_code: Lenient[UInt32 | None] = None
+    signal: Lenient[str | None] = None
+
+
+class KillTerminalRequest(Wire):
+    """End a command; its terminal can still be read."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class KillTerminalResponse(Wire):
+    """The command has ended."""
+
+
+class ReleaseTerminalRequest(Wire):
+    """End a command if it still runs, and forget its terminal."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class ReleaseTerminalResponse(Wire):
+    """The terminal's id means nothing any more."""

@@ -1,0 +1,106 @@
+"""Session updates: everything an agent tells while it works (v1)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from accord.v1.commands import AvailableCommandsUpdate
+from accord.v1.compaction import CompactionSummaryChunk, CompactionUpdate, Notice
+from accord.v1.config import ConfigOptionUpdate
+from accord.v1.content import ContentBlock
+from accord.v1.ids import MessageId, SessionId, SessionModeId
+from accord.v1.plan import Plan, PlanRemoved, PlanUpdate
+from accord.v1.subagent import SessionMessage, SessionMessageChunk, SubagentUpdate
+from accord.v1.tool_call import ToolCall, ToolCallUpdate
+from accord.wire.base import UNSET, Bare, Lenient, UInt64, UnsetType, Unstable, Wire, field
+
+__all__ = (
+    "AgentMessageChunk",
+    "AgentThoughtChunk",
+    "ContentChunk",
+    "Cost",
+    "CurrentModeUpdate",
+    "SessionInfoUpdate",
+    "SessionNotification",
+    "SessionUpdate",
+    "UsageUpdate",
+    "UserMessageChunk",
+)
+
+
+class ContentChunk(Wire):
+    """A block more of a message; another `message_id` begins another message."""
+
+    content: ContentBlock
+    message_id: Lenient[MessageId | None] = None
+
+
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    """A block of what the user said."""
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    """A block of what the agent says."""
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    """A block of what the agent thinks."""
+
+
+class CurrentModeUpdate(Wire, tag_field="sessionUpdate", tag="current_mode_update"):
+    """The mode changed."""
+
+    current_mode_id: SessionModeId
+
+
+class SessionInfoUpdate(Bare, tag_field="sessionUpdate", tag="session_info_update"):
+    """The session's entry in the list changed. UNSET keeps a field, None clears it."""
+
+    title: Lenient[str | None | UnsetType] = UNSET
+    updated_at: Lenient[str | None | UnsetType] = UNSET  # ISO 8601
+    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)  # A-25
+
+
+class Cost(Wire):
+    """What the session has cost so far."""
+
+    amount: float
+    currency: str  # an ISO 4217 code or another unit, credits for instance
+
+
+class UsageUpdate(Wire, tag_field="sessionUpdate", tag="usage_update"):
+    """How full the context is, in tokens."""
+
+    used: UInt64
+    size: UInt64
+    cost: Lenient[Cost | None] = None
+
+
+SessionUpdate: TypeAlias = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCall
+    | ToolCallUpdate
+    | Plan
+    | Unstable[PlanUpdate]
+    | Unstable[PlanRemoved]
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | Notice
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | Unstable[SubagentUpdate]
+    | Unstable[SessionMessage]
+    | Unstable[SessionMessageChunk]
+)
+
+
+class SessionNotification(Wire):
+    """Something happened in a session."""
+
+    session_id: SessionId
+    update: SessionUpdate
