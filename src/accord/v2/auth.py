@@ -1,0 +1,108 @@
+"""Logging in and out, and who is logged in (v2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from accord.v2.ids import AuthMethodId
+from accord.v2.mcp import EnvVariable
+from accord.wire.base import Lenient, LenientList, NullAsEmpty, Open, OpenEnum, Other, Wire
+
+__all__ = (
+    "AuthAccount",
+    "AuthMethod",
+    "AuthMethodAgent",
+    "AuthMethodBase",
+    "AuthMethodTerminal",
+    "AuthState",
+    "AuthStatusRequest",
+    "AuthStatusResponse",
+    "AuthStatusUpdateNotification",
+    "LoginAuthRequest",
+    "LoginAuthResponse",
+    "LogoutAuthRequest",
+    "LogoutAuthResponse",
+)
+
+
+class AuthMethodBase(Wire):
+    """What every way to log in carries, of whatever type."""
+
+    method_id: AuthMethodId
+    name: str
+
+
+class AuthMethodTerminal(AuthMethodBase, tag_field="type", tag="terminal"):
+    """A login in a terminal: the agent's own command, run with these `args` and `env` added."""
+
+    description: Lenient[str | None] = None
+    args: NullAsEmpty[list[str]] = []
+    env: NullAsEmpty[list[EnvVariable]] = []
+
+
+class AuthMethodAgent(AuthMethodBase, tag_field="type", tag="agent"):
+    """A login that the agent does by itself when `auth/login` is called."""
+
+    description: Lenient[str | None] = None
+
+
+AuthMethod: TypeAlias = Annotated[Open[AuthMethodTerminal | AuthMethodAgent], Other(AuthMethodBase)]
+
+
+class LoginAuthRequest(Wire):
+    """Logs in by a method that the agent listed, never by a terminal one."""
+
+    method_id: AuthMethodId
+
+
+class LoginAuthResponse(Wire):
+    """Logged in."""
+
+
+class LogoutAuthRequest(Wire):
+    """Logs out."""
+
+
+class LogoutAuthResponse(Wire):
+    """Logged out."""
+
+
+AuthState: TypeAlias = OpenEnum[
+    Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+]
+
+
+class AuthAccount(Wire):
+    """An account, for display only; keep it out of logs."""
+
+    __unstable__: ClassVar[bool] = True
+
+    label: str
+    active: Lenient[bool | None] = None
+    name: Lenient[str | None] = None
+    email: Lenient[str | None] = None
+    organization: Lenient[str | None] = None
+
+
+class AuthStatusRequest(Wire):
+    """Asks who is logged in."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class AuthStatusResponse(Wire):
+    """Who is logged in; an unknown `state` counts as "unknown"."""
+
+    __unstable__: ClassVar[bool] = True
+
+    state: AuthState
+    accounts: Lenient[LenientList[AuthAccount]] = []
+
+
+class AuthStatusUpdateNotification(Wire):
+    """Who is logged in now."""
+
+    __unstable__: ClassVar[bool] = True
+
+    state: AuthState
+    accounts: Lenient[LenientList[AuthAccount]] = []

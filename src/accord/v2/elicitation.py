@@ -1,0 +1,209 @@
+"""Elicitation: the agent asks the user for input, by a form or a link (v2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from accord.v2.ids import ElicitationId, Regex, RequestId, SessionId, ToolCallId, Uri
+from accord.wire.base import (
+    UNSET,
+    ByShape,
+    Int64,
+    Lenient,
+    LenientList,
+    Open,
+    OpenEnum,
+    Other,
+    UInt32,
+    UInt64,
+    UnsetType,
+    Wire,
+)
+
+__all__ = (
+    "BooleanPropertySchema",
+    "CompleteElicitationNotification",
+    "CreateElicitationBase",
+    "CreateElicitationRequest",
+    "CreateElicitationResponse",
+    "ElicitationAcceptAction",
+    "ElicitationCancelAction",
+    "ElicitationContentValue",
+    "ElicitationDeclineAction",
+    "ElicitationFormMode",
+    "ElicitationPropertySchema",
+    "ElicitationSchema",
+    "ElicitationSchemaType",
+    "ElicitationUrlMode",
+    "EnumOption",
+    "IntegerPropertySchema",
+    "MultiSelectItems",
+    "MultiSelectPropertySchema",
+    "NumberPropertySchema",
+    "PropertySchemaBase",
+    "StringFormat",
+    "StringMultiSelectItems",
+    "StringPropertySchema",
+    "TitledMultiSelectItems",
+)
+
+# Only a hint for the form.
+StringFormat: TypeAlias = OpenEnum[Literal["email", "uri", "date", "date-time"]]
+
+
+class EnumOption(Wire):
+    """One value to choose, with its label."""
+
+    const: str
+    title: str
+    description: Lenient[str | None] = None
+
+
+class PropertySchemaBase(Wire):
+    """How a field of a form is labelled."""
+
+    title: Lenient[str | None] = None
+    description: Lenient[str | None] = None
+
+
+class StringPropertySchema(PropertySchemaBase, tag_field="type", tag="string"):
+    """A text, or one choice out of `enum` or `one_of`."""
+
+    min_length: UInt32 | None = None
+    max_length: UInt32 | None = None
+    pattern: Regex | None = None
+    format: StringFormat | None = None
+    default: Lenient[str | None] = None
+    enum: Annotated[list[str], Meta(min_length=1)] | None = None
+    one_of: Annotated[list[EnumOption], Meta(min_length=1)] | None = None
+
+
+class NumberPropertySchema(PropertySchemaBase, tag_field="type", tag="number"):
+    """A number."""
+
+    minimum: float | None = None
+    maximum: float | None = None
+    default: Lenient[float | None] = None
+
+
+class IntegerPropertySchema(PropertySchemaBase, tag_field="type", tag="integer"):
+    """A whole number."""
+
+    minimum: Int64 | None = None
+    maximum: Int64 | None = None
+    default: Lenient[Int64 | None] = None
+
+
+class BooleanPropertySchema(PropertySchemaBase, tag_field="type", tag="boolean"):
+    """Yes or no."""
+
+    default: Lenient[bool | None] = None
+
+
+class StringMultiSelectItems(Wire, tag_field="type", tag="string"):
+    """The values to choose."""
+
+    enum: Annotated[list[str], Meta(min_length=1)]
+
+
+class TitledMultiSelectItems(Wire):
+    """The values to choose, with their labels."""
+
+    any_of: Annotated[list[EnumOption], Meta(min_length=1)]
+
+
+MultiSelectItems: TypeAlias = Open[ByShape[StringMultiSelectItems | TitledMultiSelectItems]]
+
+
+class MultiSelectPropertySchema(PropertySchemaBase, tag_field="type", tag="array"):
+    """Several choices."""
+
+    min_items: UInt64 | None = None
+    max_items: UInt64 | None = None
+    items: MultiSelectItems
+    default: Lenient[LenientList[str] | None] = None
+
+
+# A type that is not known is never shown as one that is.
+ElicitationPropertySchema: TypeAlias = Open[
+    StringPropertySchema
+    | NumberPropertySchema
+    | IntegerPropertySchema
+    | BooleanPropertySchema
+    | MultiSelectPropertySchema
+]
+
+ElicitationSchemaType: TypeAlias = Literal["object"]
+
+
+class ElicitationSchema(Wire):
+    """A form: its fields by name, and which of them must be filled in."""
+
+    type: ElicitationSchemaType
+    title: Lenient[str | None] = None
+    properties: dict[str, ElicitationPropertySchema]
+    required: list[str] | None = None
+    description: Lenient[str | None] = None
+
+
+class CreateElicitationBase(Wire):
+    """What every elicitation carries: a message, and either a session or a pending request."""
+
+    message: str
+    session_id: SessionId | UnsetType = UNSET
+    tool_call_id: Lenient[ToolCallId | None] = None
+    request_id: RequestId | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if (self.session_id is UNSET) == (self.request_id is UNSET):
+            raise ValueError("Expected exactly one of `sessionId` and `requestId`")
+
+
+class ElicitationFormMode(CreateElicitationBase, tag_field="mode", tag="form"):
+    """Asks the user to fill in a form."""
+
+    requested_schema: ElicitationSchema
+
+
+class ElicitationUrlMode(CreateElicitationBase, tag_field="mode", tag="url"):
+    """Asks the user to open a link."""
+
+    elicitation_id: ElicitationId
+    url: Uri
+
+
+# A mode that is not known is never shown as one that is.
+CreateElicitationRequest: TypeAlias = Annotated[
+    Open[ElicitationFormMode | ElicitationUrlMode], Other(CreateElicitationBase)
+]
+
+# A string, a number, a boolean or a list of strings; other JSON is kept.
+ElicitationContentValue: TypeAlias = Any
+
+
+class ElicitationAcceptAction(Wire, tag_field="action", tag="accept"):
+    """The user gave what was asked for."""
+
+    content: dict[str, ElicitationContentValue] | None = None
+
+
+class ElicitationDeclineAction(Wire, tag_field="action", tag="decline"):
+    """The user said no."""
+
+
+class ElicitationCancelAction(Wire, tag_field="action", tag="cancel"):
+    """The user did not answer."""
+
+
+# An action that is not known is handled as cancel.
+CreateElicitationResponse: TypeAlias = Open[
+    ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
+]
+
+
+class CompleteElicitationNotification(Wire):
+    """What the link was for is done."""
+
+    elicitation_id: ElicitationId

@@ -1,0 +1,87 @@
+"""Providers of language models, as the client may configure them (v2)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from accord.v2.ids import ProviderId, Uri
+from accord.wire.base import Lenient, LenientList, OpenEnum, Wire
+
+__all__ = (
+    "DisableProviderRequest",
+    "DisableProviderResponse",
+    "ListProvidersRequest",
+    "ListProvidersResponse",
+    "LlmProtocol",
+    "ProviderCurrentConfig",
+    "ProviderInfo",
+    "SetProviderRequest",
+    "SetProviderResponse",
+)
+
+LlmProtocol: TypeAlias = OpenEnum[Literal["anthropic", "openai", "azure", "vertex", "bedrock"]]
+
+
+class ProviderCurrentConfig(Wire):
+    """What a provider is set to; without the headers, which are secret."""
+
+    __unstable__: ClassVar[bool] = True
+
+    api_type: LlmProtocol
+    base_url: Uri
+
+
+class ProviderInfo(Wire):
+    """A provider; it is disabled when it has no `current`, and never when it is `required`."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+    supported: Lenient[LenientList[LlmProtocol]]
+    required: bool
+    current: ProviderCurrentConfig | None = None
+
+
+class ListProvidersRequest(Wire):
+    """Asks which providers there are."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class ListProvidersResponse(Wire):
+    """The providers that can be configured."""
+
+    __unstable__: ClassVar[bool] = True
+
+    providers: list[ProviderInfo]
+
+
+class SetProviderRequest(Wire):
+    """Replaces the whole configuration of a provider; `headers` may hold secrets."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+    api_type: LlmProtocol
+    base_url: Uri
+    headers: dict[str, str] = {}
+
+
+class SetProviderResponse(Wire):
+    """The provider is set."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class DisableProviderRequest(Wire):
+    """Disables a provider."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+
+
+class DisableProviderResponse(Wire):
+    """The provider is disabled."""
+
+    __unstable__: ClassVar[bool] = True

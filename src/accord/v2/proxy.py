@@ -1,0 +1,12 @@
+"""The handshake of a proxy: the same as that of an agent (v2, unstable)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from accord.v2.initialize import InitializeRequest, InitializeResponse
+
+__all__ = ("InitializeProxyRequest", "InitializeProxyResponse")
+
+InitializeProxyRequest: TypeAlias = InitializeRequest
+InitializeProxyResponse: TypeAlias = InitializeResponse

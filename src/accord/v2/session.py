@@ -1,0 +1,234 @@
+"""Sessions: begun, resumed, listed, closed, put in order (v2)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from accord.v2.commands import AvailableCommand
+from accord.v2.config import SessionConfigOption
+from accord.v2.content import ContentBlock
+from accord.v2.ids import AbsolutePath, DateTime, SessionId, SessionListCursor
+from accord.v2.mcp import McpServer
+from accord.v2.state import SessionState
+from accord.wire.base import Lenient, LenientList, NullAsEmpty, Open, OpenEnum, Unstable, Wire
+
+__all__ = (
+    "ArchiveSessionRequest",
+    "ArchiveSessionResponse",
+    "CloseSessionRequest",
+    "CloseSessionResponse",
+    "DeleteSessionRequest",
+    "DeleteSessionResponse",
+    "ForkSessionRequest",
+    "ForkSessionResponse",
+    "ListSessionsRequest",
+    "ListSessionsResponse",
+    "NewSessionRequest",
+    "NewSessionResponse",
+    "ReplayFrom",
+    "ReplayFromStart",
+    "ResumeSessionRequest",
+    "ResumeSessionResponse",
+    "SessionArchiveFilter",
+    "SessionInfo",
+    "SessionStatus",
+    "SessionStatusRequest",
+    "SessionStatusResponse",
+    "SetSessionTitleRequest",
+    "SetSessionTitleResponse",
+    "SystemPrompt",
+    "SystemPromptMode",
+    "UnarchiveSessionRequest",
+    "UnarchiveSessionResponse",
+)
+
+SystemPromptMode: TypeAlias = OpenEnum[Literal["append", "override"]]
+
+
+class SystemPrompt(Wire):
+    """A system prompt of the client; a mode that the agent does not know is an error."""
+
+    __unstable__: ClassVar[bool] = True
+
+    mode: SystemPromptMode
+    content: list[ContentBlock]
+
+
+class NewSessionRequest(Wire):
+    """Begins a session."""
+
+    cwd: AbsolutePath
+    additional_directories: NullAsEmpty[list[AbsolutePath]] = []
+    mcp_servers: NullAsEmpty[list[McpServer]] = []
+    system_prompt: Unstable[SystemPrompt | None] = None
+
+
+class NewSessionResponse(Wire):
+    """The session is there, and idle until a state update says otherwise."""
+
+    session_id: SessionId
+    config_options: Lenient[LenientList[SessionConfigOption]] = []
+    available_commands: Lenient[LenientList[AvailableCommand]] = []
+
+
+class ReplayFromStart(Wire, tag_field="type", tag="start"):
+    """Replay the whole conversation."""
+
+
+# A place to replay from that the agent does not know is an error.
+ReplayFrom: TypeAlias = Open[ReplayFromStart]
+
+
+class ResumeSessionRequest(Wire):
+    """Goes on with a session; `mcp_servers` is complete, nothing is restored from before."""
+
+    session_id: SessionId
+    cwd: AbsolutePath
+    additional_directories: NullAsEmpty[list[AbsolutePath]] = []
+    mcp_servers: NullAsEmpty[list[McpServer]] = []
+    replay_from: ReplayFrom | None = None
+    system_prompt: Unstable[SystemPrompt | None] = None
+
+
+class ResumeSessionResponse(Wire):
+    """The session goes on; its replay and its state came before this."""
+
+    config_options: Lenient[LenientList[SessionConfigOption]] = []
+    available_commands: Lenient[LenientList[AvailableCommand]] = []
+
+
+class ForkSessionRequest(Wire):
+    """Begins a session with the conversation of another, which stays as it is."""
+
+    __unstable__: ClassVar[bool] = True
+
+    session_id: SessionId
+    cwd: AbsolutePath
+    additional_directories: NullAsEmpty[list[AbsolutePath]] = []
+    mcp_servers: NullAsEmpty[list[McpServer]] = []
+    system_prompt: SystemPrompt | None = None
+
+
+class ForkSessionResponse(Wire):
+    """The new session."""
+
+    __unstable__: ClassVar[bool] = True
+
+    session_id: SessionId
+    config_options: Lenient[LenientList[SessionConfigOption]] = []
+    available_commands: Lenient[LenientList[AvailableCommand]] = []
+
+
+SessionArchiveFilter: TypeAlias = OpenEnum[Literal["exclude", "include", "only"]]
+
+
+class ListSessionsRequest(Wire):
+    """Asks for one page of sessions; an empty `cursor` is a cursor too."""
+
+    cwd: AbsolutePath | None = None
+    cursor: SessionListCursor | None = None
+    archived: Unstable[SessionArchiveFilter | None] = None
+
+
+class SessionInfo(Wire):
+    """A session in the list; `updated_at` is RFC 3339."""
+
+    session_id: SessionId
+    cwd: AbsolutePath
+    additional_directories: NullAsEmpty[list[AbsolutePath]] = []
+    title: Lenient[str | None] = None
+    updated_at: Lenient[DateTime | None] = None
+    archived: Unstable[Lenient[bool | None]] = None
+
+
+class ListSessionsResponse(Wire):
+    """One page; without `next_cursor` it is the last."""
+
+    sessions: Lenient[LenientList[SessionInfo]]
+    next_cursor: SessionListCursor | None = None
+
+
+class DeleteSessionRequest(Wire):
+    """Deletes a session."""
+
+    session_id: SessionId
+
+
+class DeleteSessionResponse(Wire):
+    """The session is gone."""
+
+
+class CloseSessionRequest(Wire):
+    """Ends a session's work and frees what it holds; it can be resumed."""
+
+    session_id: SessionId
+
+
+class CloseSessionResponse(Wire):
+    """The session is closed; nothing more comes for it."""
+
+
+class ArchiveSessionRequest(Wire):
+    """Puts a session away, closing it first."""
+
+    __unstable__: ClassVar[bool] = True
+
+    session_id: SessionId
+
+
+class ArchiveSessionResponse(Wire):
+    """The session is archived."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class UnarchiveSessionRequest(Wire):
+    """Takes a session out of the archive, without resuming it."""
+
+    __unstable__: ClassVar[bool] = True
+
+    session_id: SessionId
+
+
+class UnarchiveSessionResponse(Wire):
+    """The session is among the others again."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+# Counts as "saved" when it is not known.
+SessionStatus: TypeAlias = OpenEnum[Literal["open", "saved"]]
+
+
+class SessionStatusRequest(Wire):
+    """Asks whether a session is in memory, and changes nothing."""
+
+    __unstable__: ClassVar[bool] = True
+
+    session_id: SessionId
+
+
+class SessionStatusResponse(Wire):
+    """Where a session stands; `state` is a snapshot, and `None` does not mean idle."""
+
+    __unstable__: ClassVar[bool] = True
+
+    status: SessionStatus
+    state: Lenient[SessionState | None] = None
+
+
+class SetSessionTitleRequest(Wire):
+    """Sets the title of a session."""
+
+    __unstable__: ClassVar[bool] = True
+
+    session_id: SessionId
+    title: str
+
+
+class SetSessionTitleResponse(Wire):
+    """The title as it was stored, which is the one to show."""
+
+    __unstable__: ClassVar[bool] = True
+
+    title: str

@@ -1,0 +1,185 @@
+"""Tool calls: what the agent does, as the user sees it (v2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from accord.v2.content import ContentBlock
+from accord.v2.ids import AbsolutePath, MediaType, TerminalId, ToolCallId
+from accord.wire.base import (
+    UNSET,
+    Lenient,
+    LenientClear,
+    LenientList,
+    Open,
+    OpenEnum,
+    Patch,
+    UnsetType,
+    Wire,
+)
+
+__all__ = (
+    "Content",
+    "Diff",
+    "DiffAdd",
+    "DiffChange",
+    "DiffChangeBase",
+    "DiffCopy",
+    "DiffDelete",
+    "DiffFileType",
+    "DiffModify",
+    "DiffMove",
+    "DiffPatch",
+    "DiffPatchFormat",
+    "DiffPathChange",
+    "DiffPathPairChange",
+    "Terminal",
+    "ToolCallCancelCapabilities",
+    "ToolCallCapabilities",
+    "ToolCallContent",
+    "ToolCallContentChunk",
+    "ToolCallDetails",
+    "ToolCallLocation",
+    "ToolCallStatus",
+    "ToolCallUpdate",
+    "ToolKind",
+)
+
+# Shown as "other" when it is not known.
+ToolKind: TypeAlias = OpenEnum[
+    Literal[
+        "read",
+        "edit",
+        "delete",
+        "move",
+        "search",
+        "execute",
+        "think",
+        "fetch",
+        "switch_mode",
+        "other",
+    ]
+]
+# Still in progress when it is not known.
+ToolCallStatus: TypeAlias = OpenEnum[
+    Literal["pending", "in_progress", "paused", "completed", "failed", "cancelled"]
+]
+DiffFileType: TypeAlias = OpenEnum[Literal["text", "binary", "directory", "symlink"]]
+DiffPatchFormat: TypeAlias = OpenEnum[Literal["git_patch"]]
+
+
+class Content(Wire, tag_field="type", tag="content"):
+    """A content block that a tool call produced."""
+
+    content: ContentBlock
+
+
+class DiffChangeBase(Wire):
+    """What every file operation of a diff may tell."""
+
+    file_type: Lenient[DiffFileType | None] = None
+    mime_type: Lenient[MediaType | None] = None
+
+
+class DiffPathChange(DiffChangeBase):
+    """An operation on one path."""
+
+    path: AbsolutePath
+
+
+class DiffPathPairChange(DiffChangeBase):
+    """An operation from `old_path` to `path`."""
+
+    old_path: AbsolutePath
+    path: AbsolutePath
+
+
+class DiffAdd(DiffPathChange, tag_field="operation", tag="add"):
+    """A file is new."""
+
+
+class DiffDelete(DiffPathChange, tag_field="operation", tag="delete"):
+    """A file is gone."""
+
+
+class DiffModify(DiffPathChange, tag_field="operation", tag="modify"):
+    """A file has other content."""
+
+
+class DiffMove(DiffPathPairChange, tag_field="operation", tag="move"):
+    """A file has another path, and perhaps other content."""
+
+
+class DiffCopy(DiffPathPairChange, tag_field="operation", tag="copy"):
+    """A file was copied, and perhaps changed."""
+
+
+DiffChange: TypeAlias = Open[DiffAdd | DiffDelete | DiffModify | DiffMove | DiffCopy]
+
+
+class DiffPatch(Wire):
+    """The changes as text to show; the paths in it are absolute."""
+
+    format: DiffPatchFormat
+    text: str
+
+
+class Diff(Wire, tag_field="type", tag="diff"):
+    """Changes of files; `changes` is what holds, `patch` shows it."""
+
+    changes: LenientList[DiffChange]
+    patch: Lenient[DiffPatch | None] = None
+
+
+class Terminal(Wire, tag_field="type", tag="terminal"):
+    """A terminal whose output belongs to the tool call."""
+
+    terminal_id: TerminalId
+
+
+ToolCallContent: TypeAlias = Open[Content | Diff | Terminal]
+
+
+class ToolCallLocation(Wire):
+    """A place that the tool call touches; lines count from 1."""
+
+    path: AbsolutePath
+    line: Lenient[Annotated[int, Meta(ge=1, le=2**32 - 1)] | None] = None
+
+
+class ToolCallCancelCapabilities(Wire):
+    """The tool call can be cancelled."""
+
+
+class ToolCallCapabilities(Wire):
+    """What the client may do to a tool call."""
+
+    cancel: Lenient[ToolCallCancelCapabilities | None] = None
+
+
+class ToolCallDetails(Patch):
+    """A tool call as far as it is told: `UNSET` keeps what is known, `None` clears it."""
+
+    tool_call_id: ToolCallId
+    name: Lenient[str | UnsetType | None] = UNSET
+    title: Lenient[str | UnsetType | None] = UNSET
+    kind: Lenient[ToolKind | UnsetType | None] = UNSET
+    status: Lenient[ToolCallStatus | UnsetType | None] = UNSET
+    content: Lenient[LenientList[ToolCallContent] | UnsetType | None] = UNSET
+    locations: Lenient[LenientList[ToolCallLocation] | UnsetType | None] = UNSET
+    raw_input: Lenient[Any | UnsetType] = UNSET
+    raw_output: Lenient[Any | UnsetType] = UNSET
+    capabilities: LenientClear[ToolCallCapabilities | UnsetType | None] = UNSET
+
+
+class ToolCallUpdate(ToolCallDetails, tag_field="sessionUpdate", tag="tool_call_update"):
+    """Creates or patches a tool call; lists take the place of the whole list so far."""
+
+
+class ToolCallContentChunk(Wire, tag_field="sessionUpdate", tag="tool_call_content_chunk"):
+    """One more item of a tool call's content."""
+
+    tool_call_id: ToolCallId
+    content: ToolCallContent

@@ -1,0 +1,137 @@
+"""Session updates: everything that an agent tells about a session (v2)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from accord.v2.commands import AvailableCommandsUpdate
+from accord.v2.compaction import CompactionSummaryChunk, CompactionUpdate, Notice
+from accord.v2.config import ConfigOptionUpdate
+from accord.v2.content import ContentBlock
+from accord.v2.ids import DateTime, MessageId, SessionId
+from accord.v2.plan import PlanRemoved, PlanUpdate
+from accord.v2.state import StateUpdate
+from accord.v2.subagent import SessionMessage, SessionMessageChunk, SubagentUpdate
+from accord.v2.terminal import TerminalOutputChunk, TerminalUpdate
+from accord.v2.tool_call import ToolCallContentChunk, ToolCallUpdate
+from accord.wire.base import (
+    UNSET,
+    Lenient,
+    LenientList,
+    Open,
+    Patch,
+    UInt64,
+    UnsetType,
+    Unstable,
+    Wire,
+)
+
+__all__ = (
+    "AgentMessage",
+    "AgentMessageChunk",
+    "AgentThought",
+    "AgentThoughtChunk",
+    "ContentChunk",
+    "Cost",
+    "Message",
+    "SessionInfoUpdate",
+    "SessionUpdate",
+    "UpdateSessionNotification",
+    "UsageUpdate",
+    "UserMessage",
+    "UserMessageChunk",
+)
+
+
+class ContentChunk(Wire):
+    """One more block of a message."""
+
+    message_id: MessageId
+    content: ContentBlock
+
+
+class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
+    """One more block of a message of the user."""
+
+
+class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
+    """One more block of a message of the agent."""
+
+
+class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
+    """One more block of the agent's thinking."""
+
+
+class Message(Patch):
+    """Creates or patches a message; `content` takes the place of everything so far."""
+
+    message_id: MessageId
+    content: Lenient[LenientList[ContentBlock] | UnsetType | None] = UNSET
+
+
+class UserMessage(Message, tag_field="sessionUpdate", tag="user_message"):
+    """A message of the user: the proof that a prompt has its place in the conversation."""
+
+
+class AgentMessage(Message, tag_field="sessionUpdate", tag="agent_message"):
+    """A message of the agent."""
+
+
+class AgentThought(Message, tag_field="sessionUpdate", tag="agent_thought"):
+    """A piece of the agent's thinking."""
+
+
+class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update"):
+    """Patches what is known about the session; `updated_at` is RFC 3339."""
+
+    title: Lenient[str | UnsetType | None] = UNSET
+    updated_at: Lenient[DateTime | UnsetType | None] = UNSET
+
+
+class Cost(Wire):
+    """What the session has cost so far; `currency` is an ISO 4217 code or another unit."""
+
+    amount: float
+    currency: str
+
+
+class UsageUpdate(Wire, tag_field="sessionUpdate", tag="usage_update"):
+    """How much of the context window is taken, in tokens; `cost` is three-state."""
+
+    used: UInt64
+    size: UInt64
+    cost: Lenient[Cost | UnsetType | None] = UNSET
+
+
+SessionUpdate: TypeAlias = Open[
+    UserMessageChunk
+    | UserMessage
+    | AgentMessageChunk
+    | AgentMessage
+    | AgentThoughtChunk
+    | AgentThought
+    | StateUpdate
+    | ToolCallContentChunk
+    | ToolCallUpdate
+    | TerminalUpdate
+    | TerminalOutputChunk
+    | PlanUpdate
+    | Unstable[PlanRemoved]
+    | AvailableCommandsUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | Notice
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | Unstable[SubagentUpdate]
+    | Unstable[SessionMessage]
+    | Unstable[SessionMessageChunk]
+]
+
+
+class UpdateSessionNotification(Wire):
+    """One update of one session; they are applied in the order in which they come."""
+
+    session_id: SessionId
+    update: SessionUpdate
