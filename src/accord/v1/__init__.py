@@ -86,6 +86,10 @@ from accord.v1.elicitation import (
     StringPropertySchema,
     TitledMultiSelectItems,
 )
+from accord.v1.error import (
+    Error,
+    ErrorCode,
+)
 from accord.v1.fs import (
     ReadTextFileRequest,
     ReadTextFileResponse,
@@ -111,6 +115,7 @@ from accord.v1.ids import (
     SessionModeId,
     TerminalId,
     ToolCallId,
+    Uri,
 )
 from accord.v1.initialize import (
     AgentAuthCapabilities,
@@ -164,6 +169,10 @@ from accord.v1.mcp import (
     MessageMcpRequest,
     MessageMcpResponse,
     MessageMcpResult,
+)
+from accord.v1.methods import (
+    METHODS,
+    VARIANT_GATES,
 )
 from accord.v1.nes import (
     AcceptNesNotification,
@@ -303,8 +312,6 @@ from accord.v1.session import (
     UnarchiveSessionResponse,
 )
 from accord.v1.state import (
-    Error,
-    ErrorCode,
     IdleState,
     IdleStopReason,
     RequiresActionState,
@@ -359,6 +366,8 @@ from accord.v1.update import (
 )
 
 __all__: tuple[str, ...] = (
+    "METHODS",
+    "VARIANT_GATES",
     "AcceptNesNotification",
     "AgentAuthCapabilities",
     "AgentCapabilities",
@@ -660,6 +669,7 @@ __all__: tuple[str, ...] = (
     "UnarchiveSessionResponse",
     "UnknownState",
     "UnstructuredCommandInput",
+    "Uri",
     "Usage",
     "UsageUpdate",
     "UserMessageChunk",

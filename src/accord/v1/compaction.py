@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -10,13 +10,12 @@ from accord.v1.content import ContentBlock
 from accord.v1.ids import CompactionId
 from accord.wire.base import (
     UNSET,
-    Bare,
     Lenient,
     LenientList,
     OpenEnum,
+    Patch,
     UnsetType,
     Wire,
-    field,
 )
 
 __all__ = (
@@ -39,14 +38,13 @@ class Notice(Wire, tag_field="sessionUpdate", tag="notice"):
     description: Lenient[str | None] = None
 
 
-class CompactionUpdate(Bare, tag_field="sessionUpdate", tag="compaction_update"):
+class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"):
     """A compaction begins, goes on or ends. UNSET keeps what was said before, None clears it."""
 
     compaction_id: CompactionId
     status: CompactionStatus
     summary: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
     error: Lenient[str | None | UnsetType] = UNSET
-    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
 
 
 class CompactionSummaryChunk(Wire, tag_field="sessionUpdate", tag="compaction_summary_chunk"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from accord.v1.ids import ElicitationId, RequestId, SessionId, ToolCallId
+from accord.v1.ids import ElicitationId, RequestId, SessionId, ToolCallId, Uri
 from accord.wire.base import (
     UNSET,
     ByShape,
@@ -176,7 +176,7 @@ class ElicitationUrlMode(CreateElicitationBase, tag_field="mode", tag="url"):
     """Ask on a web page; `elicitation/complete` tells when the user is done there."""
 
     elicitation_id: ElicitationId
-    url: str
+    url: Uri
 
 
 CreateElicitationRequest: TypeAlias = Annotated[

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
 
 from accord.wire.base import Int64
 
@@ -25,6 +27,7 @@ __all__ = (
     "SessionModeId",
     "TerminalId",
     "ToolCallId",
+    "Uri",
 )
 
 AuthMethodId: TypeAlias = str
@@ -46,3 +49,4 @@ SessionId: TypeAlias = str
 SessionModeId: TypeAlias = str
 TerminalId: TypeAlias = str
 ToolCallId: TypeAlias = str
+Uri: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]

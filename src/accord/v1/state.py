@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
+from accord.v1.error import Error
 from accord.v1.prompt import Usage
-from accord.wire.base import Bare, Int32, Lenient, Open, OpenEnum, Wire
+from accord.wire.base import Lenient, Open, OpenEnum, Wire
 
 __all__ = (
-    "Error",
-    "ErrorCode",
     "IdleState",
     "IdleStopReason",
     "RequiresActionState",
@@ -18,18 +17,9 @@ __all__ = (
     "UnknownState",
 )
 
-ErrorCode: TypeAlias = Int32
 IdleStopReason: TypeAlias = OpenEnum[
     Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"]
 ]
-
-
-class Error(Bare):
-    """A JSON-RPC error, told instead of sent."""
-
-    code: ErrorCode
-    message: str
-    data: Lenient[Any] = None
 
 
 class RunningState(Wire, tag_field="state", tag="running"):

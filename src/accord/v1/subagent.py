@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from accord.v1.content import ContentBlock
 from accord.v1.ids import MessageId, SessionId
 from accord.v1.state import SessionState
-from accord.wire.base import UNSET, Bare, Lenient, LenientList, UnsetType, Wire, field
+from accord.wire.base import UNSET, Lenient, LenientList, Patch, UnsetType, Wire
 
 __all__ = (
     "SessionCancelCapabilities",
@@ -32,7 +32,7 @@ class SubagentSessionCapabilities(Wire):
     cancel: Lenient[SessionCancelCapabilities | None] = None
 
 
-class SubagentUpdate(Bare, tag_field="sessionUpdate", tag="subagent_update"):
+class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
     """A subagent is there or changed. UNSET keeps what was said before, None clears it."""
 
     __unstable__: ClassVar[bool] = True
@@ -44,10 +44,9 @@ class SubagentUpdate(Bare, tag_field="sessionUpdate", tag="subagent_update"):
     state: Lenient[SessionState | None | UnsetType] = UNSET
     cwd: str | None | UnsetType = UNSET  # while unknown: the parent's
     additional_directories: list[str] | None | UnsetType = UNSET  # while unknown: the parent's
-    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
 
 
-class SessionMessage(Bare, tag_field="sessionUpdate", tag="session_message"):
+class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
     """A message between sessions. UNSET keeps what was said before, None clears it."""
 
     __unstable__: ClassVar[bool] = True
@@ -58,7 +57,6 @@ class SessionMessage(Bare, tag_field="sessionUpdate", tag="session_message"):
     sender_message_id: Lenient[MessageId | None | UnsetType] = UNSET
     recipient_message_id: Lenient[MessageId | None | UnsetType] = UNSET
     content: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
-    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
 
 
 class SessionMessageChunk(Wire, tag_field="sessionUpdate", tag="session_message_chunk"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from accord.v1.commands import AvailableCommandsUpdate
 from accord.v1.compaction import CompactionSummaryChunk, CompactionUpdate, Notice
@@ -12,7 +12,7 @@ from accord.v1.ids import MessageId, SessionId, SessionModeId
 from accord.v1.plan import Plan, PlanRemoved, PlanUpdate
 from accord.v1.subagent import SessionMessage, SessionMessageChunk, SubagentUpdate
 from accord.v1.tool_call import ToolCall, ToolCallUpdate
-from accord.wire.base import UNSET, Bare, Lenient, UInt64, UnsetType, Unstable, Wire, field
+from accord.wire.base import UNSET, Lenient, Patch, UInt64, UnsetType, Unstable, Wire
 
 __all__ = (
     "AgentMessageChunk",
@@ -53,12 +53,12 @@ class CurrentModeUpdate(Wire, tag_field="sessionUpdate", tag="current_mode_updat
     current_mode_id: SessionModeId
 
 
-class SessionInfoUpdate(Bare, tag_field="sessionUpdate", tag="session_info_update"):
+# Clearing all of `_meta` is read in v1 too (A-25).
+class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update"):
     """The session's entry in the list changed. UNSET keeps a field, None clears it."""
 
     title: Lenient[str | None | UnsetType] = UNSET
     updated_at: Lenient[str | None | UnsetType] = UNSET  # ISO 8601
-    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)  # A-25
 
 
 class Cost(Wire):

@@ -1,0 +1,194 @@
+"""Early spellings of version 1, still met in old programs: read here, never written.
+
+Nobody needs this on ordinary traffic. It is for the message whose method is unknown, or
+whose params do not decode.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from accord.errors import DecodeError
+from accord.v1.config import SessionConfigSelect, SessionConfigSelectOption
+from accord.v1.ids import SessionId
+from accord.wire.base import Lenient, LenientList, Wire
+from accord.wire.codec import convert
+from accord.wire.method import Method
+
+__all__ = (
+    "LEGACY_METHODS",
+    "SET_SESSION_MODEL",
+    "ModelInfo",
+    "SessionModelState",
+    "SetSessionModelRequest",
+    "SetSessionModelResponse",
+    "model_option",
+    "modernize",
+)
+
+LEGACY_METHODS: dict[str, str] = {
+    "fs/readTextFile": "fs/read_text_file",
+    "fs/writeTextFile": "fs/write_text_file",
+    "session/set_model": "session/set_config_option",
+    "terminal/waitForExit": "terminal/wait_for_exit",
+    "unstable_resumeSession": "session/resume",
+}
+
+_MODEL = "model"
+
+Params: TypeAlias = dict[str, Any]
+
+
+def modernize(method: str, params: Any) -> tuple[str, Any]:
+    """Return a message's method and params as they are spelled now.
+
+    What has no early spelling comes back as it is, the params as the same object.
+    """
+    rewrite = _REWRITES.get(method)
+    method = LEGACY_METHODS.get(method, method)
+    rewrite = rewrite or _REWRITES.get(method)
+    if rewrite is None or not isinstance(params, dict):
+        return method, params
+    return method, rewrite(params)  # pyright: ignore[reportUnknownArgumentType]  # JSON
+
+
+def _set_model(params: Params) -> Params:
+    if "modelId" not in params:
+        return params
+    rest = {key: value for key, value in params.items() if key != "modelId"}
+    return rest | {"configId": _MODEL, "value": params["modelId"]}
+
+
+def _set_mode(params: Params) -> Params:
+    return _renamed(params, "mode", "modeId")
+
+
+def _renamed(params: Params, old: str, new: str) -> Params:
+    if new in params or old not in params:
+        return params
+    return {new if key == old else key: value for key, value in params.items()}
+
+
+def _setup(params: Params) -> Params:
+    return _each(params, "mcpServers", _mcp_server)
+
+
+def _mcp_server(server: Params) -> Params:
+    """Add the lists that are left out (A-92); make lists of the maps."""
+    match server.get("type"):
+        case "acp":
+            return server
+        case "http" | "sse":
+            keys = ("headers",)
+        case _:
+            keys = ("args", "env")
+    new: Params = {key: [] for key in keys if key not in server}
+    for key in ("env", "headers"):
+        if isinstance(server.get(key), dict):
+            pairs: Params = server[key]
+            new[key] = [{"name": name, "value": value} for name, value in pairs.items()]
+    return server | new if new else server
+
+
+def _prompt(params: Params) -> Params:
+    return _each(params, "prompt", _block)
+
+
+def _block(block: Params) -> Params:
+    if block.get("type") == "context" and "resource" in block:
+        return block | {"type": "resource"}
+    return block
+
+
+def _update(params: Params) -> Params:
+    update = params.get("update")
+    match update:
+        case {"sessionUpdate": "current_mode_update"}:
+            newer = _renamed(update, "modeId", "currentModeId")
+        case {"content": {"type": "context"} as block}:
+            newer = update | {"content": _block(block)}
+        case _:
+            return params
+    return params if newer is update else params | {"update": newer}
+
+
+def _each(params: Params, key: str, rewrite: Callable[[Params], Params]) -> Params:
+    """Rewrite the objects of a list."""
+    if not isinstance(params.get(key), list):
+        return params
+    old: list[Any] = params[key]
+    new: list[Any] = [rewrite(item) if isinstance(item, dict) else item for item in old]  # pyright: ignore[reportUnknownArgumentType]  # JSON
+    return params if all(map(operator.is_, old, new)) else params | {key: new}
+
+
+_REWRITES: dict[str, Callable[[Params], Params]] = {
+    "session/load": _setup,
+    "session/new": _setup,
+    "session/prompt": _prompt,
+    "session/resume": _setup,
+    "session/fork": _setup,
+    "session/set_mode": _set_mode,
+    "session/set_model": _set_model,
+    "session/update": _update,
+}
+
+
+# The models of a session, before they were a config option.
+
+
+class ModelInfo(Wire):
+    """A model to choose."""
+
+    model_id: str
+    name: str
+    description: Lenient[str | None] = None
+
+
+class SessionModelState(Wire):
+    """The models of a session, and which one is used: `models` in a setup answer."""
+
+    current_model_id: str
+    available_models: Lenient[LenientList[ModelInfo]]
+
+
+def model_option(models: Any) -> SessionConfigSelect | None:
+    """Return the raw `models` of a setup answer as a config option, None if they are none."""
+    try:
+        state = convert(models, SessionModelState)
+    except DecodeError:
+        return None
+    return SessionConfigSelect(
+        id=_MODEL,
+        name="Model",
+        category="model",
+        current_value=state.current_model_id,
+        options=[
+            SessionConfigSelectOption(
+                value=model.model_id, name=model.name, description=model.description
+            )
+            for model in state.available_models
+        ],
+    )
+
+
+class SetSessionModelRequest(Wire):
+    """Choose a model of an agent that gave `models` and no config option for them."""
+
+    session_id: SessionId
+    model_id: str
+
+
+class SetSessionModelResponse(Wire):
+    """The model is chosen."""
+
+
+# The one early spelling that is sent: to agents that know nothing else.
+SET_SESSION_MODEL = Method(
+    name="session/set_model",
+    call="set_session_model",
+    params=SetSessionModelRequest,
+    result=SetSessionModelResponse,
+    to="agent",
+)
