@@ -1,0 +1,150 @@
+"""Who is measured, and the environments they need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+VENVS = HERE / ".venvs"
+NODE_PACKAGE = HERE / "node_modules" / "@agentclientprotocol" / "sdk" / "package.json"
+
+OFFICIAL = "1.0.0rc3"
+OFFICIAL_STABLE = "0.12.1"
+TYPESCRIPT = "2.4.0"
+
+
+class Unavailable(Exception):
+    """A peer cannot be set up on this machine."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An implementation: how to run its agent, its client and its codec."""
+
+    name: str
+    label: str
+    agent: tuple[str, ...]
+    client: tuple[str, ...]
+    codec: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    large_environment: dict[str, str] = field(default_factory=dict)
+
+    def variables(self, extra: dict[str, str] | None = None) -> dict[str, str]:
+        """Return the environment of its processes."""
+        base = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        ours = {"PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE)}
+        return {**base, **ours, **self.environment, **(extra or {})}
+
+
+def _python(name: str, requirements: list[str]) -> str:
+    """Return the interpreter of a virtual environment that has what is required."""
+    home = VENVS / name
+    python, ready = home / "bin" / "python", home / "ready.txt"
+    if not ready.exists() or ready.read_text() != "\n".join(requirements):
+        print(f"setting up {home.relative_to(ROOT)}: {' '.join(requirements)}", file=sys.stderr)
+        venv.create(home, clear=True, with_pip=True, symlinks=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        if subprocess.run([*pip, *requirements], check=False).returncode:
+            raise Unavailable(f"pip could not install {' '.join(requirements)}")
+        ready.write_text("\n".join(requirements))
+    return str(python)
+
+
+def _in_python(
+    name: str, label: str, adapter: str, environment: str, requirements: list[str], *paths: Path
+) -> Peer:
+    python = _python(environment, requirements)
+    return Peer(
+        name,
+        f"{label}, Python {_version_of(python)}",
+        agent=(python, str(HERE / "agents" / f"agent_{adapter}.py")),
+        client=(python, str(HERE / "clients" / f"client_{adapter}.py")),
+        codec=(python, str(HERE / "codec" / f"codec_{adapter}.py")),
+        environment={"PYTHONPATH": os.pathsep.join(map(str, (*paths, HERE)))},
+    )
+
+
+def _version_of(python: str) -> str:
+    command = "import platform; print(platform.python_version())"
+    return subprocess.check_output([python, "-c", command], text=True).strip()
+
+
+def _ours() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return project["dependencies"]
+
+
+def accord() -> Peer:
+    """Return ours, from the sources as they are."""
+    version: dict[str, str] = {}
+    exec((ROOT / "src" / "accord" / "version.py").read_text(), version)
+    label = f"Accord {version['__version__']}"
+    return _in_python("accord", label, "accord", "msgspec", _ours(), ROOT / "src")
+
+
+def floor() -> Peer:
+    """Return the bare loop, on the same msgspec as ours."""
+    python = _python("msgspec", _ours())
+    command = "import msgspec; print(msgspec.__version__)"
+    msgspec = subprocess.check_output([python, "-c", command], text=True).strip()
+    label = f"bare asyncio and msgspec {msgspec} loop"
+    return _in_python("floor", label, "floor", "msgspec", _ours())
+
+
+def official() -> Peer:
+    """Return the newest official SDK for Python."""
+    return _official("official", OFFICIAL)
+
+
+def official_stable() -> Peer:
+    """Return the newest official SDK for Python that is no preview."""
+    return _official("official-stable", OFFICIAL_STABLE)
+
+
+def _official(name: str, version: str) -> Peer:
+    requirement = f"agent-client-protocol=={version}"
+    label = f"PyPI agent-client-protocol {version}"
+    return _in_python(name, label, "official", name, [requirement])
+
+
+def typescript() -> Peer:
+    """Return the official SDK for TypeScript."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise Unavailable("node and npm are not installed")
+    wanted = f'"version": "{TYPESCRIPT}"'
+    if not NODE_PACKAGE.exists() or wanted not in NODE_PACKAGE.read_text():
+        package = f"@agentclientprotocol/sdk@{TYPESCRIPT}"
+        print(f"setting up node_modules: {package}", file=sys.stderr)
+        quiet = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
+        install = [npm, "install", "--prefix", str(HERE), *quiet, package]
+        if subprocess.run(install, check=False).returncode:
+            raise Unavailable(f"npm could not install {package}")
+    version = subprocess.check_output([node, "--version"], text=True).strip().lstrip("v")
+    return Peer(
+        "typescript",
+        f"npm @agentclientprotocol/sdk {TYPESCRIPT}, Node {version}",
+        agent=(node, str(HERE / "agents" / "agent_typescript.mjs")),
+        client=(node, str(HERE / "clients" / "client_typescript.mjs")),
+        codec=(node, str(HERE / "codec" / "codec_typescript.mjs")),
+        # As it comes, it ends the connection at a line of more than 32 MiB.
+        large_environment={"BENCH_MESSAGE_LIMIT": str(256 * 1024 * 1024)},
+    )
+
+
+PEERS: dict[str, Callable[[], Peer]] = {
+    "accord": accord,
+    "official": official,
+    "official-stable": official_stable,
+    "typescript": typescript,
+    "floor": floor,
+}

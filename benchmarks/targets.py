@@ -1,0 +1,128 @@
+"""What Accord wants to reach, as ratios to the others in the same run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OURS = "accord"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A limit on ours divided by theirs, or theirs by ours when it is told as a speed-up."""
+
+    limit: float
+    at_least: bool = False
+    speedup: bool = False
+
+    def ratio(self, ours: float, theirs: float) -> float:
+        return theirs / ours if self.speedup else ours / theirs
+
+    def met(self, ratio: float) -> bool:
+        return ratio >= self.limit if self.at_least else ratio <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.limit:g}×"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One number of one experiment, and its limits beside the others'."""
+
+    what: str
+    experiment: str
+    column: str
+    official: Bound | None = None
+    typescript: Bound | None = None
+    floor: Bound | None = None
+
+    def bound(self, peer: str) -> Bound | None:
+        if peer.startswith("official"):
+            return self.official
+        return {"typescript": self.typescript, "floor": self.floor}.get(peer)
+
+
+def at_most(limit: float) -> Bound:
+    return Bound(limit)
+
+
+def at_least(limit: float) -> Bound:
+    return Bound(limit, at_least=True)
+
+
+def faster(limit: float) -> Bound:
+    return Bound(limit, at_least=True, speedup=True)
+
+
+def _roundtrip(what: str, experiment: str, column: str) -> Target:
+    return Target(what, experiment, column, at_most(0.6), at_most(0.85), at_most(1.3))
+
+
+def _large_time(what: str, to: str) -> Target:
+    return Target(what, f"large-60-to-{to}", "ms", at_most(0.9), None, at_most(1.15))
+
+
+def _large_peak(what: str, to: str, side: str) -> Target:
+    column = f"{side}_peak_mb"
+    return Target(what, f"large-60-to-{to}", column, at_most(0.9), None, at_most(1.1))
+
+
+TARGETS = (
+    Target(
+        "cold start, spawn to `initialize` answer",
+        "cold-start",
+        "ms",
+        at_most(0.22),
+        at_most(0.65),
+        at_most(1.35),
+    ),
+    Target("idle memory of an agent", "cold-start", "rss_mb", at_most(0.68), at_most(0.45)),
+    Target(
+        "streaming, agent alone",
+        "stream-agent",
+        "per_s",
+        at_least(8),
+        at_least(3),
+        at_least(0.5),
+    ),
+    Target(
+        "streaming, client alone",
+        "stream-client",
+        "per_s",
+        at_least(7),
+        at_least(4.5),
+        at_least(0.5),
+    ),
+    Target("streaming end to end", "stream", "per_s", at_least(8), at_least(5), at_least(0.5)),
+    _roundtrip("round trip p50, client → agent", "roundtrip", "to_agent_p50"),
+    _roundtrip("round trip p50, agent → client", "roundtrip", "to_client_p50"),
+    _roundtrip("the same on one core, client → agent", "roundtrip-one-core", "to_agent_p50"),
+    _roundtrip("the same on one core, agent → client", "roundtrip-one-core", "to_client_p50"),
+    Target("realistic turn", "turn", "per_s", at_least(3), at_least(2.5), at_least(0.65)),
+    Target("codec, decode the mix", "codec", "decode_mix", faster(4), faster(6), at_most(1.6)),
+    Target("codec, encode the mix", "codec", "encode_mix", faster(4), faster(2), at_most(1.6)),
+    _large_time("60 MB to the client: time", "client"),
+    _large_peak("60 MB to the client: its peak memory", "client", "client"),
+    _large_peak("60 MB to the client: the agent's peak memory", "client", "agent"),
+    _large_time("60 MB to the agent: time", "agent"),
+    _large_peak("60 MB to the agent: its peak memory", "agent", "agent"),
+    _large_peak("60 MB to the agent: the client's peak memory", "agent", "client"),
+    Target(
+        "1,000 sessions on one connection",
+        "sessions",
+        "per_s",
+        at_least(4.5),
+        at_least(2.3),
+        at_least(0.65),
+    ),
+    Target(
+        "50 agents started at once",
+        "fanout",
+        "s",
+        at_most(0.25),
+        at_most(0.5),
+        at_most(1.4),
+    ),
+)
+
+FAIRNESS = 0.5  # of earliest to latest finish, with 1,000 sessions
