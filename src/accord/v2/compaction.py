@@ -27,8 +27,8 @@ class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"
 
     compaction_id: CompactionId
     status: CompactionStatus
-    summary: Lenient[LenientList[ContentBlock] | UnsetType | None] = UNSET
-    error: Lenient[str | UnsetType | None] = UNSET
+    summary: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
+    error: Lenient[str | None | UnsetType] = UNSET
 
 
 class CompactionSummaryChunk(Wire, tag_field="sessionUpdate", tag="compaction_summary_chunk"):

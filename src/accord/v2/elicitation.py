@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -150,6 +150,8 @@ class ElicitationSchema(Wire):
 
 class CreateElicitationBase(Wire):
     """What every elicitation carries: a message, and either a session or a pending request."""
+
+    __one_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})
 
     message: str
     session_id: SessionId | UnsetType = UNSET

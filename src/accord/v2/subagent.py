@@ -38,12 +38,12 @@ class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
     __unstable__: ClassVar[bool] = True
 
     session_id: SessionId
-    title: Lenient[str | UnsetType | None] = UNSET
-    description: Lenient[str | UnsetType | None] = UNSET
-    capabilities: Lenient[SubagentSessionCapabilities | UnsetType | None] = UNSET
-    state: Lenient[SessionState | UnsetType | None] = UNSET
-    cwd: AbsolutePath | UnsetType | None = UNSET
-    additional_directories: list[AbsolutePath] | UnsetType | None = UNSET
+    title: Lenient[str | None | UnsetType] = UNSET
+    description: Lenient[str | None | UnsetType] = UNSET
+    capabilities: Lenient[SubagentSessionCapabilities | None | UnsetType] = UNSET
+    state: Lenient[SessionState | None | UnsetType] = UNSET
+    cwd: AbsolutePath | None | UnsetType = UNSET
+    additional_directories: list[AbsolutePath] | None | UnsetType = UNSET
 
 
 class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
@@ -52,11 +52,11 @@ class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
     __unstable__: ClassVar[bool] = True
 
     message_id: MessageId
-    sender_session_id: Lenient[SessionId | UnsetType | None] = UNSET
-    recipient_session_id: Lenient[SessionId | UnsetType | None] = UNSET
-    sender_message_id: Lenient[MessageId | UnsetType | None] = UNSET
-    recipient_message_id: Lenient[MessageId | UnsetType | None] = UNSET
-    content: Lenient[LenientList[ContentBlock] | UnsetType | None] = UNSET
+    sender_session_id: Lenient[SessionId | None | UnsetType] = UNSET
+    recipient_session_id: Lenient[SessionId | None | UnsetType] = UNSET
+    sender_message_id: Lenient[MessageId | None | UnsetType] = UNSET
+    recipient_message_id: Lenient[MessageId | None | UnsetType] = UNSET
+    content: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
 
 
 class SessionMessageChunk(Wire, tag_field="sessionUpdate", tag="session_message_chunk"):

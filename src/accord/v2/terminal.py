@@ -56,12 +56,12 @@ class TerminalUpdate(Patch, tag_field="sessionUpdate", tag="terminal_update"):
     """Creates or patches a terminal; `output` takes the place of all bytes so far."""
 
     terminal_id: TerminalId
-    command: Lenient[str | UnsetType | None] = UNSET
-    cwd: Lenient[AbsolutePath | UnsetType | None] = UNSET
-    output: Lenient[TerminalOutput | UnsetType | None] = UNSET
-    exit_status: Lenient[TerminalExitStatus | UnsetType | None] = UNSET
-    size: Lenient[TerminalSize | UnsetType | None] = UNSET
-    capabilities: LenientClear[TerminalCapabilities | UnsetType | None] = UNSET
+    command: Lenient[str | None | UnsetType] = UNSET
+    cwd: Lenient[AbsolutePath | None | UnsetType] = UNSET
+    output: Lenient[TerminalOutput | None | UnsetType] = UNSET
+    exit_status: Lenient[TerminalExitStatus | None | UnsetType] = UNSET
+    size: Lenient[TerminalSize | None | UnsetType] = UNSET
+    capabilities: LenientClear[TerminalCapabilities | None | UnsetType] = UNSET
 
 
 class TerminalOutputChunk(Wire, tag_field="sessionUpdate", tag="terminal_output_chunk"):

@@ -163,15 +163,15 @@ class ToolCallDetails(Patch):
     """A tool call as far as it is told: `UNSET` keeps what is known, `None` clears it."""
 
     tool_call_id: ToolCallId
-    name: Lenient[str | UnsetType | None] = UNSET
-    title: Lenient[str | UnsetType | None] = UNSET
-    kind: Lenient[ToolKind | UnsetType | None] = UNSET
-    status: Lenient[ToolCallStatus | UnsetType | None] = UNSET
-    content: Lenient[LenientList[ToolCallContent] | UnsetType | None] = UNSET
-    locations: Lenient[LenientList[ToolCallLocation] | UnsetType | None] = UNSET
+    name: Lenient[str | None | UnsetType] = UNSET
+    title: Lenient[str | None | UnsetType] = UNSET
+    kind: Lenient[ToolKind | None | UnsetType] = UNSET
+    status: Lenient[ToolCallStatus | None | UnsetType] = UNSET
+    content: Lenient[LenientList[ToolCallContent] | None | UnsetType] = UNSET
+    locations: Lenient[LenientList[ToolCallLocation] | None | UnsetType] = UNSET
     raw_input: Lenient[Any | UnsetType] = UNSET
     raw_output: Lenient[Any | UnsetType] = UNSET
-    capabilities: LenientClear[ToolCallCapabilities | UnsetType | None] = UNSET
+    capabilities: LenientClear[ToolCallCapabilities | None | UnsetType] = UNSET
 
 
 class ToolCallUpdate(ToolCallDetails, tag_field="sessionUpdate", tag="tool_call_update"):

@@ -66,7 +66,7 @@ class Message(Patch):
     """Creates or patches a message; `content` takes the place of everything so far."""
 
     message_id: MessageId
-    content: Lenient[LenientList[ContentBlock] | UnsetType | None] = UNSET
+    content: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
 
 
 class UserMessage(Message, tag_field="sessionUpdate", tag="user_message"):
@@ -84,8 +84,8 @@ class AgentThought(Message, tag_field="sessionUpdate", tag="agent_thought"):
 class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update"):
     """Patches what is known about the session; `updated_at` is RFC 3339."""
 
-    title: Lenient[str | UnsetType | None] = UNSET
-    updated_at: Lenient[DateTime | UnsetType | None] = UNSET
+    title: Lenient[str | None | UnsetType] = UNSET
+    updated_at: Lenient[DateTime | None | UnsetType] = UNSET
 
 
 class Cost(Wire):
@@ -100,7 +100,7 @@ class UsageUpdate(Wire, tag_field="sessionUpdate", tag="usage_update"):
 
     used: UInt64
     size: UInt64
-    cost: Lenient[Cost | UnsetType | None] = UNSET
+    cost: Lenient[Cost | None | UnsetType] = UNSET
 
 
 SessionUpdate: TypeAlias = Open[

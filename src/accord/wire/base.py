@@ -29,6 +29,7 @@ __all__ = (
     "Lenient",
     "LenientClear",
     "LenientList",
+    "Mark",
     "Members",
     "Nes",
     "NullAsEmpty",
@@ -43,6 +44,7 @@ __all__ = (
     "UnsetType",
     "Unstable",
     "Wire",
+    "WireMeta",
     "always",
     "field",
     "replace",
@@ -223,7 +225,7 @@ class Wire(Bare):
 class Patch(Bare):
     """Base of the updates whose `_meta` is three-state too: `UNSET` keeps, `None` clears."""
 
-    meta: Lenient[dict[str, Any] | UnsetType | None] = field(name="_meta", default=UNSET)
+    meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
 
 
 def always(value: T) -> T:

@@ -29,7 +29,15 @@ from accord.wire.base import (
     Unknown,
 )
 
-__all__ = ("convert", "decode", "decoder", "encode", "to_builtins")
+__all__ = (
+    "convert",
+    "converter",
+    "decode",
+    "decoder",
+    "encode",
+    "struct_converter",
+    "to_builtins",
+)
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]

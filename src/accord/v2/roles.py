@@ -1,0 +1,359 @@
+"""The two sides of version 2, to subclass: one method for each method of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TypeAlias, TypeVar
+
+from accord.binding import Role, derived_capabilities
+from accord.connection import Connection
+from accord.errors import InvalidParams, MethodNotFound
+from accord.jsonrpc.message import RequestId
+from accord.router import serve
+from accord.routes import Context
+from accord.v2.auth import (
+    AuthMethod,
+    AuthStatusRequest,
+    AuthStatusResponse,
+    AuthStatusUpdateNotification,
+    LoginAuthRequest,
+    LoginAuthResponse,
+    LogoutAuthRequest,
+    LogoutAuthResponse,
+)
+from accord.v2.cancel import (
+    CancelSessionNotification,
+    CancelTerminalRequest,
+    CancelTerminalResponse,
+    CancelToolCallRequest,
+    CancelToolCallResponse,
+)
+from accord.v2.config import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
+from accord.v2.content import Role
+from accord.v2.elicitation import (
+    CompleteElicitationNotification,
+    CreateElicitationRequest,
+    CreateElicitationResponse,
+)
+from accord.v2.ids import RequestId, SessionId
+from accord.v2.initialize import (
+    AgentCapabilities,
+    ClientCapabilities,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+)
+from accord.v2.kit import KIT
+from accord.v2.peers import RemoteAgent, RemoteClient
+from accord.v2.permission import RequestPermissionRequest, RequestPermissionResponse
+from accord.v2.prompt import PromptRequest, PromptResponse
+from accord.v2.providers import (
+    DisableProviderRequest,
+    DisableProviderResponse,
+    ListProvidersRequest,
+    ListProvidersResponse,
+    SetProviderRequest,
+    SetProviderResponse,
+)
+from accord.v2.session import (
+    ArchiveSessionRequest,
+    ArchiveSessionResponse,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionStatusRequest,
+    SessionStatusResponse,
+    SetSessionTitleRequest,
+    SetSessionTitleResponse,
+    UnarchiveSessionRequest,
+    UnarchiveSessionResponse,
+)
+from accord.v2.update import UpdateSessionNotification
+from accord.wire.shared.mcp_message import (
+    MessageMcpNotification,
+    MessageMcpRequest,
+    MessageMcpResponse,
+)
+
+__all__ = ("Agent", "AgentContext", "Answer", "Client", "ClientContext", "run")
+
+T = TypeVar("T")
+Answer: TypeAlias = T | Awaitable[T]
+
+
+class AgentContext(Context):
+    """What an agent's handler has besides the params: the client, to call."""
+
+    __slots__ = ("client",)
+
+    def __init__(self, connection: Connection, request_id: RequestId, client: RemoteClient) -> None:
+        super().__init__(connection, request_id)
+        self.client = client
+
+    def cancel_prompts(self, session_id: SessionId) -> None:
+        """Cancel the prompt handlers of a session (R-CANCEL-13)."""
+        self.connection.serving.cancel_where(
+            lambda method, params: method == "session/prompt" and params.session_id == session_id
+        )
+
+
+class ClientContext(Context):
+    """What a client's handler has besides the params: the agent, to call."""
+
+    __slots__ = ("agent",)
+
+    def __init__(self, connection: Connection, request_id: RequestId, agent: RemoteAgent) -> None:
+        super().__init__(connection, request_id)
+        self.agent = agent
+
+
+class Agent(Role):
+    """An agent of version 2: override what it serves.
+
+    Each method takes the params and a context and returns the result, plainly or as a
+    coroutine. What is not overridden is not offered, and answered with error -32601.
+    """
+
+    kit = KIT
+    side = "agent"
+    always_served = frozenset({"cancel", "cancel_tool_call", "cancel_terminal"})
+
+    info: Implementation | None = None
+    auth_methods: Sequence[AuthMethod] = ()
+
+    def capabilities(self) -> AgentCapabilities:
+        """Return what this agent offers; by default what its methods stand for."""
+        return derived_capabilities(self, AgentCapabilities)
+
+    def initialize(
+        self, params: InitializeRequest, context: AgentContext
+    ) -> Answer[InitializeResponse]:
+        """Answer with what this agent is and offers; the version is set by the router."""
+        return InitializeResponse(
+            protocol_version=2,
+            info=self.info or Implementation(name=type(self).__name__, version="0"),
+            capabilities=self.capabilities(),
+            auth_methods=list(self.auth_methods),
+        )
+
+    def cancel(self, params: CancelSessionNotification, context: AgentContext) -> Answer[None]:
+        """Cancel the foreground work; by default prompts that are not inserted yet are (-32800)."""
+        context.cancel_prompts(params.session_id)
+
+    def login(self, params: LoginAuthRequest, context: AgentContext) -> Answer[LoginAuthResponse]:
+        """Log in with one of the advertised methods."""
+        raise MethodNotFound
+
+    def logout(
+        self, params: LogoutAuthRequest, context: AgentContext
+    ) -> Answer[LogoutAuthResponse]:
+        """Log out."""
+        raise MethodNotFound
+
+    def auth_status(
+        self, params: AuthStatusRequest, context: AgentContext
+    ) -> Answer[AuthStatusResponse]:
+        """Say whether the user is logged in; never fails with `AuthRequired`."""
+        raise MethodNotFound
+
+    def new_session(
+        self, params: NewSessionRequest, context: AgentContext
+    ) -> Answer[NewSessionResponse]:
+        """Create a session."""
+        raise MethodNotFound
+
+    def resume_session(
+        self, params: ResumeSessionRequest, context: AgentContext
+    ) -> Answer[ResumeSessionResponse]:
+        """Open a stored session; replay if asked, send the state, then answer (R-SESS-29)."""
+        raise MethodNotFound
+
+    def fork_session(
+        self, params: ForkSessionRequest, context: AgentContext
+    ) -> Answer[ForkSessionResponse]:
+        """Create a session that goes on from another one, which stays as it is."""
+        raise MethodNotFound
+
+    def list_sessions(
+        self, params: ListSessionsRequest, context: AgentContext
+    ) -> Answer[ListSessionsResponse]:
+        """List stored sessions, a page at a time."""
+        raise MethodNotFound
+
+    def session_status(
+        self, params: SessionStatusRequest, context: AgentContext
+    ) -> Answer[SessionStatusResponse]:
+        """Say whether a session is open or saved."""
+        raise MethodNotFound
+
+    def set_session_title(
+        self, params: SetSessionTitleRequest, context: AgentContext
+    ) -> Answer[SetSessionTitleResponse]:
+        """Store a title and answer with what was stored."""
+        raise MethodNotFound
+
+    def archive_session(
+        self, params: ArchiveSessionRequest, context: AgentContext
+    ) -> Answer[ArchiveSessionResponse]:
+        """Put a session away; one that is archived already is a success."""
+        raise MethodNotFound
+
+    def unarchive_session(
+        self, params: UnarchiveSessionRequest, context: AgentContext
+    ) -> Answer[UnarchiveSessionResponse]:
+        """Take a session out of the archive."""
+        raise MethodNotFound
+
+    def delete_session(
+        self, params: DeleteSessionRequest, context: AgentContext
+    ) -> Answer[DeleteSessionResponse]:
+        """Delete a session for good; an unknown one is a success."""
+        raise MethodNotFound
+
+    def close_session(
+        self, params: CloseSessionRequest, context: AgentContext
+    ) -> Answer[CloseSessionResponse]:
+        """Cancel what runs in a session and free it."""
+        raise MethodNotFound
+
+    def prompt(self, params: PromptRequest, context: AgentContext) -> Answer[PromptResponse]:
+        """Insert the user's message; answer with its id once it has its place (R-PROMPT-09)."""
+        raise MethodNotFound
+
+    def set_session_config_option(
+        self, params: SetSessionConfigOptionRequest, context: AgentContext
+    ) -> Answer[SetSessionConfigOptionResponse]:
+        """Set a config option; answer with all of them."""
+        raise MethodNotFound
+
+    def cancel_tool_call(
+        self, params: CancelToolCallRequest, context: AgentContext
+    ) -> Answer[CancelToolCallResponse]:
+        """Stop one tool call; the answer means accepted (R-TCAN-04)."""
+        raise InvalidParams("The tool call cannot be cancelled")  # R-TCAN-05
+
+    def cancel_terminal(
+        self, params: CancelTerminalRequest, context: AgentContext
+    ) -> Answer[CancelTerminalResponse]:
+        """Stop one terminal; the answer means accepted (R-TCAN-04)."""
+        raise InvalidParams("The terminal cannot be cancelled")  # R-TCAN-05
+
+    def list_providers(
+        self, params: ListProvidersRequest, context: AgentContext
+    ) -> Answer[ListProvidersResponse]:
+        """List the model providers that can be configured."""
+        raise MethodNotFound
+
+    def set_provider(
+        self, params: SetProviderRequest, context: AgentContext
+    ) -> Answer[SetProviderResponse]:
+        """Replace the configuration of a provider."""
+        raise MethodNotFound
+
+    def disable_provider(
+        self, params: DisableProviderRequest, context: AgentContext
+    ) -> Answer[DisableProviderResponse]:
+        """Switch a provider off."""
+        raise MethodNotFound
+
+    def notify_mcp(self, params: MessageMcpNotification, context: AgentContext) -> Answer[None]:
+        """Take a notification of an MCP server that the client provides."""
+        raise MethodNotFound
+
+    def make_remote(self, connection: Connection) -> RemoteClient:
+        """For the router: the client of a connection, to call."""
+        return RemoteClient(connection)
+
+    def make_context(self, context: Context, remote: RemoteClient) -> AgentContext:
+        """For the router: what the handlers of one request are given."""
+        return AgentContext(context.connection, context.request_id, remote)
+
+
+class Client(Role):
+    """A client of version 2: override what it serves.
+
+    Each method takes the params and a context and returns the result, plainly or as a
+    coroutine. What is not overridden is not offered, and answered with error -32601.
+    """
+
+    kit = KIT
+    side = "client"
+
+    info: Implementation | None = None
+
+    def capabilities(self) -> ClientCapabilities:
+        """Return what this client offers; by default what its methods stand for."""
+        return derived_capabilities(self, ClientCapabilities)
+
+    def initialize_params(self) -> InitializeRequest:
+        """Return what this client says of itself; the version is set by the router."""
+        return InitializeRequest(
+            protocol_version=2,
+            info=self.info or Implementation(name=type(self).__name__, version="0"),
+            capabilities=self.capabilities(),
+        )
+
+    def has_offers(self) -> bool:
+        """Tell whether an agent that has not read the capabilities would miss something."""
+        return self.capabilities() != ClientCapabilities()
+
+    def message_mcp(
+        self, params: MessageMcpRequest, context: ClientContext
+    ) -> Answer[MessageMcpResponse]:
+        """Pass a request to an MCP server that the client provides."""
+        raise MethodNotFound
+
+    def session_update(
+        self, params: UpdateSessionNotification, context: ClientContext
+    ) -> Answer[None]:
+        """Take what happened in a session; updates come in order."""
+        raise MethodNotFound
+
+    def request_permission(
+        self, params: RequestPermissionRequest, context: ClientContext
+    ) -> Answer[RequestPermissionResponse]:
+        """Let the user decide on an operation."""
+        raise MethodNotFound
+
+    def create_elicitation(
+        self, params: CreateElicitationRequest, context: ClientContext
+    ) -> Answer[CreateElicitationResponse]:
+        """Ask the user for input, by a form or a URL."""
+        raise MethodNotFound
+
+    def complete_elicitation(
+        self, params: CompleteElicitationNotification, context: ClientContext
+    ) -> Answer[None]:
+        """An elicitation by URL is done."""
+        raise MethodNotFound
+
+    def auth_status_update(
+        self, params: AuthStatusUpdateNotification, context: ClientContext
+    ) -> Answer[None]:
+        """Take a change of the login state."""
+        raise MethodNotFound
+
+    def make_remote(self, connection: Connection, initialized: InitializeResponse) -> RemoteAgent:
+        """For the router: the agent of a connection, to call."""
+        return RemoteAgent(connection, initialized)
+
+    def make_context(self, context: Context, remote: RemoteAgent) -> ClientContext:
+        """For the router: what the handlers of one request are given."""
+        return ClientContext(context.connection, context.request_id, remote)
+
+
+def run(agent: Agent) -> None:
+    """Serve this process' stdin and stdout until the client hangs up."""
+    from accord.transports.stdio import stdio
+
+    asyncio.run(serve(stdio(), agent))
