@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from accord.v1.ids import ElicitationId, RequestId, SessionId, ToolCallId, Uri
 from accord.wire.base import (
@@ -156,14 +156,18 @@ class CreateElicitationBase(Wire):
     Whichever id does not decode is passed over when the other is there; a session wins.
     """
 
+    __any_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})
+
+    __any_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})
+
     message: str
-    session_id: Lenient[SessionId | None] = None
+    session_id: Lenient[SessionId | UnsetType] = UNSET
     tool_call_id: Lenient[ToolCallId | None] = None  # with a session only
     request_id: Lenient[RequestId | UnsetType] = UNSET  # null is an id
 
     def __post_init__(self) -> None:
-        if self.session_id is None and self.request_id is UNSET:
-            raise ValueError("Object missing required field `sessionId` or `requestId`")
+        if self.session_id is UNSET and self.request_id is UNSET:
+            raise ValueError("Expected `sessionId` or `requestId`")
 
 
 class ElicitationFormMode(CreateElicitationBase, tag_field="mode", tag="form"):

@@ -1,0 +1,114 @@
+"""What no schema says: the capability each method needs, and the fields with three states."""
+
+from __future__ import annotations
+
+
+def _table(text: str) -> dict[str, str]:
+    """Return the gate of each method from lines of a gate and its methods."""
+    rows = (line.split() for line in text.strip().splitlines())
+    return {name: gate for gate, *names in rows for name in names}
+
+
+# Methods that are not here need no capability: every peer has them, or something other than a
+# capability offers them (a mode, an option, an auth method, a tool call).
+GATES = {
+    "v1": _table("""
+agent.auth.logout logout
+agent.auth.status auth/status auth/status_update
+agent.loadSession session/load
+agent.sessionCapabilities.resume session/resume
+agent.sessionCapabilities.fork session/fork
+agent.sessionCapabilities.list session/list
+agent.sessionCapabilities.status session/status
+agent.sessionCapabilities.title session/set_title
+agent.sessionCapabilities.archive session/archive session/unarchive
+agent.sessionCapabilities.delete session/delete
+agent.sessionCapabilities.close session/close
+agent.providers providers/list providers/set providers/disable
+agent.mcpCapabilities.acp mcp/message
+client.elicitation elicitation/create
+client.elicitation.url elicitation/complete
+client.fs.readTextFile fs/read_text_file
+client.fs.writeTextFile fs/write_text_file
+client.terminal terminal/create terminal/output terminal/wait_for_exit terminal/kill
+client.terminal terminal/release
+"""),
+    "v2": _table("""
+agent.auth.status auth/status auth/status_update
+agent.session session/new session/resume session/list session/close session/prompt session/cancel
+agent.session session/set_config_option
+agent.session.fork session/fork
+agent.session.status session/status
+agent.session.title session/set_title
+agent.session.archive session/archive session/unarchive
+agent.session.delete session/delete
+agent.providers providers/list providers/set providers/disable
+agent.session.mcp.acp mcp/message
+client.elicitation elicitation/create
+client.elicitation.url elicitation/complete
+"""),
+}
+# Variants of a message that need a capability of their own, by class.
+VARIANTS = {
+    "v1": _table("""
+client.elicitation.form ElicitationFormMode
+client.elicitation.url ElicitationUrlMode
+client.session.notices Notice
+client.session.compaction CompactionUpdate CompactionSummaryChunk
+client.plan PlanUpdate PlanRemoved
+client.subagents SubagentUpdate SessionMessage SessionMessageChunk
+"""),
+    "v2": _table("""
+client.elicitation.form ElicitationFormMode
+client.elicitation.url ElicitationUrlMode
+"""),
+}
+NES = _table("""
+agent.nes nes/start nes/suggest nes/accept nes/reject nes/close
+agent.nes.events.document.didOpen document/didOpen
+agent.nes.events.document.didChange document/didChange
+agent.nes.events.document.didClose document/didClose
+agent.nes.events.document.didSave document/didSave
+agent.nes.events.document.didFocus document/didFocus
+""")
+
+
+def _fields(text: str) -> set[str]:
+    """Return `Class.key` for lines of a class and its keys."""
+    rows = (line.split() for line in text.strip().splitlines())
+    return {f"{name}.{key}" for name, *keys in rows for key in keys}
+
+
+THREE_STATE = {
+    "v1": _fields("""
+CompactionUpdate _meta error summary
+SessionInfoUpdate title updatedAt
+SessionMessage _meta content recipientMessageId recipientSessionId senderMessageId senderSessionId
+SubagentUpdate _meta additionalDirectories capabilities cwd description state title
+"""),
+    "v2": _fields("""
+AgentMessage _meta content
+AgentThought _meta content
+CompactionUpdate _meta error summary
+SessionInfoUpdate _meta title updatedAt
+SessionMessage _meta content recipientMessageId recipientSessionId senderMessageId senderSessionId
+SubagentUpdate _meta additionalDirectories capabilities cwd description state title
+TerminalUpdate _meta capabilities command cwd exitStatus output size
+ToolCallUpdate _meta capabilities content kind locations name rawInput rawOutput status title
+UsageUpdate cost
+UserMessage _meta content
+"""),
+}
+# More fields that tell null from absent, and why.
+THREE_STATE_TOO = {
+    "v1": {
+        "CreateElicitationBase.requestId": "null is an id in v1",
+        "ElicitationFormMode.requestId": "null is an id in v1",
+        "ElicitationUrlMode.requestId": "null is an id in v1",
+        "McpError.data": "what an MCP server says goes on unchanged",
+        "SessionInfoUpdate._meta": "some agents clear it in v1 as they do in v2",
+    },
+    "v2": {
+        "McpError.data": "what an MCP server says goes on unchanged",
+    },
+}

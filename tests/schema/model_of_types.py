@@ -1,0 +1,86 @@
+"""Our wire types as shapes: everything public in `accord.v1` and `accord.v2`, by name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from accord.wire.describe import Anything, Null, Object, describe
+from accord.wire.method import Method
+
+# No types of the schema: roles, the table of methods, what old programs send; and the next edit
+# suggestions, which have their own proof.
+NO_TYPES = {"legacy", "methods", "nes", "roles"}
+
+
+@cache
+def public(version: str) -> dict[str, Any]:
+    """Return the public wire types of one version by name, classes and aliases."""
+    package = importlib.import_module(f"accord.{version}")
+    found: dict[str, Any] = {name: getattr(package, name) for name in package.__all__}
+    for info in pkgutil.iter_modules(package.__path__, f"accord.{version}."):
+        if info.name.rpartition(".")[2] in NO_TYPES:
+            continue
+        module = importlib.import_module(info.name)
+        for name in module.__all__:
+            found[name] = getattr(module, name)
+    if version == "v1":
+        found = {name: tp for name, tp in found.items() if name not in nes()}
+    return found
+
+
+def is_class(tp: Any) -> bool:
+    """Tell whether a public name stands for a class of its own."""
+    return isinstance(tp, type) and issubclass(tp, Struct)
+
+
+def is_unstable(tp: Any) -> bool:
+    """Tell whether a class belongs to the unstable schema as a whole."""
+    return getattr(tp, "__unstable__", False)
+
+
+def methods(version: str) -> tuple[Method, ...]:
+    """Return the table of methods, the NES family included."""
+    table: tuple[Method, ...] = importlib.import_module(f"accord.{version}.methods").METHODS
+    return table
+
+
+def variant_gates(version: str) -> dict[type, str]:
+    """Return the capabilities that single variants of a message need."""
+    table: dict[type, str] = importlib.import_module(f"accord.{version}.methods").VARIANT_GATES
+    return table
+
+
+def class_of(tp: Any) -> Any:
+    """Return what an optional type is when it is there."""
+    return next((part for part in get_args(tp) if part is not type(None)), tp)
+
+
+def nes() -> dict[str, Any]:
+    """Return the types of the next edit suggestions by name."""
+    module = importlib.import_module("accord.v1.nes")
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+def three_state(version: str) -> set[str]:
+    """Return the fields that tell absent from null and from a value."""
+    found: set[str] = set()
+    for name, tp in public(version).items():
+        if not is_class(tp):
+            continue
+        (shape,) = describe(tp)
+        assert isinstance(shape, Object)
+        for key, field in shape.fields.items():
+            if field.three_state and any(isinstance(kind, Null | Anything) for kind in field.shape):
+                found.add(f"{name}.{key}")
+    return found
+
+
+def fields_beside(whole: Object, part: Object) -> Object:
+    """Return an object with only those fields that a part of it lacks."""
+    fields = {key: field for key, field in whole.fields.items() if key not in part.fields}
+    return Object(whole.name, fields)
