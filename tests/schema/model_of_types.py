@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from functools import cache
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from msgspec import Struct
 
 from accord.wire.describe import Anything, Null, Object, describe
 from accord.wire.method import Method
 
-# No types of the schema: roles, the table of methods, what old programs send; and the next edit
-# suggestions, which have their own proof.
-NO_TYPES = {"legacy", "methods", "nes", "roles"}
-
 
 @cache
 def public(version: str) -> dict[str, Any]:
-    """Return the public wire types of one version by name, classes and aliases."""
+    """Return the public wire types of one version by name, classes and aliases.
+
+    The next edit suggestions are in no schema and have a proof of their own.
+    """
     package = importlib.import_module(f"accord.{version}")
-    found: dict[str, Any] = {name: getattr(package, name) for name in package.__all__}
-    for info in pkgutil.iter_modules(package.__path__, f"accord.{version}."):
-        if info.name.rpartition(".")[2] in NO_TYPES:
-            continue
-        module = importlib.import_module(info.name)
-        for name in module.__all__:
-            found[name] = getattr(module, name)
-    if version == "v1":
-        found = {name: tp for name, tp in found.items() if name not in nes()}
-    return found
+    names = set(package.__all__) - (nes().keys() if version == "v1" else set())
+    found = {name: getattr(package, name) for name in sorted(names)}
+    return {name: tp for name, tp in found.items() if _is_wire_type(tp)}
+
+
+def _is_wire_type(tp: Any) -> bool:
+    """Tell wire classes and aliases from roles, functions and constants."""
+    if isinstance(tp, type):
+        return issubclass(tp, Struct | str | int)
+    return tp is Any or get_origin(tp) is not None
 
 
 def is_class(tp: Any) -> bool:
