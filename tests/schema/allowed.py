@@ -33,8 +33,6 @@ V1 = _BOTH | {
     "ToolCall[tool_call].status default": "the explanation says it, the schema not: pending",
     "SetSessionConfigOptionRequest name": "the schema has no name for the variant",
     "RequestPermissionOutcome[cancelled] name": "the schema has no name for it, v2 has this one",
-    "ElicitationFormMode[form].sessionId alternative Null": "null is as good as a wrong id, absent",
-    "ElicitationUrlMode[url].sessionId alternative Null": "null is as good as a wrong id, absent",
     "RunningStateUpdate definition": "v1 has states only on their own: RunningState",
     "IdleStateUpdate definition": "v1 has states only on their own: IdleState",
     "RequiresActionStateUpdate definition": "v1 has states only on their own: RequiresActionState",

@@ -26,9 +26,9 @@ def public(version: str) -> dict[str, Any]:
 
 def _is_wire_type(tp: Any) -> bool:
     """Tell wire classes and aliases from roles, functions and constants."""
-    if isinstance(tp, type):
-        return issubclass(tp, Struct | str | int)
-    return tp is Any or get_origin(tp) is not None
+    if tp is Any or get_origin(tp) is not None:
+        return True
+    return isinstance(tp, type) and issubclass(tp, Struct | str | int)
 
 
 def is_class(tp: Any) -> bool:

@@ -158,8 +158,6 @@ class CreateElicitationBase(Wire):
 
     __any_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})
 
-    __any_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})
-
     message: str
     session_id: Lenient[SessionId | UnsetType] = UNSET
     tool_call_id: Lenient[ToolCallId | None] = None  # with a session only
