@@ -8,12 +8,17 @@ from typing import Protocol, TypeAlias
 
 __all__ = ("FRAME_BYTES", "Frame", "Receiver", "Transport", "TransportFactory")
 
+# One JSON text without line breaks; blank ones may come and mean nothing.
 Frame: TypeAlias = bytes | bytearray
 FRAME_BYTES = 64 * 1024 * 1024  # the largest frame accepted unless told otherwise
 
 
 class Receiver(Protocol):
-    """Who gets what a transport reads. Called on the event loop; must not raise."""
+    """Who gets what a transport reads.
+
+    Called on the event loop, never from within a call to the transport; must not raise. Hears
+    nothing more once the transport's `aclose` has been called.
+    """
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         """Frames came, in this order."""
@@ -37,7 +42,8 @@ class Transport(ABC):
 
     `start` once, then `write` what the other side shall get; `aclose` in any state, any number
     of times. Frames arrive whole and in order. After the end of input `write` may still work:
-    the two directions end apart.
+    the two directions end apart. When the peer stops reading, that is an end of input too, with
+    an error, after what it had sent before.
     """
 
     @abstractmethod
@@ -63,7 +69,10 @@ class Transport(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End both directions and free everything, in bounded time; what was written goes out if the peer reads it."""
+        """End both directions and free everything, in bounded time.
+
+        What was written still goes out if the peer reads it.
+        """
 
     async def lost(self) -> Exception | None:
         """After the end of input: say how the peer ended, if there is more to say."""

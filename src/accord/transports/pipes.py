@@ -1,0 +1,167 @@
+"""Frames as lines over two file descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+
+from accord.errors import ConnectionClosed, ConnectionLost, TransportError
+from accord.jsonrpc.ndjson import LineReader
+from accord.transports.base import FRAME_BYTES, Frame, Receiver, Transport
+from accord.transports.fds import Reader, Writer, open_reader, open_writer
+
+__all__ = ("PipeTransport",)
+
+log = logging.getLogger("accord.transports")
+
+FLUSH_S = 2.0  # for the peer to read what is on its way when we close
+LINGER_S = 1.0  # for the peer to hang up after it has stopped reading
+_LARGE_BYTES = 256 * 1024  # frames that are not copied in order to be joined with others
+
+
+class PipeTransport(Transport):
+    """Reads one file descriptor and writes another; both become its own.
+
+    They may be one and the same, as that of a socket.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int, *, frame_bytes: int = FRAME_BYTES) -> None:
+        self._fds: set[int] = {read_fd, write_fd}  # not yet in the hands of reader and writer
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._lines = LineReader(frame_bytes)
+        self._feed = self._lines.feed
+        self._refused = 0
+        self._limit = frame_bytes
+        self._receiver: Receiver = _Nobody()
+        self._reader: Reader | None = None
+        self._writer: Writer | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._lost: ConnectionLost | None = None
+        self._closed: asyncio.Future[None] | None = None
+
+    async def start(self, receiver: Receiver) -> None:
+        if self._closed is not None:
+            raise ConnectionClosed("The transport was closed")
+        self._begin(receiver)
+
+    def _begin(self, receiver: Receiver) -> None:
+        loop = asyncio.get_running_loop()
+        self._receiver = receiver
+        try:
+            if self._read_fd == self._write_fd:
+                self._write_fd = os.dup(self._read_fd)
+            self._writer = open_writer(loop, self._write_fd, self._writable, self._broken)
+            self._fds.discard(self._write_fd)
+            self._reader = open_reader(loop, self._read_fd, self._received, self._ended)
+            self._fds.discard(self._read_fd)
+        except OSError as exc:
+            raise TransportError(f"Cannot use the pipes: {exc.strerror}") from exc
+
+    def write(self, frames: Sequence[Frame]) -> None:
+        writer = self._writer
+        if writer is None or not frames:
+            return
+        if max(map(len, frames)) < _LARGE_BYTES:
+            writer.write(b"\n".join((*frames, b"")))
+            return
+        for frame in frames:
+            writer.write(frame)
+            writer.write(b"\n")
+
+    @property
+    def congested(self) -> bool:
+        return self._writer is not None and self._writer.congested
+
+    def pause_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.resume()
+
+    async def aclose(self) -> None:
+        if self._closed is not None:
+            # Somebody is closing, or has closed.
+            await asyncio.shield(self._closed)
+            return
+        self._closed = asyncio.get_running_loop().create_future()
+        self._receiver = _Nobody()
+        try:
+            await self._close()
+        finally:
+            self._closed.set_result(None)
+
+    async def _close(self) -> None:
+        self.pause_reading()
+        try:
+            await self._close_writer(FLUSH_S)
+        finally:
+            await self._close_reader()
+
+    async def _close_writer(self, flush_s: float) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.aclose(flush_s)
+
+    async def _close_reader(self) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.aclose()
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+
+    def _received(self, data: bytes) -> None:
+        frames = self._feed(data)
+        if frames:
+            self._receiver.frames_received(frames)
+        if self._lines.refused != self._refused:
+            self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        while self._refused < self._lines.refused:
+            self._refused += 1
+            self._receiver.frame_refused(self._limit)
+
+    def _ended(self, error: OSError | None) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
+        if frames := self._lines.finish():
+            self._receiver.frames_received(frames)
+        if error is not None and self._lost is None:
+            self._lost = ConnectionLost(f"The connection broke: {error.strerror}")
+        log.debug("= end of input")
+        self._receiver.eof_received(self._lost)
+
+    def _writable(self) -> None:
+        self._receiver.writable()
+
+    def _broken(self, error: OSError) -> None:
+        """The peer reads no more: its last words count, then it is gone."""
+        log.debug("! cannot write: %s", error.strerror)
+        self._lost = ConnectionLost("The peer stopped reading")
+        if self._reader is not None:
+            loop = asyncio.get_running_loop()
+            self._lingering = loop.call_later(LINGER_S, self._reader.end_when_empty)
+
+
+class _Nobody:
+    """Hears what comes before the start and after the end."""
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        pass
+
+    def frame_refused(self, limit: int) -> None:
+        pass
+
+    def eof_received(self, error: Exception | None) -> None:
+        pass
+
+    def writable(self) -> None:
+        pass

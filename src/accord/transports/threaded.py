@@ -1,0 +1,260 @@
+"""File descriptors that no event loop watches: regular files, and everything on Windows.
+
+A thread each reads or writes. They are daemons: one that hangs in a system call does not hold
+up the end of the program. On POSIX they never hang there, since they poll first, together
+with a pipe that wakes them; on Windows a read ends when the other side closes the pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from accord.transports.polled import HIGH_BYTES, LAST_READS, LOW_BYTES, READ_BYTES, Bytes
+
+__all__ = ("ThreadedReader", "ThreadedWriter")
+
+_AHEAD = 4  # reads handed over and not yet taken
+_GONE_S = 0.5  # for a thread to notice that it is no longer wanted
+
+_POSIX = os.name == "posix"
+
+
+class _Worker:
+    """A thread that works on one file descriptor and closes it in the end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, name: str) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._stopped = False
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._wake: tuple[int, ...] = os.pipe() if _POSIX else ()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            os.close(self._fd)
+            if not self._tell(self._leave):
+                self._forget_wake()
+
+    def _tell(self, callback: Callable[..., None], *args: Any) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(callback, *args)
+        except RuntimeError:
+            self._stopped = True  # the loop has been closed, nobody listens
+            return False
+        return True
+
+    def _leave(self) -> None:
+        self._forget_wake()
+        self._gone.set_result(None)
+
+    def _forget_wake(self) -> None:
+        for fd in self._wake:
+            os.close(fd)
+        self._wake = ()
+
+    def _stop(self) -> None:
+        self._stopped = True
+        if self._wake:
+            os.write(self._wake[1], b"x")
+
+    def _wait(self, event: int, *, forever: bool = True) -> bool:
+        """Return whether a system call will not block, or False when stopped."""
+        if _POSIX:
+            poll = select.poll()
+            poll.register(self._fd, event)
+            poll.register(self._wake[0], select.POLLIN)
+            ready = poll.poll(None if forever else 0)
+            return not self._stopped and any(fd == self._fd for fd, _ in ready)
+        return not self._stopped and forever
+
+    async def _wait_gone(self, timeout_s: float) -> bool:
+        done, _ = await asyncio.wait([self._gone], timeout=timeout_s)
+        return bool(done)
+
+
+class ThreadedReader(_Worker):
+    """Reads ahead a little, and hands over on the event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fd: int,
+        received: Callable[[bytes], None],
+        ended: Callable[[OSError | None], None],
+    ) -> None:
+        self._received = received
+        self._ended = ended
+        self._slots = threading.Semaphore(_AHEAD)
+        self._held: deque[bytes | OSError | None] = deque()
+        self._paused = False
+        self._over = False
+        self._emptying = False
+        super().__init__(loop, fd, "accord reader")
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._loop.call_soon(self._hand_over)
+
+    def end_when_empty(self) -> None:
+        """Take what is there, then end, though others could still write."""
+        self._emptying = True
+        if self._wake:
+            os.write(self._wake[1], b"x")
+        elif not self._over:
+            # On Windows the thread hangs in a read that nobody will answer.
+            self._loop.call_soon(self._came, None)
+
+    async def aclose(self) -> None:
+        self._over = True
+        self._held.clear()
+        if not self._gone.done():
+            self._stop()
+            self._slots.release()
+            await self._wait_gone(_GONE_S)
+
+    def _work(self) -> None:
+        error: OSError | None = None
+        last_reads = 0
+        try:
+            while last_reads < LAST_READS:
+                emptying = self._emptying
+                if not self._wait(select.POLLIN, forever=not emptying):
+                    if self._stopped:
+                        return
+                    if emptying:
+                        break
+                    continue  # woken for the last reads
+                last_reads += emptying
+                data = os.read(self._fd, READ_BYTES)
+                if not data:
+                    break
+                self._slots.acquire()
+                if self._stopped:
+                    return
+                self._tell(self._came, data)
+        except OSError as exc:
+            error = exc
+        self._tell(self._came, error)
+
+    def _came(self, item: bytes | OSError | None) -> None:
+        self._held.append(item)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        while self._held and not self._paused and not self._over:
+            item = self._held.popleft()
+            if isinstance(item, bytes):
+                self._slots.release()
+                self._received(item)
+            else:
+                self._over = True
+                self._ended(item)
+
+
+class ThreadedWriter(_Worker):
+    """Takes what is written and writes it in its own time."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fd: int,
+        writable: Callable[[], None],
+        broken: Callable[[OSError], None],
+    ) -> None:
+        self.congested = False
+        self._writable = writable
+        self._broken = broken
+        self._over = False
+        self._closing = False
+        self._changed = threading.Condition()
+        self._waiting: deque[Bytes] = deque()
+        self._waiting_bytes = 0
+        # A poll promises room for PIPE_BUF bytes, and files always have room.
+        whole = not _POSIX or stat.S_ISREG(os.fstat(fd).st_mode)
+        self._most = READ_BYTES if whole else select.PIPE_BUF
+        super().__init__(loop, fd, "accord writer")
+
+    def write(self, data: Bytes) -> None:
+        if self._over:
+            return
+        with self._changed:
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            self.congested = self._waiting_bytes > HIGH_BYTES or self.congested
+            self._changed.notify()
+
+    async def aclose(self, flush_s: float) -> None:
+        """Write what waits, for so long at most, and close."""
+        self._over = True
+        if self._gone.done():
+            return
+        try:
+            with self._changed:
+                self._closing = True
+                self._changed.notify()
+            if await self._wait_gone(flush_s):
+                return
+        finally:
+            if not self._gone.done():
+                self._stop()
+        await self._wait_gone(_GONE_S)
+
+    def _work(self) -> None:
+        try:
+            while data := self._next():
+                view = memoryview(data)
+                while view:
+                    if not self._wait(select.POLLOUT):
+                        return
+                    sent = os.write(self._fd, view[: self._most])
+                    view = view[sent:]
+                self._written(len(data))
+        except OSError as exc:
+            self._tell(self._break, exc)
+
+    def _next(self) -> Bytes:
+        with self._changed:
+            while not self._waiting and not self._closing:
+                self._changed.wait()
+            return self._waiting.popleft() if self._waiting else b""
+
+    def _written(self, size: int) -> None:
+        with self._changed:
+            self._waiting_bytes -= size
+            relieved = self.congested and self._waiting_bytes < LOW_BYTES
+        if relieved:
+            self._tell(self._relieve)
+
+    def _relieve(self) -> None:
+        with self._changed:
+            relieved = self.congested and self._waiting_bytes < LOW_BYTES
+            if relieved:
+                self.congested = False
+        if relieved and not self._over:
+            self._writable()
+
+    def _break(self, error: OSError) -> None:
+        self._waiting.clear()
+        self.congested = False
+        if not self._over:
+            self._over = True
+            self._writable()
+            self._broken(error)
