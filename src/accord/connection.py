@@ -325,7 +325,7 @@ class Connection:
     def _dispatch(self, message: Message) -> None:
         if self._held is not None:
             self._held.append(message)
-            if len(self._held) > self.limits.waiting:
+            if len(self._held) > self.limits.held:
                 self._end(ConnectionLost("The peer sends without answering `initialize`"))
             return
         routes = self._routes

@@ -25,6 +25,7 @@ __all__ = (
     "StartError",
     "TransportError",
     "UnsupportedVersion",
+    "VersionNotOffered",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
@@ -22,6 +22,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     waiting: int = 1024  # messages that wait in lanes before the peer has to wait
     waiting_bytes: int = 8 * 1024 * 1024
+    held: int = 16_384  # messages that wait for the end of `initialize`
     most_waiting_bytes: int = 256 * 1024 * 1024  # the connection ends beyond
     unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
     requests: int = 16_384  # of the peer that are being handled at once
@@ -67,8 +68,8 @@ class Routes(Struct, kw_only=True):
     to answer; `rescue(method, text)` may read params that did not decode in another way.
     """
 
-    requests: Mapping[str, Route]
-    notifications: Mapping[str, Route]
+    requests: dict[str, Route]
+    notifications: dict[str, Route]
     context: Callable[[RequestId], Any]
     missing: Callable[[str, bool], Route | RequestError]
     rescue: Callable[[str, bytes], Any | None] = _no_rescue

@@ -41,6 +41,7 @@ def traced(params: Any) -> Any:
             return replace(params, meta=dict(trace))
         return replace(params, meta={**trace, **meta})
     if isinstance(params, dict):
-        own: Any = params.get("_meta")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return {**params, "_meta": {**trace, **(own if isinstance(own, dict) else {})}}
+        fields: dict[str, Any] = params  # pyright: ignore[reportUnknownVariableType]
+        own: Any = fields.get("_meta")
+        return {**fields, "_meta": {**trace, **(own if isinstance(own, dict) else {})}}
     return params

@@ -100,8 +100,6 @@ from accord.v1.ids import (
     AuthMethodId,
     CompactionId,
     ElicitationId,
-    McpRequestId,
-    McpServerAcpId,
     MessageId,
     NesSuggestionId,
     PermissionOptionId,
@@ -158,17 +156,11 @@ from accord.v1.initialize import (
 )
 from accord.v1.mcp import (
     HttpHeader,
-    McpError,
     McpServer,
     McpServerAcp,
     McpServerHttp,
     McpServerSse,
     McpServerStdio,
-    MessageMcpError,
-    MessageMcpNotification,
-    MessageMcpRequest,
-    MessageMcpResponse,
-    MessageMcpResult,
 )
 from accord.v1.methods import (
     METHODS,
@@ -274,9 +266,6 @@ from accord.v1.providers import (
 from accord.v1.proxy import (
     InitializeProxyRequest,
     InitializeProxyResponse,
-    ProxySuccessorNotification,
-    ProxySuccessorRequest,
-    ProxySuccessorResponse,
 )
 from accord.v1.session import (
     ArchiveSessionRequest,
@@ -363,6 +352,21 @@ from accord.v1.update import (
     SessionUpdate,
     UsageUpdate,
     UserMessageChunk,
+)
+from accord.wire.shared.mcp_message import (
+    McpError,
+    McpRequestId,
+    McpServerAcpId,
+    MessageMcpError,
+    MessageMcpNotification,
+    MessageMcpRequest,
+    MessageMcpResponse,
+    MessageMcpResult,
+)
+from accord.wire.shared.proxy import (
+    ProxySuccessorNotification,
+    ProxySuccessorRequest,
+    ProxySuccessorResponse,
 )
 
 __all__: tuple[str, ...] = (

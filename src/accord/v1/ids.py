@@ -12,8 +12,6 @@ __all__ = (
     "AuthMethodId",
     "CompactionId",
     "ElicitationId",
-    "McpRequestId",
-    "McpServerAcpId",
     "MessageId",
     "NesSuggestionId",
     "PermissionOptionId",
@@ -33,8 +31,6 @@ __all__ = (
 AuthMethodId: TypeAlias = str
 CompactionId: TypeAlias = str
 ElicitationId: TypeAlias = str
-McpRequestId: TypeAlias = str
-McpServerAcpId: TypeAlias = str
 MessageId: TypeAlias = str
 NesSuggestionId: TypeAlias = str
 PermissionOptionId: TypeAlias = str

@@ -1,35 +1,20 @@
-"""MCP: the servers that a session may use, and its messages when they travel over ACP (v1)."""
+"""MCP servers that a session may use (v1)."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
-from accord.v1.ids import McpRequestId, McpServerAcpId
 from accord.v1.terminal import EnvVariable
-from accord.wire.base import (
-    UNSET,
-    Bare,
-    ByShape,
-    Int32,
-    NullAsEmpty,
-    UnsetType,
-    Unstable,
-    Wire,
-)
+from accord.wire.base import ByShape, NullAsEmpty, Unstable, Wire
+from accord.wire.shared.mcp_message import McpServerAcpId
 
 __all__ = (
     "HttpHeader",
-    "McpError",
     "McpServer",
     "McpServerAcp",
     "McpServerHttp",
     "McpServerSse",
     "McpServerStdio",
-    "MessageMcpError",
-    "MessageMcpNotification",
-    "MessageMcpRequest",
-    "MessageMcpResponse",
-    "MessageMcpResult",
 )
 
 
@@ -77,54 +62,3 @@ class McpServerStdio(Wire):
 McpServer: TypeAlias = ByShape[
     McpServerHttp | McpServerSse | Unstable[McpServerAcp] | McpServerStdio
 ]
-
-
-class MessageMcpRequest(Wire):
-    """An MCP request from the agent to a server of type acp."""
-
-    __unstable__: ClassVar[bool] = True
-
-    server_id: McpServerAcpId
-    request_id: McpRequestId  # made by the sender; not the JSON-RPC id
-    method: str
-    params: dict[str, Any] | None = None
-
-
-class MessageMcpNotification(Wire):
-    """An MCP notification about a request that is still being served."""
-
-    __unstable__: ClassVar[bool] = True
-
-    server_id: McpServerAcpId
-    request_id: McpRequestId
-    method: str
-    params: dict[str, Any] | None = None
-
-
-class McpError(Bare):
-    """The error that an MCP server answered with."""
-
-    __unstable__: ClassVar[bool] = True
-
-    code: Int32
-    message: str
-    data: Any | UnsetType = UNSET  # null and absent differ
-
-
-class MessageMcpResult(Wire):
-    """The MCP server's result."""
-
-    __unstable__: ClassVar[bool] = True
-
-    result: Any
-
-
-class MessageMcpError(Wire):
-    """The MCP server refused; to ACP that is a success all the same."""
-
-    __unstable__: ClassVar[bool] = True
-
-    error: McpError
-
-
-MessageMcpResponse: TypeAlias = ByShape[MessageMcpResult | MessageMcpError]

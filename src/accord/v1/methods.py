@@ -12,7 +12,6 @@ from accord.v1 import (
     elicitation,
     fs,
     initialize,
-    mcp,
     nes,
     permission,
     plan,
@@ -25,6 +24,8 @@ from accord.v1 import (
     update,
 )
 from accord.wire.method import Method
+from accord.wire.shared import mcp_message
+from accord.wire.shared import proxy as successor
 
 __all__ = ("METHODS", "VARIANT_GATES")
 
@@ -313,8 +314,8 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="mcp/message",
         call="message_mcp",
-        params=mcp.MessageMcpRequest,
-        result=mcp.MessageMcpResponse,
+        params=mcp_message.MessageMcpRequest,
+        result=mcp_message.MessageMcpResponse,
         to="client",
         unstable=True,
         gate="agent.mcp_capabilities.acp",
@@ -322,7 +323,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="mcp/message",
         call="notify_mcp",
-        params=mcp.MessageMcpNotification,
+        params=mcp_message.MessageMcpNotification,
         to="agent",
         unstable=True,
         gate="agent.mcp_capabilities.acp",
@@ -339,15 +340,15 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="proxy/successor",
         call="successor",
-        params=proxy.ProxySuccessorRequest,
-        result=proxy.ProxySuccessorResponse,
+        params=successor.ProxySuccessorRequest,
+        result=successor.ProxySuccessorResponse,
         to="proxy",
         unstable=True,
     ),
     Method(
         name="proxy/successor",
         call="notify_successor",
-        params=proxy.ProxySuccessorNotification,
+        params=successor.ProxySuccessorNotification,
         to="proxy",
         unstable=True,
     ),

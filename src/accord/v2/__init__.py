@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from accord.v2.auth import (
     AuthAccount,
     AuthMethod,
@@ -339,17 +341,24 @@ from accord.wire.shared.proxy import (
     ProxySuccessorResponse,
 )
 
-__all__: tuple[str, ...] = (
+if TYPE_CHECKING:
+    from accord.v2.peers import RemoteAgent, RemoteClient
+    from accord.v2.roles import Agent, AgentContext, Answer, Client, ClientContext, run
+
+__all__ = (
     "METHODS",
     "VARIANT_GATES",
     "AbsolutePath",
+    "Agent",
     "AgentAuthCapabilities",
     "AgentCapabilities",
+    "AgentContext",
     "AgentMessage",
     "AgentMessageChunk",
     "AgentThought",
     "AgentThoughtChunk",
     "Annotations",
+    "Answer",
     "ArchiveSessionRequest",
     "ArchiveSessionResponse",
     "AudioContent",
@@ -381,8 +390,10 @@ __all__: tuple[str, ...] = (
     "CancelToolCallRequest",
     "CancelToolCallResponse",
     "CancelledPermissionOutcome",
+    "Client",
     "ClientAuthCapabilities",
     "ClientCapabilities",
+    "ClientContext",
     "CloseSessionRequest",
     "CloseSessionResponse",
     "Command",
@@ -519,6 +530,8 @@ __all__: tuple[str, ...] = (
     "ProxySuccessorRequest",
     "ProxySuccessorResponse",
     "Regex",
+    "RemoteAgent",
+    "RemoteClient",
     "ReplayFrom",
     "ReplayFromStart",
     "RequestId",
@@ -626,4 +639,27 @@ __all__: tuple[str, ...] = (
     "UsageUpdate",
     "UserMessage",
     "UserMessageChunk",
+    "run",
 )
+
+# Types need no event loop: what does is imported when it is first named.
+_LAZY = {
+    "RemoteAgent": "peers",
+    "RemoteClient": "peers",
+    "Agent": "roles",
+    "AgentContext": "roles",
+    "Answer": "roles",
+    "Client": "roles",
+    "ClientContext": "roles",
+    "run": "roles",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

@@ -137,14 +137,14 @@ class RemoteAgent(Remote):
         await self._notify("session/cancel", params)
 
     async def close_session(self, params: CloseSessionRequest) -> CloseSessionResponse:
-        """Cancel what runs in a session and free it; that the session is unknown is a success (R-SESS-31)."""
+        """Cancel what runs in a session and free it; an unknown one is a success (R-SESS-31)."""
         try:
             return await self._call("close_session", params)
         except ResourceNotFound:
             return CloseSessionResponse()
 
     async def delete_session(self, params: DeleteSessionRequest) -> DeleteSessionResponse:
-        """Delete a session for good; that the session is unknown is a success (R-SESS-31)."""
+        """Delete a session for good; an unknown one is a success (R-SESS-31)."""
         try:
             return await self._call("delete_session", params)
         except ResourceNotFound:

@@ -30,13 +30,12 @@ from accord.v2.cancel import (
     CancelToolCallResponse,
 )
 from accord.v2.config import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
-from accord.v2.content import Role
 from accord.v2.elicitation import (
     CompleteElicitationNotification,
     CreateElicitationRequest,
     CreateElicitationResponse,
 )
-from accord.v2.ids import RequestId, SessionId
+from accord.v2.ids import SessionId
 from accord.v2.initialize import (
     AgentCapabilities,
     ClientCapabilities,

@@ -1,0 +1,268 @@
+"""Binds role objects to connections: what a class overrides is what it serves.
+
+Nothing here knows a method or a version by name; a `Kit` tells what one version has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cache
+from typing import Any, ClassVar
+
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import fields
+
+from accord.connection import Connection
+from accord.errors import DecodeError, LocalProtocolError, MethodNotFound, NotOffered, RequestError
+from accord.jsonrpc.message import RequestId
+from accord.routes import Context, Route, Routes
+from accord.rules.gates import closed_methods, closed_variants, opening
+from accord.version import ProtocolVersion
+from accord.wire.codec import convert, decoder
+from accord.wire.method import Method, Side
+
+__all__ = ("Kit", "Remote", "Role", "derived_capabilities", "routes_for")
+
+log = logging.getLogger("accord.connection")
+
+
+class Kit(Struct, frozen=True, kw_only=True):
+    """What one protocol version has: its methods, its first call, its answers to a cancel.
+
+    `legacy_methods` maps early spellings to methods; `modernize(method, params)` rewrites
+    builtin params of an early spelling. `cancelled` makes, by method name, the result that
+    stands for a cancelled request. `opened_by` names the gate that a call opens besides its own;
+    `optional` the calls that may be missing where a gate is open.
+    """
+
+    version: ProtocolVersion
+    methods: tuple[Method, ...]
+    variant_gates: Mapping[type, str]
+    initialize_request: type[Any]
+    initialize_response: type[Any]
+    agent_capabilities: Callable[[Any], Any]  # of an initialize result
+    client_capabilities: Callable[[Any], Any]  # of initialize params
+    cancelled: Mapping[str, Callable[[], Any]]
+    opened_by: Mapping[str, str]
+    optional: frozenset[str] = frozenset()
+    legacy_methods: Mapping[str, str]
+    modernize: Callable[[str, Any], tuple[str, Any]]
+
+    @property
+    def by_call(self) -> dict[str, Method]:
+        return _by_call(self.methods)
+
+
+@cache
+def _by_call(methods: tuple[Method, ...]) -> dict[str, Method]:
+    return {method.call: method for method in methods}
+
+
+@cache
+def _result_decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
+    """Decode a result; null too where the type has no required field (R-GEN-10)."""
+    decode = decoder(tp)
+    if not hasattr(tp, "__struct_fields__") or any(field.required for field in fields(tp)):
+        return decode
+
+    def decode_or_empty(text: bytes | Raw) -> Any:
+        try:
+            return decode(text)
+        except DecodeError:
+            if bytes(text).strip() != b"null":
+                raise
+            return tp()
+
+    return decode_or_empty
+
+
+class Remote:
+    """The other side of a connection, to call."""
+
+    kit: ClassVar[Kit]
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._closed: dict[str, str] | None = None  # None: initialize is not done
+        self._closed_variants: dict[type, str] = {}
+
+    def settle(self, capabilities: Mapping[str, Any]) -> None:
+        """Open what the two sides have offered, and nothing else."""
+        self._closed = closed_methods(self.kit.methods, capabilities)
+        self._closed_variants = closed_variants(self.kit.variant_gates, capabilities)
+
+    async def _call(self, call: str, params: Any) -> Any:
+        method = self.kit.by_call[call]
+        self._check(method.name, params)
+        return await self.connection.call(
+            method.name,
+            params,
+            _result_decoder(method.result),
+            session=_session_of(params),
+        )
+
+    def _notify(self, name: str, params: Any) -> Coroutine[Any, Any, None]:
+        self._check(name, params)
+        return self.connection.notify(name, params)
+
+    def _check(self, name: str, variant: object) -> None:
+        """Raise `NotOffered` before anything is sent (R-INIT-29)."""
+        if self._closed is None:
+            raise LocalProtocolError(f"{name} was called before initialize was done")
+        if name in self._closed:
+            raise NotOffered(name, self._closed[name])
+        if self._closed_variants and (gate := self._closed_variants.get(type(variant))):
+            raise NotOffered(f"{name} with {type(variant).__name__}", gate)
+
+    async def call_extension(self, method: str, params: Any = UNSET) -> Any:
+        """Send an extension request and return its result as builtin values (R-EXT-04)."""
+        _check_extension(method)
+        return await self.connection.call(method, params, decoder(Any))
+
+    async def notify_extension(self, method: str, params: Any = UNSET) -> None:
+        """Send an extension notification (R-EXT-04)."""
+        _check_extension(method)
+        await self.connection.notify(method, params)
+
+
+def _check_extension(method: str) -> None:
+    if not method.startswith("_"):
+        raise LocalProtocolError(f"The name of an extension begins with an underscore: {method!r}")
+
+
+def _session_of(params: Any) -> Any:
+    return getattr(params, "session_id", None)
+
+
+class Role:
+    """Base of what users subclass: methods that are overridden are served."""
+
+    kit: ClassVar[Kit]
+    side: ClassVar[Side]
+    always_served: ClassVar[frozenset[str]] = frozenset()
+
+    def extension_request(self, method: str, params: Any, context: Any) -> Any:
+        """Serve a request whose method begins with an underscore; params are builtin values."""
+        raise MethodNotFound(f"Method not found: {method}", data={"method": method})
+
+    def extension_notification(self, method: str, params: Any, context: Any) -> Any:
+        """Take a notification whose method begins with an underscore."""
+
+
+def serves(role: Role, method: Method) -> bool:
+    """Tell whether a role object serves a method: it is overridden, or has a default."""
+    if method.to != role.side:
+        return False
+    if method.call in role.always_served:
+        return True
+    base = next(cls for cls in type(role).__mro__ if cls.__dict__.get("side") == role.side)
+    return getattr(type(role), method.call) is not getattr(base, method.call)
+
+
+def derived_capabilities(role: Role, cls: type[Any]) -> Any:
+    """Return the capabilities that the methods of a role object stand for.
+
+    Raise `LocalProtocolError` when only some of the methods of one capability are there.
+    """
+    kit = role.kit
+    by_gate: dict[str, list[Method]] = {}
+    for method in kit.methods:
+        if method.gate is not None and method.to == role.side:
+            by_gate.setdefault(method.gate, []).append(method)
+    gates: list[str] = []
+    for gate, methods in by_gate.items():
+        served = [method for method in methods if serves(role, method)]
+        if not any(method.call not in role.always_served for method in served):
+            continue
+        absent = [m.call for m in methods if m not in served and m.call not in kit.optional]
+        if absent:
+            raise LocalProtocolError(
+                f"{type(role).__name__} serves {served[0].call}, so it has to serve "
+                f"{', '.join(absent)} too: the capability {gate} stands for all of them"
+            )
+        gates.append(gate)
+        gates += [kit.opened_by[m.call] for m in served if m.call in kit.opened_by]
+    own = [gate for gate in gates if gate.startswith(f"{role.side}.")]
+    return opening(cls, role.side, own, convert)
+
+
+def routes_for(
+    role: Role,
+    capabilities: Mapping[str, Any],
+    context: Callable[[RequestId], Context],
+) -> Routes:
+    """Return the routes of a role object on a connection that is initialized."""
+    kit = role.kit
+    closed = closed_methods(kit.methods, capabilities)
+    requests: dict[str, Route] = {}
+    notifications: dict[str, Route] = {}
+    for method in kit.methods:
+        if method.name in closed or method.name == "initialize" or not serves(role, method):
+            continue
+        table = requests if method.is_request else notifications
+        table[method.name] = Route(
+            decode=decoder(method.params),
+            handler=getattr(role, method.call),
+            cancelled=kit.cancelled.get(method.name),
+        )
+    early = _EarlySpellings(kit, requests, notifications)
+
+    def missing(method: str, is_request: bool) -> Route | RequestError:
+        if method.startswith("_") and (route := _extension(role, method, is_request)):
+            return route
+        if route := early.route(method, is_request):
+            return route
+        return MethodNotFound(f"Method not found: {method}", data={"method": method})
+
+    return Routes(
+        requests=requests,
+        notifications=notifications,
+        context=context,
+        missing=missing,
+        rescue=early.rescue,
+    )
+
+
+def _extension(role: Role, method: str, is_request: bool) -> Route | None:
+    handle = role.extension_request if is_request else role.extension_notification
+    return Route(
+        decode=decoder(Any), handler=lambda params, context: handle(method, params, context)
+    )
+
+
+class _EarlySpellings:
+    """Reads what early programs send, where ordinary reading failed (catalogue 11)."""
+
+    def __init__(
+        self, kit: Kit, requests: Mapping[str, Route], notifications: Mapping[str, Route]
+    ) -> None:
+        self._kit = kit
+        self._requests = requests
+        self._notifications = notifications
+        self._seen: set[str] = set()
+
+    def route(self, method: str, is_request: bool) -> Route | None:
+        modern = self._kit.legacy_methods.get(method)
+        if modern is None:
+            return None
+        self._note(method)
+        return (self._requests if is_request else self._notifications).get(modern)
+
+    def rescue(self, method: str, text: bytes) -> Any | None:
+        params = decoder(Any)(text)
+        modern, rewritten = self._kit.modernize(method, params)
+        if rewritten is params:
+            return None
+        self._note(f"params of {method}")
+        return convert(rewritten, _by_name(self._kit.methods)[modern].params)
+
+    def _note(self, what: str) -> None:
+        if what not in self._seen:
+            self._seen.add(what)
+            log.info("< early spelling: %s", what)
+
+
+@cache
+def _by_name(methods: tuple[Method, ...]) -> dict[str, Method]:
+    return {method.name: method for method in methods}

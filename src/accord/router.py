@@ -1,0 +1,310 @@
+"""One connection, both versions: `initialize` settles which one is spoken.
+
+`serve` is the agent's side, `connect` the client's. Either takes one role object of a version,
+or one of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from msgspec import Raw
+
+from accord import jsontext
+from accord.binding import Remote, Role, routes_for
+from accord.connection import Connection, Observer
+from accord.errors import (
+    DecodeError,
+    InvalidParams,
+    RemoteProtocolError,
+    RequestError,
+    TransportError,
+    UnsupportedVersion,
+)
+from accord.jsonrpc.message import RequestId
+from accord.routes import Context, Limits, Route, Routes
+from accord.rules.lifecycle import AgentLifecycle
+from accord.rules.negotiation import requested_version, select, spoken, v1_params_of
+from accord.transports.base import Transport, TransportFactory
+from accord.version import ProtocolVersion
+from accord.wire.base import replace
+from accord.wire.codec import convert, decoder
+
+__all__ = ("connect", "serve")
+
+log = logging.getLogger("accord.router")
+
+R = TypeVar("R", bound=Remote)
+
+
+def _by_version(roles: Sequence[Any]) -> dict[ProtocolVersion, Any]:
+    found = {role.kit.version: role for role in roles}
+    if not roles or len(found) != len(roles):
+        raise ValueError("Expected one role object, or one of each protocol version")
+    return found
+
+
+# The agent's side.
+
+
+async def serve(
+    transport: Transport,
+    *agents: Role,
+    limits: Limits | None = None,
+    observers: Sequence[Observer] = (),
+) -> None:
+    """Serve one client until it hangs up; raise `TransportError` when there is no way to it."""
+    connection = Connection(transport, limits=limits)
+    for observer in observers:
+        connection.observe(observer)
+    try:
+        await connection.start(_AgentSide(connection, _by_version(agents)).routes_before())
+        await connection.wait_ended()
+    finally:
+        await connection.aclose()
+
+
+class _AgentSide:
+    """Answers `initialize` and opens the agent that it selects."""
+
+    def __init__(self, connection: Connection, agents: dict[ProtocolVersion, Any]) -> None:
+        self._connection = connection
+        self._agents = agents
+        self._lifecycle = AgentLifecycle()
+        self._initialize = Route(decode=decoder(Any), handler=self._handle)
+
+    def routes_before(self) -> Routes:
+        """What is served until `initialize` has succeeded: `initialize`."""
+
+        def missing(method: str, _is_request: bool) -> RequestError:
+            return self._lifecycle.too_early(method)
+
+        return Routes(
+            requests={"initialize": self._initialize},
+            notifications={},
+            context=lambda request_id: Context(self._connection, request_id),
+            missing=missing,
+        )
+
+    def _handle(self, raw: Any, context: Context) -> Any:
+        requested = requested_version(raw)
+        self._lifecycle.begin(requested)
+        try:
+            version = select(requested, self._agents.keys())
+            agent = self._agents[version]
+            remote = agent.make_remote(self._connection)
+            params = _initialize_params(agent, version, requested, raw)
+            remote.initialized = params
+            outcome = agent.initialize(params, agent.make_context(context, remote))
+            if inspect.isawaitable(outcome):
+                return self._await(agent, remote, params, outcome)
+            return self._settle(agent, remote, params, outcome)
+        except BaseException:
+            self._lifecycle.fail()
+            raise
+
+    async def _await(self, agent: Any, remote: Remote, params: Any, outcome: Awaitable[Any]) -> Any:
+        try:
+            return self._settle(agent, remote, params, await outcome)
+        except BaseException:
+            self._lifecycle.fail()
+            raise
+
+    def _settle(self, agent: Any, remote: Remote, params: Any, result: Any) -> Any:
+        version = agent.kit.version
+        result = replace(result, protocol_version=version)  # never the user's to set
+        capabilities = {
+            "agent": agent.kit.agent_capabilities(result),
+            "client": agent.kit.client_capabilities(params),
+        }
+        remote.settle(capabilities)
+        self._lifecycle.settle(version)
+
+        def context(request_id: RequestId) -> Any:
+            self._lifecycle.use()
+            return agent.make_context(Context(self._connection, request_id), remote)
+
+        routes = routes_for(agent, capabilities, context)
+        routes.requests["initialize"] = self._initialize
+        if version == 2:
+            self._connection.refuse_null_ids()
+        self._connection.serve(routes)
+        self._lifecycle.settle(version)  # building the routes was no use
+        log.debug("= protocol version %d", version)
+        return result
+
+
+def _initialize_params(agent: Any, version: int, requested: int, raw: dict[str, Any]) -> Any:
+    if version == 1:
+        raw = v1_params_of(raw)
+    elif requested > version:
+        raw = _leniently(raw)
+    try:
+        return convert(raw, agent.kit.initialize_request)
+    except DecodeError as exc:
+        data = {"path": exc.where, "reason": exc.message}
+        raise InvalidParams(f"Invalid params: {exc}", data=data) from None
+
+
+def _leniently(raw: dict[str, Any]) -> dict[str, Any]:
+    """Read the params of a version that does not exist yet as version 2 (R-INIT-37)."""
+    info = raw.get("info")
+    parts: dict[str, Any] = info if isinstance(info, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    named = {
+        key: parts[key] if isinstance(parts.get(key), str) else "unknown"
+        for key in ("name", "version")
+    }
+    return {**raw, "info": {**parts, **named}}
+
+
+# The client's side.
+
+
+@asynccontextmanager
+async def connect(
+    transport: TransportFactory | Transport,
+    *clients: Any,
+    limits: Limits | None = None,
+    observers: Sequence[Observer] = (),
+    initialize_timeout_s: float = 120.0,
+) -> AsyncGenerator[Any, None]:
+    """Connect to an agent, `initialize`, and give the agent to call; end it on leaving.
+
+    Raise `TransportError` when the agent cannot be reached or started, `UnsupportedVersion`
+    when it speaks no version of the clients', `RequestError` when it refuses, `TimeoutError`
+    when it does not answer in time.
+    """
+    side = _ClientSide(transport, _by_version(clients), limits, observers)
+    try:
+        async with asyncio.timeout(initialize_timeout_s):
+            remote = await side.open()
+        yield remote
+    finally:
+        await side.aclose()
+
+
+class _ClientSide:
+    """Sends `initialize` and opens the client that the answer selects."""
+
+    def __init__(
+        self,
+        transport: TransportFactory | Transport,
+        clients: dict[ProtocolVersion, Any],
+        limits: Limits | None,
+        observers: Sequence[Observer],
+    ) -> None:
+        self._transport = transport
+        self._clients = clients
+        self._limits = limits
+        self._observers = observers
+        self._connection: Connection | None = None
+
+    async def open(self) -> Any:
+        connection = await self._start()
+        newest = max(self._clients)
+        answer = await self._initialize(connection, newest)
+        if answer.version != newest and self._clients[answer.version].has_offers():
+            # The agent has read nothing of what a v2 request offers. Ask again as v1 wants it
+            # (R-INIT-15): here, which v1 allows (R-INIT-39), else on a new connection.
+            try:
+                answer = await self._initialize(connection, answer.version)
+            except (RequestError, RemoteProtocolError, TransportError):
+                if isinstance(self._transport, Transport):
+                    raise
+                log.debug("= initialize may not be repeated; starting again")
+                await connection.aclose()
+                connection = await self._start()
+                answer = await self._initialize(connection, answer.version)
+        return answer.open()
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._connection.aclose()
+
+    async def _start(self) -> Connection:
+        transport = self._transport
+        if not isinstance(transport, Transport):
+            made = transport()
+            transport = await made if inspect.isawaitable(made) else made
+        self._connection = Connection(transport, limits=self._limits)
+        for observer in self._observers:
+            self._connection.observe(observer)
+        self._connection.hold()  # R-INIT-36
+        await self._connection.start(_nothing_served(self._connection))
+        return self._connection
+
+    async def _initialize(self, connection: Connection, version: ProtocolVersion) -> _Settled:
+        params = self._clients[version].initialize_params()
+        params = replace(params, protocol_version=version)  # never the user's to set
+
+        def settle(text: bytes | Raw) -> _Settled:
+            return self._settle(connection, params, version, text)
+
+        try:
+            return await connection.call("initialize", params, settle)
+        except RequestError as exc:
+            if exc.code in (-32022, -32001):
+                raise UnsupportedVersion(
+                    f"The agent refuses protocol version {version}: {exc.message}", raw=exc.data
+                ) from exc
+            raise
+
+    def _settle(
+        self, connection: Connection, params: Any, asked: ProtocolVersion, text: bytes | Raw
+    ) -> _Settled:
+        raw = jsontext.loads(bytes(text))
+        version = spoken(raw, self._clients.keys())
+        client = self._clients[version]
+        try:
+            result = convert(raw, client.kit.initialize_response)
+        except DecodeError as exc:
+            raise RemoteProtocolError(f"The result of initialize does not fit: {exc}") from None
+        offers = client.kit.client_capabilities(params) if version == asked else None
+        return _Settled(connection, client, result, offers)
+
+
+class _Settled:
+    """An `initialize` that was answered; `open` lets the held messages go."""
+
+    def __init__(self, connection: Connection, client: Any, result: Any, offers: Any) -> None:
+        self._connection = connection
+        self._client = client
+        self._result = result
+        self._offers = offers
+        self.version: ProtocolVersion = client.kit.version
+
+    def open(self) -> Any:
+        client, connection = self._client, self._connection
+        capabilities = {
+            "agent": client.kit.agent_capabilities(self._result),
+            "client": self._offers,
+        }
+        remote = client.make_remote(connection, self._result)
+        remote.settle(capabilities)
+
+        def context(request_id: RequestId) -> Any:
+            return client.make_context(Context(connection, request_id), remote)
+
+        if self.version == 2:
+            connection.refuse_null_ids()
+        connection.serve(routes_for(client, capabilities, context))
+        connection.release()
+        log.debug("= protocol version %d", self.version)
+        return remote
+
+
+def _nothing_served(connection: Connection) -> Routes:
+    def missing(method: str, _is_request: bool) -> RequestError:
+        return AgentLifecycle.too_early(method)
+
+    return Routes(
+        requests={},
+        notifications={},
+        context=lambda request_id: Context(connection, request_id),
+        missing=missing,
+    )

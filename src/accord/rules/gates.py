@@ -1,0 +1,75 @@
+"""Gates: the capability that has to be offered before a method or a variant is used (R-INIT-29).
+
+A gate is a path of attributes that starts with the side that offers it: `client.fs.read_text_file`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from accord.wire.method import Method
+
+__all__ = ("closed_methods", "closed_variants", "is_open", "opening")
+
+
+def is_open(gate: str, capabilities: Mapping[str, Any]) -> bool:
+    """Tell whether a side offers what the gate names; absent, null and false are closed.
+
+    `capabilities` maps `agent` and `client` to what each side has sent (R-INIT-16, R-INIT-26).
+    """
+    side, *path = gate.split(".")
+    value: Any = capabilities[side]
+    for name in path:
+        value = getattr(value, name, None)
+    return value is True or hasattr(value, "__struct_fields__")
+
+
+def closed_methods(methods: Iterable[Method], capabilities: Mapping[str, Any]) -> dict[str, str]:
+    """Return the methods that may not be used on this connection, each with its gate."""
+    return {
+        method.name: method.gate
+        for method in methods
+        if method.gate is not None and not is_open(method.gate, capabilities)
+    }
+
+
+def closed_variants(gates: Mapping[type, str], capabilities: Mapping[str, Any]) -> dict[type, str]:
+    """Return the variants that may not be sent on this connection, each with its gate."""
+    return {variant: gate for variant, gate in gates.items() if not is_open(gate, capabilities)}
+
+
+def opening(
+    capabilities: type[Any], side: str, gates: Iterable[str], convert: Callable[[Any, Any], Any]
+) -> Any:
+    """Return capabilities that open these gates and no other."""
+    offered: dict[str, Any] = {}
+    for gate in gates:
+        owner, *path = gate.split(".")
+        if owner != side:
+            continue
+        place, cls = offered, capabilities
+        for name in path:
+            wire, inner = _field(cls, name)
+            if inner is None:
+                place[wire] = True
+            else:
+                place, cls = place.setdefault(wire, {}), inner
+    return convert(offered, capabilities)
+
+
+def _field(cls: type[Any], name: str) -> tuple[str, type[Any] | None]:
+    """Return a field's name on the wire and the class of its markers, or None for a boolean."""
+    from typing import get_type_hints
+
+    index = cls.__struct_fields__.index(name)
+    return cls.__struct_encode_fields__[index], _struct_in(get_type_hints(cls)[name])
+
+
+def _struct_in(tp: Any) -> type[Any] | None:
+    if hasattr(tp, "__struct_fields__"):
+        return tp
+    from typing import get_args
+
+    found = (_struct_in(part) for part in get_args(tp))
+    return next((inner for inner in found if inner is not None), None)

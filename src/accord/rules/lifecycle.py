@@ -1,0 +1,63 @@
+"""The life of a connection on the agent's side: when `initialize` may come, and what before it.
+
+The table is the rule; this file is the only one that changes the state.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from accord.errors import InvalidRequest
+from accord.version import ProtocolVersion
+
+__all__ = ("AgentLifecycle", "State")
+
+State: TypeAlias = Literal["new", "initializing", "ready", "in use"]
+
+# May `initialize` come now? By state and by the version spoken so far.
+_INITIALIZE: Final[dict[tuple[State, ProtocolVersion | None], bool]] = {
+    ("new", None): True,
+    ("initializing", None): False,  # R-INIT-34
+    ("initializing", 1): False,
+    ("initializing", 2): False,
+    ("ready", 1): True,  # R-INIT-39
+    ("ready", 2): True,  # R-INIT-33
+    ("in use", 1): True,  # R-INIT-39
+    ("in use", 2): False,  # R-INIT-34
+}
+
+
+class AgentLifecycle:
+    """Where an agent's connection stands."""
+
+    def __init__(self) -> None:
+        self.state: State = "new"
+        self.version: ProtocolVersion | None = None
+        self._before: State = "new"
+
+    def begin(self, requested: int) -> None:
+        """`initialize` came; raise `InvalidRequest` when it may not."""
+        if not _INITIALIZE[self.state, self.version]:
+            when = "while it is being handled" if self.state == "initializing" else "any more"
+            raise InvalidRequest(f"initialize may not be sent {when}")
+        if self.version == 2 and requested < 2:
+            raise InvalidRequest("initialize may not ask for less than the version spoken")
+        self._before, self.state = self.state, "initializing"
+
+    def fail(self) -> None:
+        """`initialize` failed: what was settled before stays in force (R-INIT-30)."""
+        self.state = self._before
+
+    def settle(self, version: ProtocolVersion) -> None:
+        """`initialize` succeeded."""
+        self.version = version
+        self.state = "in use" if self._before == "in use" else "ready"
+
+    def use(self) -> None:
+        """Another request came."""
+        self.state = "in use"
+
+    @staticmethod
+    def too_early(method: str) -> InvalidRequest:
+        """What every other request gets before `initialize` succeeded (R-INIT-30, R-INIT-35)."""
+        return InvalidRequest(f"initialize comes before {method}")
