@@ -57,6 +57,7 @@ class Connection(asyncio.Protocol):
             data = b"".join(self.partial)
             self.partial.clear()
         lines = data.split(b"\n")
+        del data  # a large line exists once from here
         rest = lines.pop()
         if rest:
             self.partial.append(rest)
