@@ -403,7 +403,7 @@ def _settle(answer: Answer) -> None:
     except DecodeError as exc:
         error = RemoteProtocolError(f"The result of {call.method} does not fit: {exc}")
         call.future.set_exception(error)
-    except Exception as exc:
+    except Exception as exc:  # noqa: BLE001  # raised where the call is awaited
         call.future.set_exception(exc)
     else:
         call.future.set_result(value)

@@ -63,7 +63,7 @@ class Serving:
                 outcome = route.handler(params, context)
             else:
                 outcome = scope.run(route.handler, params, context)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001  # answered, and logged unless meant for the peer
             self._failed(method, request_id, exc)
             return
         if not hasattr(outcome, "__await__"):

