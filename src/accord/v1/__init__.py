@@ -376,6 +376,8 @@ if TYPE_CHECKING:
     from accord.v1.roles import Agent, AgentContext, Answer, Client, ClientContext, run
 
 __all__: tuple[str, ...] = (
+    "METHODS",
+    "VARIANT_GATES",
     "AcceptNesNotification",
     "Agent",
     "AgentAuthCapabilities",
@@ -490,7 +492,6 @@ __all__: tuple[str, ...] = (
     "LogoutCapabilities",
     "LogoutRequest",
     "LogoutResponse",
-    "METHODS",
     "McpCapabilities",
     "McpError",
     "McpRequestId",
@@ -689,7 +690,6 @@ __all__: tuple[str, ...] = (
     "Usage",
     "UsageUpdate",
     "UserMessageChunk",
-    "VARIANT_GATES",
     "WaitForTerminalExitRequest",
     "WaitForTerminalExitResponse",
     "WorkspaceFolder",

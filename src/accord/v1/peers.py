@@ -32,7 +32,6 @@ from accord.v1.fs import (
 )
 from accord.v1.initialize import InitializeRequest, InitializeResponse
 from accord.v1.kit import KIT
-from accord.v1.mcp import MessageMcpNotification, MessageMcpRequest, MessageMcpResponse
 from accord.v1.nes import (
     AcceptNesNotification,
     CloseNesRequest,
@@ -97,6 +96,11 @@ from accord.v1.terminal import (
     WaitForTerminalExitResponse,
 )
 from accord.v1.update import SessionNotification
+from accord.wire.shared.mcp_message import (
+    MessageMcpNotification,
+    MessageMcpRequest,
+    MessageMcpResponse,
+)
 
 __all__ = ("RemoteAgent", "RemoteClient")
 

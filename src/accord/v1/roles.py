@@ -43,7 +43,6 @@ from accord.v1.initialize import (
     InitializeResponse,
 )
 from accord.v1.kit import KIT
-from accord.v1.mcp import MessageMcpNotification, MessageMcpRequest, MessageMcpResponse
 from accord.v1.nes import (
     AcceptNesNotification,
     CloseNesRequest,
@@ -109,6 +108,11 @@ from accord.v1.terminal import (
     WaitForTerminalExitResponse,
 )
 from accord.v1.update import SessionNotification
+from accord.wire.shared.mcp_message import (
+    MessageMcpNotification,
+    MessageMcpRequest,
+    MessageMcpResponse,
+)
 
 __all__ = ("Agent", "AgentContext", "Answer", "Client", "ClientContext", "run")
 
