@@ -182,6 +182,8 @@ def _needs_walk(tp: Any) -> bool:
     tp, marks = _unwrap(tp)
     if _is_struct(tp) or SKIP_INVALID in marks or OPEN in marks:
         return True
+    if get_origin(tp) in (list, dict) and get_args(tp)[-1] is not Any:
+        return True  # msgspec would tell the place inside in words of its own
     return any(_needs_walk(part) for part in get_args(tp))
 
 

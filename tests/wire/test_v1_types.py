@@ -1,0 +1,383 @@
+"""What the types of version 1 read, refuse, put right and write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from accord import v1
+from accord.errors import DecodeError
+from accord.v1.methods import METHODS, VARIANT_GATES
+from accord.wire.base import UNSET, Unknown, UnsetType
+from accord.wire.codec import convert, decode, encode, to_builtins
+
+
+def read(value: Any, tp: Any) -> Any:
+    """Return a value decoded as the codec would, which the converter must agree with."""
+    decoded = decode(json.dumps(value).encode(), tp)
+    assert convert(value, tp) == decoded
+    return decoded
+
+
+def refused(value: Any, tp: Any) -> str:
+    """Return what is wrong with a value, and where."""
+    with pytest.raises(DecodeError) as caught:
+        read(value, tp)
+    return str(caught.value)
+
+
+def update(name: str, **fields: Any) -> Any:
+    """Return a session update as decoded."""
+    return read(
+        {"sessionId": "s", "update": {"sessionUpdate": name, **fields}}, v1.SessionNotification
+    ).update
+
+
+# Three states.
+
+
+def test_absent_null_and_a_value_of_a_title_are_three_things() -> None:
+    assert update("session_info_update") == v1.SessionInfoUpdate()
+    assert update("session_info_update").title is UNSET
+    assert update("session_info_update", title=None).title is None
+    assert update("session_info_update", title="T").title == "T"
+
+
+def test_a_malformed_field_of_three_states_keeps_what_was_said_before() -> None:
+    seen = update("compaction_update", compactionId="c", status="completed", summary=7, error=7)
+    assert (seen.summary, seen.error) == (UNSET, UNSET)
+
+
+def test_three_states_are_written_as_they_are() -> None:
+    patch = v1.SubagentUpdate(session_id="c", title=None, cwd="/x", meta=None)
+    assert to_builtins(patch) == {
+        "sessionUpdate": "subagent_update",
+        "sessionId": "c",
+        "title": None,
+        "cwd": "/x",
+        "_meta": None,
+    }
+
+
+def test_the_paths_of_a_subagent_are_strict() -> None:
+    value = {
+        "sessionId": "s",
+        "update": {"sessionUpdate": "subagent_update", "sessionId": "c", "cwd": 1},
+    }
+    assert refused(value, v1.SessionNotification).endswith("at $.update.cwd")
+
+
+def test_an_unknown_state_of_a_subagent_is_kept() -> None:
+    raw = {"state": "dreaming", "depth": 3}
+    assert update("subagent_update", sessionId="c", state=raw).state == Unknown("dreaming", raw)
+
+
+def test_an_idle_state_without_a_readable_stop_reason_is_idle() -> None:
+    seen = update("subagent_update", sessionId="c", state={"state": "idle", "stopReason": 3})
+    assert seen.state == v1.IdleState()
+
+
+def test_null_and_absent_data_of_an_mcp_error_differ() -> None:
+    assert read({"code": 1, "message": "m"}, v1.McpError).data is UNSET
+    assert read({"code": 1, "message": "m", "data": None}, v1.McpError).data is None
+    assert encode(v1.McpError(code=1, message="m", data=None)) == (
+        b'{"code":1,"message":"m","data":null}'
+    )
+
+
+# Leniency.
+
+
+def test_malformed_capabilities_are_none() -> None:
+    seen = read(
+        {
+            "protocolVersion": 1,
+            "agentCapabilities": {
+                "loadSession": "yes",
+                "promptCapabilities": [],
+                "sessionCapabilities": {"list": {}, "close": True},
+            },
+        },
+        v1.InitializeResponse,
+    )
+    assert seen.agent_capabilities == v1.AgentCapabilities(
+        session_capabilities=v1.SessionCapabilities(list=v1.SessionListCapabilities())
+    )
+
+
+def test_an_unknown_kind_of_tool_is_other() -> None:
+    seen = update("tool_call", toolCallId="t", title="T", kind="dance", status=None)
+    assert (seen.kind, seen.status) == ("other", "pending")
+
+
+def test_malformed_items_of_a_plan_are_left_out() -> None:
+    good = {"content": "a", "priority": "high", "status": "pending"}
+    seen = update("plan", entries=[good, good | {"status": "cancelled"}])
+    assert seen.entries == [v1.PlanEntry(content="a", priority="high", status="pending")]
+
+
+def test_a_required_list_that_is_no_list_is_empty_but_must_be_there() -> None:
+    assert update("plan", entries=None).entries == []
+    missing = {"sessionId": "s", "update": {"sessionUpdate": "plan"}}
+    assert "entries" in refused(missing, v1.SessionNotification)
+
+
+def test_null_servers_are_none_and_missing_servers_are_an_error() -> None:
+    assert read({"cwd": "/", "mcpServers": None}, v1.NewSessionRequest).mcp_servers == []
+    assert "mcpServers" in refused({"cwd": "/"}, v1.NewSessionRequest)
+
+
+def test_one_malformed_server_fails_the_session() -> None:
+    servers = [
+        {"type": "http", "name": "a", "url": "u", "headers": []},
+        {"type": "http", "name": "b"},
+    ]
+    where = refused({"cwd": "/", "mcpServers": servers}, v1.NewSessionRequest)
+    assert where.endswith("at $.mcpServers[1]")
+
+
+def test_a_line_number_out_of_bounds_is_an_error_in_a_request_and_passed_over_in_a_place() -> None:
+    request = {"sessionId": "s", "path": "/f", "line": -1}
+    assert refused(request, v1.ReadTextFileRequest).endswith("at $.line")
+    assert read({"path": "/f", "line": 2**32}, v1.ToolCallLocation).line is None
+
+
+def test_an_error_names_the_item_of_a_list_of_strings() -> None:
+    request = {"sessionId": "s", "command": "c", "args": ["a", 1]}
+    assert refused(request, v1.CreateTerminalRequest) == ("Expected `str`, got `int` at $.args[1]")
+
+
+# Closed unions and enums.
+
+
+def test_an_unknown_update_is_an_error() -> None:
+    value = {"sessionId": "s", "update": {"sessionUpdate": "dream", "_meta": {}}}
+    assert refused(value, v1.SessionNotification) == (
+        "Invalid value 'dream' at $.update.sessionUpdate"
+    )
+
+
+def test_an_unknown_block_fails_a_prompt_and_is_left_out_of_a_tool_call() -> None:
+    block = {"type": "smell"}
+    assert refused({"sessionId": "s", "prompt": [block]}, v1.PromptRequest).endswith(
+        "at $.prompt[0].type"
+    )
+    seen = update(
+        "tool_call_update", toolCallId="t", content=[{"type": "content", "content": block}]
+    )
+    assert seen.content == []
+
+
+def test_an_unknown_stop_reason_is_an_error() -> None:
+    assert refused({"stopReason": "error"}, v1.PromptResponse).endswith("at $.stopReason")
+
+
+def test_an_unknown_permission_outcome_is_an_error() -> None:
+    assert "outcome" in refused({"outcome": {"outcome": "yes"}}, v1.RequestPermissionResponse)
+
+
+def test_a_permission_request_shows_a_tool_call_without_the_tag_of_an_update() -> None:
+    request = v1.RequestPermissionRequest(
+        session_id="s",
+        tool_call=v1.ToolCallDetails(tool_call_id="t", title="T"),
+        options=[v1.PermissionOption(option_id="o", name="O", kind="allow_once")],
+    )
+    assert to_builtins(request)["toolCall"] == {"toolCallId": "t", "title": "T"}
+    assert read(to_builtins(request), v1.RequestPermissionRequest) == request
+
+
+# Unions with a member without a tag.
+
+
+def test_a_login_without_a_known_type_is_the_agents() -> None:
+    plain = {"id": "a", "name": "A"}
+    for more in ({}, {"type": "agent"}, {"type": "env_var"}, {"type": None}):
+        seen = read({"protocolVersion": 1, "authMethods": [plain | more]}, v1.InitializeResponse)
+        assert seen.auth_methods == [v1.AuthMethodAgent(id="a", name="A")]
+
+
+def test_a_malformed_terminal_login_is_no_login_of_the_agents() -> None:
+    entry = {"type": "terminal", "id": "a", "name": "A", "args": "--login"}
+    seen = read({"protocolVersion": 1, "authMethods": [entry]}, v1.InitializeResponse)
+    assert seen.auth_methods == []
+
+
+def test_null_args_of_a_terminal_login_are_none() -> None:
+    entry = {"type": "terminal", "id": "a", "name": "A", "args": None, "env": None}
+    assert read(entry, v1.AuthMethod) == v1.AuthMethodTerminal(id="a", name="A")
+
+
+def test_a_server_without_a_known_type_is_one_to_start() -> None:
+    stdio = {"name": "n", "command": "/bin/x", "args": [], "env": [{"name": "A", "value": "1"}]}
+    server = v1.McpServerStdio(
+        name="n", command="/bin/x", args=[], env=[v1.EnvVariable(name="A", value="1")]
+    )
+    assert read(stdio, v1.McpServer) == server
+    assert read(stdio | {"type": "stdio"}, v1.McpServer) == server
+    assert to_builtins(server) == stdio
+
+
+def test_lists_that_a_server_needs_are_written_when_empty() -> None:
+    server = v1.McpServerHttp(name="n", url="u", headers=[])
+    assert to_builtins(server) == {"type": "http", "name": "n", "url": "u", "headers": []}
+
+
+def test_a_boolean_value_needs_its_type_and_its_type_a_boolean() -> None:
+    option = {"sessionId": "s", "configId": "c"}
+    tp = v1.SetSessionConfigOptionRequest
+    assert read(option | {"type": "boolean", "value": True}, tp) == (
+        v1.SetSessionConfigOptionBoolean(session_id="s", config_id="c", value=True)
+    )
+    assert refused(option | {"type": "boolean", "value": "true"}, tp).endswith("at $.value")
+    assert refused(option | {"value": True}, tp).endswith("at $.value")
+
+
+@pytest.mark.parametrize("more", [{}, {"type": "id"}, {"type": "later"}])
+def test_a_string_value_of_any_other_type_chooses(more: dict[str, str]) -> None:
+    value = {"sessionId": "s", "configId": "c", "value": "v"} | more
+    assert read(value, v1.SetSessionConfigOptionRequest) == (
+        v1.SetSessionConfigOptionId(session_id="s", config_id="c", value="v")
+    )
+
+
+def test_values_to_choose_come_plain_or_in_groups() -> None:
+    plain = {"value": "a", "name": "A"}
+    group = {"group": "g", "name": "G", "options": [plain, 1]}
+    option = {"type": "select", "id": "m", "name": "M", "currentValue": "a"}
+    one = v1.SessionConfigSelectOption(value="a", name="A")
+    assert read(option | {"options": [plain]}, v1.SessionConfigOption).options == [one]
+    assert read(option | {"options": [group]}, v1.SessionConfigOption).options == [
+        v1.SessionConfigSelectGroup(group="g", name="G", options=[one])
+    ]
+    assert read({"configOptions": [option | {"options": 1}]}, v1.ConfigOptionUpdate) == (
+        v1.ConfigOptionUpdate(config_options=[])
+    )
+
+
+def test_a_result_of_an_mcp_server_wins_over_its_error() -> None:
+    error = {"code": 1, "message": "m"}
+    tp = v1.MessageMcpResponse
+    assert read({"result": None, "error": error}, tp) == v1.MessageMcpResult(result=None)
+    assert isinstance(read({"error": error}, tp), v1.MessageMcpError)
+    assert "result" in refused({}, tp)
+
+
+# Elicitation.
+
+FORM = {"mode": "form", "message": "m", "requestedSchema": {}}
+
+
+@pytest.mark.parametrize(
+    ("ids", "session_id", "request_id"),
+    [
+        ({"sessionId": "s"}, "s", UNSET),
+        ({"requestId": 1}, UNSET, 1),
+        ({"requestId": None}, UNSET, None),
+        ({"sessionId": "s", "requestId": 1.5}, "s", UNSET),
+        ({"sessionId": None, "requestId": 1}, UNSET, 1),
+    ],
+)
+def test_an_elicitation_names_a_session_or_a_request(
+    ids: dict[str, Any], session_id: str | UnsetType, request_id: int | UnsetType | None
+) -> None:
+    seen = read(FORM | ids, v1.CreateElicitationRequest)
+    assert (seen.session_id, seen.request_id) == (session_id, request_id)
+
+
+def test_an_elicitation_for_nobody_is_an_error_in_every_mode() -> None:
+    for mode in ("form", "url", "voice"):
+        value = FORM | {"mode": mode, "elicitationId": "e", "url": "https://x"}
+        assert "sessionId" in refused(value, v1.CreateElicitationRequest)
+
+
+def test_an_unknown_mode_is_kept() -> None:
+    raw = {"mode": "voice", "message": "m", "sessionId": "s", "pitch": 440}
+    assert read(raw, v1.CreateElicitationRequest) == Unknown("voice", raw)
+    assert json.loads(encode(Unknown("voice", raw))) == raw
+
+
+def test_a_form_is_written_with_its_type_and_properties() -> None:
+    assert to_builtins(v1.ElicitationSchema()) == {"type": "object", "properties": {}}
+    assert read({"type": "array"}, v1.ElicitationSchema) == v1.ElicitationSchema()
+    assert refused({"properties": None}, v1.ElicitationSchema).endswith("at $.properties")
+
+
+def test_properties_of_unknown_types_are_kept_and_malformed_ones_are_errors() -> None:
+    seen = read({"properties": {"a": {"type": "colour"}}}, v1.ElicitationSchema)
+    assert seen.properties == {"a": Unknown("colour", {"type": "colour"})}
+    where = refused(
+        {"properties": {"a": {"type": "string", "maxLength": -1}}}, v1.ElicitationSchema
+    )
+    assert where.endswith("at $.properties.a.maxLength")
+
+
+def test_items_to_select_are_told_by_their_type_or_else_by_their_titles() -> None:
+    titled = {"anyOf": [{"const": "a", "title": "A"}]}
+    option = v1.EnumOption(const="a", title="A")
+    assert read(titled, v1.MultiSelectItems) == v1.TitledMultiSelectItems(any_of=[option])
+    assert read({"type": "string", "enum": ["a"]}, v1.MultiSelectItems) == (
+        v1.StringMultiSelectItems(enum=["a"])
+    )
+    assert read({"type": "number"}, v1.MultiSelectItems) == Unknown("number", {"type": "number"})
+    assert "enum" in refused({"type": "string"}, v1.MultiSelectItems)
+
+
+def test_the_values_of_a_form_keep_their_types() -> None:
+    content = {"a": "x", "b": 1, "c": 1.5, "d": True, "e": ["y"], "f": 2**70}
+    seen = read({"action": "accept", "content": content}, v1.CreateElicitationResponse)
+    assert seen == v1.ElicitationAcceptAction(content=content)
+    assert [type(value) for value in seen.content.values()] == [str, int, float, bool, list, int]
+    assert refused(
+        {"action": "accept", "content": {"a": None}}, v1.CreateElicitationResponse
+    ).endswith("at $.content.a")
+
+
+# Next edit suggestions.
+
+
+def test_capabilities_of_next_edit_suggestions_are_lenient() -> None:
+    seen = read(
+        {"positionEncodings": ["utf-8", "ebcdic"], "nes": {"jump": {}, "rename": 1}},
+        v1.ClientCapabilities,
+    )
+    assert seen.position_encodings == ["utf-8"]
+    assert seen.nes == v1.ClientNesCapabilities(jump=v1.NesJumpCapabilities())
+
+
+def test_one_malformed_change_fails_the_notification() -> None:
+    value = {"sessionId": "s", "uri": "u", "version": 1, "contentChanges": [{"text": "a"}, {}]}
+    assert refused(value, v1.DidChangeDocumentNotification).endswith("at $.contentChanges[1]")
+
+
+def test_an_unknown_kind_of_suggestion_is_an_error() -> None:
+    value = {"suggestions": [{"kind": "delete", "id": "1"}]}
+    assert refused(value, v1.SuggestNesResponse).endswith("at $.suggestions[0].kind")
+
+
+# The table of methods.
+
+
+def test_every_method_has_a_name_in_python_of_its_own() -> None:
+    assert len({method.call for method in METHODS}) == len(METHODS)
+    assert len({(method.name, method.is_request) for method in METHODS}) == len(METHODS)
+    assert len({method.name for method in METHODS}) == 38 + 10
+
+
+@pytest.mark.parametrize(
+    "gate", sorted({m.gate for m in METHODS if m.gate} | set(VARIANT_GATES.values()))
+)
+def test_every_gate_names_a_capability(gate: str) -> None:
+    side, *path = gate.split(".")
+    cls: Any = {"agent": v1.AgentCapabilities, "client": v1.ClientCapabilities}[side]
+    for name in path:
+        assert name in cls.__struct_fields__
+        cls = _class_of_marker(cls, name)
+
+
+def _class_of_marker(cls: Any, name: str) -> Any:
+    """Return the class of a capability, or None for one that is no marker."""
+    wire = cls.__struct_encode_fields__[cls.__struct_fields__.index(name)]
+    value = getattr(convert({wire: {}}, cls), name)
+    return type(value) if value else None
