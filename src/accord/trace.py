@@ -43,6 +43,6 @@ def traced(params: Any) -> Any:
     if isinstance(params, dict):
         fields: dict[str, Any] = params  # pyright: ignore[reportUnknownVariableType]
         own: Any = fields.get("_meta")
-        meta: dict[str, Any] = own if isinstance(own, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-        return {**fields, "_meta": {**trace, **meta}}
+        carried: dict[str, Any] = own if isinstance(own, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        return {**fields, "_meta": {**trace, **carried}}
     return params

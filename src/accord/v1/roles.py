@@ -477,4 +477,4 @@ def run(agent: Agent) -> None:
     """Serve this process' stdin and stdout until the client hangs up."""
     from accord.transports.stdio import stdio
 
-    asyncio.run(serve(stdio(), agent))
+    asyncio.run(serve(stdio(give_back=False), agent))
