@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from timing import Item, main
+
 from accord.jsonrpc.message import Answer
 from accord.jsonrpc.peer import Peer
 from accord.v1.methods import METHODS
 from accord.wire.codec import decoder, encode
-from timing import Item, main
 
 FRAMES_PER_READ = 100  # about as many as a pipe gives at once
 
