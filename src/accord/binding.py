@@ -6,7 +6,7 @@ Nothing here knows a method or a version by name; a `Kit` tells what one version
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -14,10 +14,17 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import fields
 
 from accord.connection import Connection
-from accord.errors import DecodeError, LocalProtocolError, MethodNotFound, NotOffered, RequestError
+from accord.errors import (
+    DecodeError,
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+    NotOffered,
+    RequestError,
+)
 from accord.jsonrpc.message import RequestId
 from accord.routes import Context, Route, Routes
-from accord.rules.gates import closed_methods, closed_variants, opening
+from accord.rules.gates import closed_methods, closed_variants, is_open, opening
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
@@ -33,7 +40,8 @@ class Kit(Struct, frozen=True, kw_only=True):
     `legacy_methods` maps early spellings to methods; `modernize(method, params)` rewrites
     builtin params of an early spelling. `cancelled` makes, by method name, the result that
     stands for a cancelled request. `opened_by` names the gate that a call opens besides its own;
-    `optional` the calls that may be missing where a gate is open.
+    `optional` the calls that may be missing where a gate is open. `needs(params)` yields what
+    inside params needs an offer of its own, with its gate.
     """
 
     version: ProtocolVersion
@@ -46,6 +54,7 @@ class Kit(Struct, frozen=True, kw_only=True):
     cancelled: Mapping[str, Callable[[], Any]]
     opened_by: Mapping[str, str]
     optional: frozenset[str] = frozenset()
+    needs: Callable[[Any], Iterable[tuple[str, str]]]
     legacy_methods: Mapping[str, str]
     modernize: Callable[[str, Any], tuple[str, Any]]
 
@@ -86,15 +95,20 @@ class Remote:
         self.connection = connection
         self._closed: dict[str, str] | None = None  # None: initialize is not done
         self._closed_variants: dict[type, str] = {}
+        self._capabilities: Mapping[str, Any] = {}
 
     def settle(self, capabilities: Mapping[str, Any]) -> None:
         """Open what the two sides have offered, and nothing else."""
+        self._capabilities = capabilities
         self._closed = closed_methods(self.kit.methods, capabilities)
         self._closed_variants = closed_variants(self.kit.variant_gates, capabilities)
 
     async def _call(self, call: str, params: Any) -> Any:
         method = self.kit.by_call[call]
         self._check(method.name, params)
+        for what, gate in self.kit.needs(params):
+            if not is_open(gate, self._capabilities):
+                raise NotOffered(f"{method.name} with {what}", gate)
         return await self.connection.call(
             method.name,
             params,
@@ -201,8 +215,9 @@ def routes_for(
         if method.name in closed or method.name == "initialize" or not serves(role, method):
             continue
         table = requests if method.is_request else notifications
+        decode = decoder(method.params)
         table[method.name] = Route(
-            decode=decoder(method.params),
+            decode=_checked(kit, decode, capabilities) if role.side == "agent" else decode,
             handler=getattr(role, method.call),
             cancelled=kit.cancelled.get(method.name),
         )
@@ -222,6 +237,21 @@ def routes_for(
         missing=missing,
         rescue=early.rescue,
     )
+
+
+def _checked(
+    kit: Kit, decode: Callable[[bytes | Raw], Any], capabilities: Mapping[str, Any]
+) -> Callable[[bytes | Raw], Any]:
+    """Refuse params that hold what was not offered (R-INIT-29)."""
+
+    def decode_checked(text: bytes | Raw) -> Any:
+        params = decode(text)
+        for what, gate in kit.needs(params):
+            if not is_open(gate, capabilities):
+                raise InvalidParams(f"Invalid params: {what} was not offered", data={"gate": gate})
+        return params
+
+    return decode_checked
 
 
 def _extension(role: Role, method: str, is_request: bool) -> Route | None:

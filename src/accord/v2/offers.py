@@ -1,0 +1,83 @@
+"""What inside the params needs an offer of its own, beside that of the method (v2).
+
+Variants that nobody knows have a gate that nobody opens: an agent refuses them (R-CONT-05).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from accord.v2.content import AudioContent, EmbeddedResource, ImageContent
+from accord.v2.mcp import McpServerAcp, McpServerHttp, McpServerStdio
+from accord.v2.prompt import PromptRequest
+from accord.v2.session import (
+    ForkSessionRequest,
+    ListSessionsRequest,
+    NewSessionRequest,
+    ResumeSessionRequest,
+)
+from accord.wire.base import Unknown
+
+__all__ = ("needs",)
+
+
+def needs(params: Any) -> Iterator[tuple[str, str]]:
+    """Yield what is there that has to be offered, each with its gate."""
+    match params:
+        case PromptRequest():
+            for block in params.prompt:
+                yield from _block(block)
+        case NewSessionRequest() | ForkSessionRequest():
+            yield from _setup(params)
+        case ResumeSessionRequest():
+            yield from _setup(params)
+            if isinstance(params.replay_from, Unknown):  # R-SESS-16
+                yield f"a replay from {params.replay_from.tag!r}", "agent.session.unknown"
+        case ListSessionsRequest(archived=str()):
+            yield "archived", "agent.session.archive"
+        case Unknown(tag):
+            yield f"a value of type {tag!r}", "agent.session.unknown"
+        case _:
+            pass
+
+
+def _setup(
+    params: NewSessionRequest | ResumeSessionRequest | ForkSessionRequest,
+) -> Iterator[tuple[str, str]]:
+    if params.additional_directories:
+        yield "additionalDirectories", "agent.session.additional_directories"
+    for server in params.mcp_servers:
+        yield from _server(server)
+    if params.system_prompt is not None:
+        yield "systemPrompt", "agent.session.system_prompt"
+        if params.system_prompt.mode == "override":
+            yield "systemPrompt in mode override", "agent.session.system_prompt.mode.override"
+
+
+def _server(server: object) -> Iterator[tuple[str, str]]:
+    match server:
+        case McpServerHttp():
+            yield "an MCP server of type http", "agent.session.mcp.http"
+        case McpServerStdio():
+            yield "an MCP server of type stdio", "agent.session.mcp.stdio"
+        case McpServerAcp():
+            yield "an MCP server of type acp", "agent.session.mcp.acp"
+        case Unknown(tag):
+            yield f"an MCP server of type {tag!r}", "agent.session.unknown"
+        case _:
+            pass
+
+
+def _block(block: object) -> Iterator[tuple[str, str]]:
+    match block:
+        case ImageContent():
+            yield "an image", "agent.session.prompt.image"
+        case AudioContent():
+            yield "audio", "agent.session.prompt.audio"
+        case EmbeddedResource():
+            yield "an embedded resource", "agent.session.prompt.embedded_context"
+        case Unknown(tag):
+            yield f"content of type {tag!r}", "agent.session.unknown"
+        case _:
+            pass
