@@ -1,0 +1,53 @@
+"""What the official schema and our codec say about an instance of a type."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from accord.errors import DecodeError
+from accord.wire.codec import decode, encode
+from schema import model_of_types as types
+from schema import official
+
+# The schema's name where ours is another one: without the tag of an update.
+OTHER_CLASS = {"ToolCallUpdate": "ToolCallDetails"}
+
+
+def type_of(version: str, name: str) -> Any:
+    """Return the type of ours for a name of the schema."""
+    return types.public(version)[OTHER_CLASS.get(name, name)]
+
+
+def read(version: str, name: str, value: Any) -> Any:
+    """Return what our codec reads; raise `DecodeError`."""
+    return decode(json.dumps(value).encode(), type_of(version, name))
+
+
+def written(value: Any) -> Any:
+    """Return what our codec writes, as JSON."""
+    return json.loads(encode(value))
+
+
+def refuses(version: str, name: str, value: Any) -> bool:
+    """Tell whether our codec refuses an instance."""
+    try:
+        read(version, name, value)
+    except DecodeError:
+        return True
+    return False
+
+
+def is_valid(version: str, name: str, value: Any) -> bool:
+    """Tell whether the official schema accepts an instance."""
+    schema = official.load(version, unstable=True)
+    return _validator(version, name, id(schema)).is_valid(value)
+
+
+@cache
+def _validator(version: str, name: str, _schema: int) -> Draft202012Validator:
+    schema = official.load(version, unstable=True)
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]})
