@@ -1,0 +1,305 @@
+"""The client's way to an agent: a subprocess, which never outlives its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from accord import jsontext
+from accord.errors import ConnectionClosed, ConnectionLost, StartError, TransportError
+from accord.transports.base import FRAME_BYTES, Frame, Receiver
+from accord.transports.commands import (
+    argv_of,
+    batch_line,
+    environment,
+    find_program,
+    why_not_started,
+)
+from accord.transports.fds import Reader, open_reader
+from accord.transports.group import Group, StopTimes, exit_text, new_group
+from accord.transports.pipes import PipeTransport
+
+__all__ = ("ProcessTransport", "argv_of", "process")
+
+log = logging.getLogger("accord.transports")
+
+STDERR_BYTES = 64 * 1024  # kept for the error message
+_EXIT_S = 1.0  # between the end of the output and that of the process, usually nothing
+_LEFT_OPEN_S = 0.25  # for output that somebody else holds open after the process has ended
+_SHOWN_BYTES = 4096  # of a line of noise
+_OBJECT = ord("{")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def process(
+    *argv: str,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str | None] | None = None,
+    frame_bytes: int = FRAME_BYTES,
+    on_noise: Callable[[str], None] | None = None,
+    on_stderr: Callable[[str], None] | None = None,
+    stop_times_s: StopTimes = (2.0, 2.0, 2.0),
+) -> Callable[[], ProcessTransport]:
+    """Return what starts this command anew at each connection; see `argv_of` for strings.
+
+    `env` changes our own environment: None as a value takes a variable out. Lines on the
+    agent's stdout that are not JSON go to `on_noise`, its stderr line by line to `on_stderr`.
+    `stop_times_s` is how long it has to leave after its stdin is closed, to obey SIGTERM, and to be
+    gone after SIGKILL.
+    """
+    words = argv_of(argv)
+
+    def make() -> ProcessTransport:
+        return ProcessTransport(
+            words,
+            cwd=None if cwd is None else os.fspath(cwd),
+            env=env,
+            frame_bytes=frame_bytes,
+            on_noise=on_noise,
+            on_stderr=on_stderr,
+            stop_times_s=stop_times_s,
+        )
+
+    return make
+
+
+class ProcessTransport(PipeTransport):
+    """Speaks with a subprocess over its stdin and stdout; made by `process`."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None,
+        env: Mapping[str, str | None] | None,
+        frame_bytes: int,
+        on_noise: Callable[[str], None] | None,
+        on_stderr: Callable[[str], None] | None,
+        stop_times_s: StopTimes,
+    ) -> None:
+        super().__init__(-1, -1, frame_bytes=frame_bytes)
+        self._fds.clear()
+        self.noise_lines = 0
+        self.pid: int | None = None
+        self._argv = argv
+        self._cwd = cwd
+        self._env = env
+        self._on_noise = on_noise
+        self._stderr = _Stderr(on_stderr)
+        self._stop_times_s = stop_times_s
+        self._group: Group | None = None
+        self._leftovers: asyncio.TimerHandle | None = None
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last 64 KiB of what the process wrote to stderr."""
+        return self._stderr.tail
+
+    async def start(self, receiver: Receiver) -> None:
+        if self._closed is not None:
+            raise ConnectionClosed("The transport was closed")
+        loop = asyncio.get_running_loop()
+        popen, error_fd = self._spawn()
+        # From here on the process has an owner, come what may.
+        self._group = Group(loop, popen)
+        self.pid = popen.pid
+        log.debug("= process %d started: %s", popen.pid, self._argv[0])
+        try:
+            self._stderr.begin(loop, error_fd)
+            self._begin(_NoiseFilter(receiver, self._noise))
+        except (OSError, TransportError) as exc:
+            await self.aclose()
+            raise StartError(f"Cannot watch {self._argv[0]}: {exc}") from exc
+        self._group.exited.add_done_callback(self._exited)
+
+    def _spawn(self) -> tuple[subprocess.Popen[bytes], int]:
+        name, *args = self._argv
+        env = environment(self._env)
+        program = find_program(name, self._cwd, env)
+        command: str | list[str] = [name, *args]
+        if sys.platform == "win32" and program.lower().endswith((".cmd", ".bat")):
+            interpreter = os.environ.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
+            command = batch_line(interpreter, program, args)
+            program = interpreter
+        ours: list[int] = []
+        theirs: list[int] = []
+        try:
+            their_in, self._write_fd = _pipe(theirs, ours)
+            self._read_fd, their_out = _pipe(ours, theirs)
+            error_fd, their_err = _pipe(ours, theirs)
+            popen = subprocess.Popen(
+                command,
+                executable=program,
+                stdin=their_in,
+                stdout=their_out,
+                stderr=their_err,
+                cwd=self._cwd,
+                env=env,
+                **new_group(),  # type: ignore[arg-type]
+            )
+        except (OSError, ValueError) as exc:
+            for fd in ours:
+                os.close(fd)
+            raise why_not_started(name, program, exc) from exc
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        self._fds = {self._read_fd, self._write_fd}
+        return popen, error_fd
+
+    async def lost(self) -> Exception | None:
+        """Say how the process ended; waits a second for it at most."""
+        group = self._group
+        if group is None:
+            return None
+        await asyncio.wait([group.exited], timeout=_EXIT_S)
+        await self._stderr.read_up(_EXIT_S)
+        name = self._argv[0]
+        tail = self.stderr_tail
+        if not group.exited.done():
+            return ConnectionLost(f"{name} hung up but goes on running", stderr=tail)
+        status = group.exited.result()
+        message = f"{name} {exit_text(status)}"
+        if last := tail.strip().rpartition("\n")[2].strip():
+            message += f": {last[:200]}"
+        return ConnectionLost(message, exit_status=status, stderr=tail)
+
+    async def _close(self) -> None:
+        # The output is read on: a process that cannot write does not get to its end.
+        self._feed = _drop
+        self.resume_reading()
+        loop = asyncio.get_running_loop()
+        leave_s, terminate_s, kill_s = self._stop_times_s
+        began = loop.time()
+        try:
+            await self._close_writer(leave_s)
+            if self._group is not None:
+                left_s = max(leave_s - (loop.time() - began), 0.0)
+                await self._group.end((left_s, terminate_s, kill_s))
+        finally:
+            if self._leftovers is not None:
+                self._leftovers.cancel()
+            await self._close_reader()
+            await self._stderr.aclose()
+
+    def _exited(self, _: asyncio.Future[int | None]) -> None:
+        """The process has gone; others that it started may still hold its output open."""
+        self._stderr.end_when_empty()
+        if self._reader is not None:
+            loop = asyncio.get_running_loop()
+            self._leftovers = loop.call_later(_LEFT_OPEN_S, self._reader.end_when_empty)
+
+    def _noise(self, line: Frame) -> None:
+        self.noise_lines += 1
+        log.debug("! not JSON on stdout of process %s", self.pid)
+        if self._on_noise is not None:
+            _show(self._on_noise, bytes(line[:_SHOWN_BYTES]))
+
+
+class _NoiseFilter:
+    """Lets JSON through to the receiver, and everything else to `noise`."""
+
+    def __init__(self, receiver: Receiver, noise: Callable[[Frame], None]) -> None:
+        self._receiver = receiver
+        self._noise = noise
+        self.frame_refused = receiver.frame_refused
+        self.eof_received = receiver.eof_received
+        self.writable = receiver.writable
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        """Look at the first byte only, unless it is a strange one: 15 ns a frame."""
+        try:
+            strange = [frame for frame in frames if frame[0] != _OBJECT]
+        except IndexError:  # a blank line
+            strange = frames
+        if strange:
+            frames = [frame for frame in frames if self._is_frame(frame)]
+        if frames:
+            self._receiver.frames_received(frames)
+
+    def _is_frame(self, frame: Frame) -> bool:
+        text = frame.removeprefix(_BYTE_ORDER_MARK).lstrip()
+        if text.startswith(b"{") or not text:
+            return bool(text)
+        # A program's log may begin with a bracket, too: "[info] listening".
+        if text.startswith(b"["):
+            with contextlib.suppress(jsontext.NotJson):
+                jsontext.loads(text)
+                return True
+        self._noise(frame)
+        return False
+
+
+class _Stderr:
+    """Reads stderr all the time, so that the process never waits for us there."""
+
+    def __init__(self, on_line: Callable[[str], None] | None) -> None:
+        self._on_line = on_line
+        self._kept = bytearray()
+        self._begun = b""
+        self._reader: Reader | None = None
+        self._over: asyncio.Future[None] | None = None
+
+    @property
+    def tail(self) -> str:
+        return self._kept[-STDERR_BYTES:].decode("utf-8", "replace")
+
+    def begin(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        self._over = loop.create_future()
+        self._reader = open_reader(loop, fd, self._received, self._ended)
+
+    def end_when_empty(self) -> None:
+        if self._reader is not None:
+            self._reader.end_when_empty()
+
+    async def read_up(self, timeout_s: float) -> None:
+        if self._over is not None:
+            await asyncio.wait([self._over], timeout=timeout_s)
+
+    async def aclose(self) -> None:
+        if self._reader is not None:
+            await self._reader.aclose()
+            self._ended(None)
+
+    def _received(self, data: bytes) -> None:
+        self._kept += data
+        if len(self._kept) > 2 * STDERR_BYTES:
+            del self._kept[:-STDERR_BYTES]
+        if self._on_line is None:
+            return
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        if len(self._begun) > STDERR_BYTES:
+            lines.append(self._begun)
+            self._begun = b""
+        for line in lines:
+            _show(self._on_line, line)
+
+    def _ended(self, _: OSError | None) -> None:
+        if self._begun and self._on_line is not None:
+            _show(self._on_line, self._begun)
+            self._begun = b""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+
+def _show(callback: Callable[[str], None], line: bytes) -> None:
+    try:
+        callback(line.decode("utf-8", "replace").rstrip("\r"))
+    except Exception:  # an observer's mistake is not the connection's
+        log.exception("! %s failed", getattr(callback, "__name__", "an observer"))
+
+
+def _pipe(reading: list[int], writing: list[int]) -> tuple[int, int]:
+    read_fd, write_fd = os.pipe()
+    reading.append(read_fd)
+    writing.append(write_fd)
+    return read_fd, write_fd
+
+
+def _drop(_: bytes) -> list[bytes | bytearray]:
+    return []
