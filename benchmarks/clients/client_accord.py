@@ -57,6 +57,11 @@ class Screen(v1.Client):
     ) -> v1.WaitForTerminalExitResponse:
         return v1.WaitForTerminalExitResponse(exit_code=0)
 
+    def kill_terminal(
+        self, params: v1.KillTerminalRequest, context: v1.ClientContext
+    ) -> v1.KillTerminalResponse:
+        return v1.KillTerminalResponse()
+
     def release_terminal(
         self, params: v1.ReleaseTerminalRequest, context: v1.ClientContext
     ) -> v1.ReleaseTerminalResponse:
