@@ -9,6 +9,8 @@ from interop.turns import PEERS, after_v1, run
 pytestmark = pytest.mark.slow
 
 PAIRS = [
+    *(("accord", agent) for agent in PEERS[1]),
+    *((client, "accord") for client in PEERS[1] if client != "accord"),
     # The programs themselves are right: the official SDKs understand each other.
     ("typescript", "python-0.12"),
     ("python-0.12", "python-1.0"),

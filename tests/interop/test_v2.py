@@ -9,6 +9,8 @@ from interop.turns import PEERS, after_v2, run
 pytestmark = pytest.mark.slow
 
 PAIRS = [
+    *(("accord", agent) for agent in PEERS[2]),
+    *((client, "accord") for client in PEERS[2] if client != "accord"),
     # The programs themselves are right: the official SDKs understand each other.
     ("typescript", "python-1.0"),
     ("python-1.0", "typescript"),

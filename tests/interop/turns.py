@@ -27,9 +27,13 @@ class Peer:
     agent: str
     client: str
     needs: tuple[Path, ...] = ()
+    agent_options: tuple[str, ...] = ()
 
-    def command(self, role: str) -> list[str]:
-        return [*self.runner, str(HERE / getattr(self, role))]
+    def start_agent(self) -> list[str]:
+        return [*self.runner, str(HERE / self.agent), *self.agent_options]
+
+    def start_client(self) -> list[str]:
+        return [*self.runner, str(HERE / self.client)]
 
 
 def python(name: str) -> Path:
@@ -80,20 +84,26 @@ def require(*peers: Peer) -> None:
         pytest.skip(why)
 
 
-def run(client: Peer, agent: Peer, cwd: Path, *, options: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What the client printed after its turn with the agent; a failure shows the frames."""
+def start(client: Peer, agent: Peer, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Let the client have its turn with the agent, and keep the frames in a file."""
     require(client, agent)
     frames = cwd / "frames.log"
     tap = [sys.executable, str(HERE / "tap.py"), str(frames)]
-    command = [*client.command("client"), *options, *tap, *agent.command("agent")]
+    command = [*client.start_client(), *tap, *agent.start_agent()]
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=LIMIT_S
         )
     except subprocess.TimeoutExpired as late:
         pytest.fail(f"not done after {LIMIT_S} s\n{late.stderr}\n{tail(frames)}")
+
+
+def run(client: Peer, agent: Peer, cwd: Path) -> dict[str, Any]:
+    """Return what the client printed after its turn with the agent; a failure shows the frames."""
+    done = start(client, agent, cwd)
     if done.returncode != 0:
-        pytest.fail(f"exit status {done.returncode}\n{done.stderr}\n{tail(frames)}")
+        pytest.fail(f"exit status {done.returncode}\n{done.stderr}\n{tail(cwd / 'frames.log')}")
+    assert done.stderr == ""
     return json.loads(done.stdout)
 
 

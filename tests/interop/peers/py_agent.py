@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -33,15 +34,16 @@ SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n'
 class Peer(acp.Agent):
     client: acp.Client
 
-    def __init__(self) -> None:
+    def __init__(self, *, echoes_version: bool) -> None:
         self.cancelled = asyncio.Event()
+        self.echoes_version = echoes_version
 
     def on_connect(self, conn: acp.Client) -> None:
         self.client = conn
 
     async def initialize(self, protocol_version: int, **_: Any) -> acp.InitializeResponse:
         return acp.InitializeResponse(
-            protocol_version=acp.PROTOCOL_VERSION,
+            protocol_version=protocol_version if self.echoes_version else acp.PROTOCOL_VERSION,
             agent_info=Implementation(name="python", version="1"),
             agent_capabilities=AgentCapabilities(
                 prompt_capabilities=PromptCapabilities(embedded_context=True)
@@ -197,4 +199,5 @@ class Peer(acp.Agent):
 
 
 if __name__ == "__main__":
-    asyncio.run(acp.run_agent(Peer()))
+    # As fast-agent and others do: whatever version is asked for is answered, the body is v1.
+    asyncio.run(acp.run_agent(Peer(echoes_version="--echo-version" in sys.argv)))

@@ -1,6 +1,7 @@
 // v1 agent on the official TypeScript SDK; the turn is described in ../README.md.
 import * as acp from "@agentclientprotocol/sdk";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 
 const { agent: A, client: C } = acp.methods;
 const SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n';
@@ -133,4 +134,6 @@ export const app = acp
   .onNotification(A.session.cancel, ({ params }) => running.get(params.sessionId)?.())
   .onRequest("_interop/echo", anything, ({ params }) => params);
 
-app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+}

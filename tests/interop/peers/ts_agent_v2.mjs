@@ -1,6 +1,7 @@
 // v2 agent on the official TypeScript SDK; the turn is described in ../README.md.
 import * as acp from "@agentclientprotocol/sdk/experimental/v2";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 
 const { agent: A, client: C } = acp.methods;
 const SENTENCE = ["Grüße 👋 ", '"quoted" \\ back\u2028slash\n'];
@@ -125,7 +126,7 @@ async function prompt({ params, client }) {
   return { messageId };
 }
 
-acp
+export const app = acp
   .agent({ name: "ts" })
   .onRequest(A.initialize, () => ({
     protocolVersion: acp.PROTOCOL_VERSION,
@@ -149,5 +150,8 @@ acp
     sessions.delete(params.sessionId);
     return {};
   })
-  .onRequest("_interop/echo", anything, ({ params }) => params)
-  .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+  .onRequest("_interop/echo", anything, ({ params }) => params);
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+}

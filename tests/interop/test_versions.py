@@ -1,0 +1,44 @@
+"""Which version is spoken, between Accord and peers that speak one, both, or say the wrong one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interop.turns import PEERS, Peer, after_v1, after_v2, run, start
+
+pytestmark = pytest.mark.slow
+
+BOTH = replace(PEERS[1]["accord"], client="accord_client_both.py")
+ONLY_V1, ONLY_V2 = PEERS[1]["typescript"], PEERS[2]["typescript"]
+TYPESCRIPT_BOTH = replace(ONLY_V2, agent="peers/ts_agent_both.mjs")
+FALSE_V2 = replace(PEERS[1]["python-1.0"], agent_options=("--echo-version",))
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [PEERS[1]["typescript"], PEERS[1]["python-0.12"], PEERS[1]["python-1.0"], FALSE_V2],
+    ids=["typescript", "python-0.12", "python-1.0", "false v2"],
+)
+def test_a_client_of_both_versions_speaks_v1_with_an_agent_that_has_no_other(
+    agent: Peer, tmp_path: Path
+):
+    assert run(BOTH, agent, tmp_path) == after_v1(agent)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [ONLY_V2, TYPESCRIPT_BOTH, PEERS[2]["accord"]],
+    ids=["typescript, v2 only", "typescript, both", "accord, both"],
+)
+def test_a_client_of_both_versions_speaks_v2_where_it_can(agent: Peer, tmp_path: Path):
+    assert run(BOTH, agent, tmp_path) == after_v2(agent, BOTH)
+
+
+@pytest.mark.parametrize(
+    ("version", "agent"), [(1, ONLY_V2), (2, ONLY_V1)], ids=["v1 to v2 only", "v2 to v1 only"]
+)
+def test_a_client_without_the_agents_version_says_so(version: int, agent: Peer, tmp_path: Path):
+    done = start(PEERS[version]["accord"], agent, tmp_path)
+    assert done.returncode != 0
+    assert "accord.errors.UnsupportedVersion" in done.stderr
