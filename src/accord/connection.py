@@ -45,7 +45,7 @@ _FLUSH_BYTES = 64 * 1024  # what is held back for one write at most
 _NO_PARAMS = b"{}"
 
 
-class _Call(Struct):
+class _Call(Struct, gc=False):
     """A request of ours that waits for its answer."""
 
     method: str
@@ -53,6 +53,29 @@ class _Call(Struct):
     decode: Callable[[bytes | Raw], Any]
     session: Any
     asker: Asker | None  # the handler that waits for it
+
+
+class _Arrival(Struct, gc=False):
+    """A message of the peer that waits in a lane."""
+
+    route: Route
+    method: str
+    params: Any
+    request_id: Any
+    size: int
+
+    @property
+    def is_request(self) -> bool:
+        return self.request_id is not UNSET
+
+
+class _Answered(Struct, gc=False):
+    """An answer of the peer that waits in a lane."""
+
+    answer: Answer
+    method: str
+    size: int
+    is_request: bool = False
 
 
 class Connection:
@@ -64,7 +87,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._peer = Peer(encode)
         self._tasks = Tasks()
-        self._lanes = Lanes(self._tasks, self._regulate)
+        self._lanes = Lanes(self._tasks, self._begin, self._regulate)
         self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
@@ -276,7 +299,7 @@ class Connection:
                 self.serving.cancel(event.id)
             elif type(event) is Stray:
                 log.debug("! ignored a message: %s", event.reason)
-        if self._lanes or self._unread_answers_bytes:
+        if self._lanes.by_key or self._unread_answers_bytes:
             self._regulate()
         self._flush()
 
@@ -345,19 +368,15 @@ class Connection:
             if request_id is not UNSET:
                 self.serving.fail(request_id, error)
             return
-        if self._lanes:
-            lane = self._lanes.busy(getattr(params, "session_id", None))
+        if lanes := self._lanes.by_key:
+            lane = lanes.get(getattr(params, "session_id", None))
             if lane is not None:
-                self._lanes.put(
-                    lane,
-                    0 if text is UNSET else len(text),
-                    lambda: self._handle(route, method, params, request_id),
-                    is_request=request_id is not UNSET,
-                )
+                size = 0 if text is UNSET else len(text)
+                self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
-            self._lanes.open(getattr(params, "session_id", None), outcome)
+            self._lanes.open(getattr(params, "session_id", None), method, outcome)  # type: ignore[arg-type]  # as above
 
     def _find(self, routes: Routes, method: Any, *, is_request: bool) -> Route:
         found = routes.missing(method, is_request)
@@ -379,15 +398,22 @@ class Connection:
         except Exception:
             log.exception("! the handler of %s failed", method)
             return None
-        return None if outcome is None else _logged(method, outcome)
+        return outcome
+
+    def _begin(self, item: _Arrival | _Answered) -> Awaitable[None] | None:
+        if type(item) is _Arrival:
+            return self._handle(item.route, item.method, item.params, item.request_id)
+        assert type(item) is _Answered
+        _settle(item.answer)
+        return None
 
     def _answered(self, answer: Answer) -> None:
         call: _Call = answer.call
-        if self._lanes and not (call.asker is not None and call.asker.still_runs):
-            lane = self._lanes.busy(call.session)
-            if lane is not None:
-                self._lanes.put(lane, len(answer.result or b""), lambda: _settle(answer))
-                return
+        lane = self._lanes.by_key.get(call.session)
+        if lane is not None and not (call.asker is not None and call.asker.still_runs):
+            size = len(answer.result) if answer.result is not None else 0
+            self._lanes.put(lane, _Answered(answer, call.method, size))
+            return
         _settle(answer)
 
 
@@ -407,13 +433,6 @@ def _settle(answer: Answer) -> None:
         call.future.set_exception(exc)
     else:
         call.future.set_result(value)
-
-
-async def _logged(method: Any, outcome: Awaitable[None]) -> None:
-    try:
-        await outcome
-    except Exception:
-        log.exception("! the handler of %s failed", method)
 
 
 def _second_try(

@@ -7,18 +7,27 @@ handled at once, so the promise costs nothing where handlers are plain functions
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from accord.tasks import Tasks, discard
 
-__all__ = ("Asker", "Lane", "Lanes")
+__all__ = ("Asker", "Item", "Lane", "Lanes")
 
-Work = Callable[[], Awaitable[None] | None]
+log = logging.getLogger("accord.connection")
 
 _current: ContextVar[Asker | None] = ContextVar("accord_lane", default=None)
+
+
+class Item(Protocol):
+    """Something that came and is to be handled in order; `size` in bytes."""
+
+    method: str
+    size: int
+    is_request: bool
 
 
 class Lane:
@@ -30,7 +39,7 @@ class Lane:
         self.key = key
         self.turn = 0  # counts the handlers that have returned
         self.calls = 0  # that the running handler waits for
-        self.waiting: deque[tuple[int, bool, Work]] = deque()
+        self.waiting: deque[Item] = deque()
 
 
 class Asker:
@@ -64,72 +73,79 @@ class Asker:
 
 
 class Lanes:
-    """The lanes of one connection; `drained` is told whenever something left one."""
+    """The lanes of one connection.
 
-    def __init__(self, tasks: Tasks, drained: Callable[[], None]) -> None:
-        self._lanes: dict[Any, Lane] = {}
-        self._tasks = tasks
-        self._drained = drained
+    `begin(item)` handles an item and returns what has to be awaited before the next, if
+    anything; `drained` is told whenever an item has left its lane.
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        begin: Callable[[Any], Awaitable[None] | None],
+        drained: Callable[[], None],
+    ) -> None:
+        self.by_key: dict[Any, Lane] = {}  # those that new work has to join
         self.items = 0
         self.size_bytes = 0
+        self._tasks = tasks
+        self._begin = begin
+        self._drained = drained
 
-    def __bool__(self) -> bool:
-        return bool(self._lanes)
-
-    def busy(self, key: Any) -> Lane | None:
-        """Return the lane that new work of this session has to join, if there is one."""
-        return self._lanes.get(key)
-
-    def put(self, lane: Lane, size: int, work: Work, *, is_request: bool = False) -> None:
-        """Let work wait for its turn; what it returns is awaited before the next."""
-        if is_request and lane.calls:
-            work()
+    def put(self, lane: Lane, item: Item) -> None:
+        """Let an item wait for its turn."""
+        if item.is_request and lane.calls:
+            self._begin(item)
             return
-        lane.waiting.append((size, is_request, work))
+        lane.waiting.append(item)
         self.items += 1
-        self.size_bytes += size
+        self.size_bytes += item.size
 
     def let_requests_pass(self, lane: Lane) -> None:
         """Begin the requests that wait: a handler may be waiting for what they lead to."""
-        requests = [entry for entry in lane.waiting if entry[1]]
+        requests = [item for item in lane.waiting if item.is_request]
         if requests:
-            lane.waiting = deque(entry for entry in lane.waiting if not entry[1])
-            for size, _, work in requests:
-                self._left(size)
-                work()
+            lane.waiting = deque(item for item in lane.waiting if not item.is_request)
+            for item in requests:
+                self._left(item)
+                self._begin(item)
 
-    def open(self, key: Any, first: Awaitable[None]) -> None:
+    def open(self, key: Any, method: str, first: Awaitable[None]) -> None:
         """Open the lane of a session with a handler that has to be awaited."""
-        lane = self._lanes[key] = Lane(key)
-        task = self._tasks.spawn(self._run(lane, first), name=f"accord lane {key}")
+        lane = self.by_key[key] = Lane(key)
+        task = self._tasks.spawn(self._run(lane, method, first), name=f"accord lane {key}")
         task.add_done_callback(lambda task: self._abandon(lane, first, task))
 
-    async def _run(self, lane: Lane, first: Awaitable[None]) -> None:
+    async def _run(self, lane: Lane, method: str, first: Awaitable[None]) -> None:
         running: Awaitable[None] | None = first
         while True:
             if running is not None:
                 _current.set(Asker(self, lane))
-                await running
+                try:
+                    await running
+                except Exception:
+                    log.exception("! the handler of %s failed", method)
             lane.turn += 1
             lane.calls = 0
             if not lane.waiting:
-                del self._lanes[lane.key]
+                del self.by_key[lane.key]
                 return
-            size, _, work = lane.waiting.popleft()
-            self._left(size)
-            running = work()
+            item = lane.waiting.popleft()
+            self._left(item)
+            method = item.method
+            running = self._begin(item)
             self._drained()
 
-    def _left(self, size: int) -> None:
+    def _left(self, item: Item) -> None:
         self.items -= 1
-        self.size_bytes -= size
+        self.size_bytes -= item.size
 
     def _abandon(self, lane: Lane, first: Awaitable[None], task: asyncio.Task[None]) -> None:
         """Clean up behind a lane that was cancelled."""
         if not task.cancelled():
             return
         discard(first)
-        for size, _, _ in lane.waiting:
-            self._left(size)
-        if self._lanes.get(lane.key) is lane:
-            del self._lanes[lane.key]
+        for item in lane.waiting:
+            self._left(item)
+        if self.by_key.get(lane.key) is lane:
+            del self.by_key[lane.key]
