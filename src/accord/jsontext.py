@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 
-__all__ = ("NotJson", "dumps", "loads")
+__all__ = ("NotJson", "dumps", "is_array", "is_object", "loads")
 
 
 class NotJson(ValueError):
@@ -45,6 +45,16 @@ def dumps(value: Any) -> bytes:
         return _encode(value)
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a JSON value is an array."""
+    return isinstance(value, list)
 
 
 def _no_constant(name: str) -> NoReturn:

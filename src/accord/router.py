@@ -154,7 +154,7 @@ def _initialize_params(agent: Any, version: int, requested: int, raw: dict[str, 
 def _leniently(raw: dict[str, Any]) -> dict[str, Any]:
     """Read the params of a version that does not exist yet as version 2 (R-INIT-37)."""
     info = raw.get("info")
-    parts: dict[str, Any] = info if isinstance(info, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    parts = info if jsontext.is_object(info) else {}
     named = {
         key: parts[key] if isinstance(parts.get(key), str) else "unknown"
         for key in ("name", "version")

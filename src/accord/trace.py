@@ -8,6 +8,8 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from accord.jsontext import is_object
+
 __all__ = ("TRACE_KEYS", "continued", "current_trace", "traced")
 
 TRACE_KEYS = ("traceparent", "tracestate", "baggage")
@@ -40,9 +42,7 @@ def traced(params: Any) -> Any:
         if meta is None or meta is UNSET:
             return replace(params, meta=dict(trace))
         return replace(params, meta={**trace, **meta})
-    if isinstance(params, dict):
-        fields: dict[str, Any] = params  # pyright: ignore[reportUnknownVariableType]
-        own: Any = fields.get("_meta")
-        carried: dict[str, Any] = own if isinstance(own, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-        return {**fields, "_meta": {**trace, **carried}}
+    if is_object(params):
+        own = params.get("_meta")
+        return {**params, "_meta": {**trace, **(own if is_object(own) else {})}}
     return params

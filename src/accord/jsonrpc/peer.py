@@ -202,7 +202,7 @@ class Peer:
             raw = jsontext.loads(bytes(text))
         except jsontext.NotJson:
             raw = None
-        parts: dict[str, Any] = raw if isinstance(raw, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        parts = raw if jsontext.is_object(raw) else {}
         code, message = parts.get("code"), parts.get("message")
         if type(code) is int and type(message) is str:
             return Answer(call, code=code, message=message, data=parts.get("data"))
@@ -224,14 +224,14 @@ class Peer:
         except jsontext.NotJson as exc:
             self.reject(ParseError(f"Parse error: {exc}"))
             return None
-        if type(value) is list:
+        if jsontext.is_array(value):
             # Batches are refused whole, in both versions (R-BATCH-10).
             self.reject(InvalidRequest("JSON-RPC batches are not supported"))
             return None
-        if type(value) is not dict:
+        if not jsontext.is_object(value):
             self.reject(InvalidRequest("A message is an object"))
             return None
-        fields: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        fields = value
         if "method" not in fields and not fields.keys().isdisjoint(("id", "result", "error")):
             return self._odd_answer(fields)
         if problem := _invalid(fields):

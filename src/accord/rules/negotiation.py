@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from accord.errors import InvalidParams, UnsupportedVersion, VersionNotOffered
+from accord.jsontext import is_object
 from accord.version import ProtocolVersion
 
 __all__ = ("is_false_v2", "requested_version", "select", "spoken", "v1_params_of")
@@ -21,12 +22,11 @@ _V1_KEYS = ("agentCapabilities", "agentInfo")
 
 def requested_version(params: Any) -> int:
     """Return the version that an `initialize` asks for; raise `InvalidParams` (R-INIT-10)."""
-    if not isinstance(params, dict):
+    if not is_object(params):
         raise _invalid("Expected `object`", "$")
-    fields: dict[str, Any] = params  # pyright: ignore[reportUnknownVariableType]
-    if "protocolVersion" not in fields:
+    if "protocolVersion" not in params:
         raise _invalid("Object missing required field `protocolVersion`", "$")
-    version = fields["protocolVersion"]
+    version = params["protocolVersion"]
     if type(version) is not int or not 0 <= version <= 65_535:
         raise _invalid("Expected an integer from 0 to 65535", "$.protocolVersion")
     return version
@@ -49,7 +49,7 @@ def select(requested: int, offered: Collection[ProtocolVersion]) -> ProtocolVers
 
 def is_false_v2(result: dict[str, Any]) -> bool:
     """Tell whether a result says version 2 but has the body of version 1, as some agents' do."""
-    has_v2_body = isinstance(result.get("info"), dict)
+    has_v2_body = is_object(result.get("info"))
     return not has_v2_body and any(key in result for key in _V1_KEYS)
 
 
@@ -58,18 +58,17 @@ def spoken(result: Any, offered: Collection[ProtocolVersion]) -> ProtocolVersion
 
     Raise `UnsupportedVersion` for one that this side does not offer.
     """
-    if not isinstance(result, dict):
+    if not is_object(result):
         raise UnsupportedVersion("The result of initialize is no object", raw=result)
-    fields: dict[str, Any] = result  # pyright: ignore[reportUnknownVariableType]
-    version = fields.get("protocolVersion")
-    if version == 2 and is_false_v2(fields):
+    version = result.get("protocolVersion")
+    if version == 2 and is_false_v2(result):
         version = 1
     for ours in offered:
         if type(version) is int and version == ours:
             return ours
     numbers = " and ".join(f"{number}" for number in sorted(offered))
     raise UnsupportedVersion(
-        f"The agent speaks protocol version {version!r}, this client {numbers}", raw=fields
+        f"The agent speaks protocol version {version!r}, this client {numbers}", raw=result
     )
 
 
@@ -78,15 +77,15 @@ def v1_params_of(params: dict[str, Any]) -> dict[str, Any]:
     if "info" not in params and "capabilities" not in params:
         return params
     offered = params.get("capabilities")
-    capabilities: dict[str, Any] = offered if isinstance(offered, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    capabilities = offered if is_object(offered) else {}
     auth = capabilities.get("auth")
-    terminal: Any = auth.get("terminal") if isinstance(auth, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    terminal = auth.get("terminal") if is_object(auth) else None
     translated: dict[str, Any] = {
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
         "session": {"configOptions": {"boolean": {}}},
         "plan": {},
-        "auth": {"terminal": isinstance(terminal, dict)},
+        "auth": {"terminal": is_object(terminal)},
     }
     for key in ("elicitation", "_meta"):
         if key in capabilities:
@@ -95,7 +94,7 @@ def v1_params_of(params: dict[str, Any]) -> dict[str, Any]:
         "protocolVersion": params.get("protocolVersion"),
         "clientCapabilities": translated,
     }
-    if isinstance(params.get("info"), dict):
+    if is_object(params.get("info")):
         v1["clientInfo"] = params["info"]
     if "_meta" in params:
         v1["_meta"] = params["_meta"]
