@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -197,5 +198,11 @@ class Turn:
         await self.show(v1.ToolCallUpdate(tool_call_id="run-1", status="completed", raw_output=raw))
 
 
+class Unprepared(Peer):
+    """Knows nothing of `session/cancel`: Accord cancels its prompt."""
+
+    cancel = v1.Agent.cancel
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(stdio(), Peer(), PeerV2()))
+    asyncio.run(serve(stdio(), Unprepared() if "--unprepared" in sys.argv else Peer(), PeerV2()))

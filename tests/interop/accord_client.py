@@ -19,6 +19,8 @@ NOTES = Path.cwd() / "notes.txt"
 class Screen(v1.Client):
     """Keeps what the agent shows and asks; its files and terminals are made up."""
 
+    info = v1.Implementation(name="accord", version="1")
+
     def __init__(self) -> None:
         self.files = {str(NOTES): "first\nsecond\nthird\n"}
         self.updates: list[str] = []

@@ -21,6 +21,8 @@ NOTES = Path.cwd() / "notes.txt"
 class Screen(v2.Client):
     """Keeps what the agent shows and asks."""
 
+    info = v2.Implementation(name="accord", version="1")
+
     def __init__(self) -> None:
         self.updates: list[str] = []
         self.calls: list[str] = []

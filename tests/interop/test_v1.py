@@ -1,5 +1,6 @@
 """A full v1 turn between Accord and the official SDKs, each as agent and as client."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,9 @@ PAIRS = [
 def test_a_full_turn_is_the_same_with_every_peer(client: str, agent: str, tmp_path: Path):
     report = run(PEERS[1][client], PEERS[1][agent], tmp_path)
     assert report == after_v1(PEERS[1][agent])
+
+
+@pytest.mark.parametrize("client", PEERS[1])
+def test_a_prompt_that_accord_cancels_ends_the_same(client: str, tmp_path: Path):
+    agent = replace(PEERS[1]["accord"], agent_options=("--unprepared",))
+    assert run(PEERS[1][client], agent, tmp_path) == after_v1(agent)

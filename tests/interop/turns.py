@@ -103,7 +103,8 @@ def run(client: Peer, agent: Peer, cwd: Path) -> dict[str, Any]:
     done = start(client, agent, cwd)
     if done.returncode != 0:
         pytest.fail(f"exit status {done.returncode}\n{done.stderr}\n{tail(cwd / 'frames.log')}")
-    assert done.stderr == ""
+    # A peer may grumble there, as Python 0.12 does at `$/cancel_request`; Accord has no reason to.
+    assert "accord" not in done.stderr.replace(str(HERE), "")
     return json.loads(done.stdout)
 
 
