@@ -6,11 +6,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
-__all__ = ("FRAME_BYTES", "Frame", "Receiver", "Transport", "TransportFactory")
+__all__ = (
+    "FRAME_BYTES",
+    "HIGH_BYTES",
+    "LOW_BYTES",
+    "READ_BYTES",
+    "Frame",
+    "Receiver",
+    "Transport",
+    "TransportFactory",
+)
 
 # One JSON text without line breaks; blank ones may come and mean nothing.
 Frame: TypeAlias = bytes | bytearray
 FRAME_BYTES = 64 * 1024 * 1024  # the largest frame accepted unless told otherwise
+
+# What may wait to be sent: congested above the one, free again below the other.
+HIGH_BYTES = 256 * 1024
+LOW_BYTES = 64 * 1024
+# More in one read would make malloc map and unmap memory each time.
+READ_BYTES = 64 * 1024
 
 
 class Receiver(Protocol):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from accord.transports.polled import Bytes, PolledReader, PolledWriter
-from accord.transports.threaded import ThreadedReader, ThreadedWriter
+from accord.transports.threaded import Bytes, ThreadedReader, ThreadedWriter
+
+if sys.platform != "win32":
+    from accord.transports.polled import PolledReader, PolledWriter
 
 __all__ = ("Reader", "Writer", "open_reader", "open_writer")
 
@@ -47,11 +50,11 @@ def open_reader(
     ended: Callable[[OSError | None], None],
 ) -> Reader:
     """Begin to read."""
-    if not _needs_thread(fd):
+    if sys.platform != "win32" and not _needs_thread(fd):
         try:
             return PolledReader(loop, fd, received, ended)
         except (OSError, NotImplementedError):
-            pass  # /dev/null; any file on Windows' proactor loop
+            pass  # /dev/null, or a loop without readers
     return ThreadedReader(loop, fd, received, ended)
 
 
@@ -62,7 +65,7 @@ def open_writer(
     broken: Callable[[OSError], None],
 ) -> Writer:
     """Be ready to write."""
-    if not _needs_thread(fd):
+    if sys.platform != "win32" and not _needs_thread(fd):
         try:
             return PolledWriter(loop, fd, writable, broken)
         except (OSError, NotImplementedError):
@@ -72,6 +75,6 @@ def open_writer(
 
 def _needs_thread(fd: int) -> bool:
     """Whether polling says nothing, or would make somebody else's terminal non-blocking."""
-    if os.name != "posix" or stat.S_ISREG(os.fstat(fd).st_mode):
+    if sys.platform == "win32" or stat.S_ISREG(os.fstat(fd).st_mode):
         return True
     return os.isatty(fd) and os.get_blocking(fd)

@@ -11,10 +11,14 @@ import subprocess
 import sys
 import threading
 import weakref
-from pathlib import Path
 from typing import Protocol, TypeAlias
 
-__all__ = ("Group", "StopTimes", "exit_text", "new_group")
+if sys.platform == "win32":
+    from accord.transports.windows_job import CREATION_FLAGS, members_of, pidfd_of
+else:
+    from accord.transports.posix_group import CREATION_FLAGS, members_of, pidfd_of
+
+__all__ = ("CREATION_FLAGS", "Group", "Members", "StopTimes", "exit_text")
 
 log = logging.getLogger("accord.transports")
 
@@ -23,6 +27,26 @@ StopTimes: TypeAlias = tuple[float, float, float]
 
 _LOOK_AGAIN_S = 0.02  # nobody tells about the end of a process that is not our child
 _REAP_S = 1.0
+
+
+class Members(Protocol):
+    """The leader and the others, as the operating system knows them."""
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def alive(self) -> bool:
+        """Whether somebody is left; asked after the leader has been reaped."""
+        ...
+
+    def status(self) -> int | None:
+        """The exit status of the leader, which has gone; as `Popen` has it, None if unknown."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for the leader in a thread; leave it to be reaped if possible."""
+        ...
 
 
 class Group:
@@ -39,7 +63,7 @@ class Group:
         self.exited: asyncio.Future[int | None] = loop.create_future()
         self._loop = loop
         self._popen = popen
-        self._members = _members_of(popen)
+        self._members: Members = members_of(popen)
         self._kill = weakref.finalize(self, _kill_now, popen, self._members, os.getpid())
         self._pidfd = -1
         self._watch()
@@ -62,13 +86,13 @@ class Group:
 
     def _watch(self) -> None:
         try:
-            self._pidfd = os.pidfd_open(self._popen.pid)
+            self._pidfd = pidfd_of(self._popen.pid)
             self._loop.add_reader(self._pidfd, self._seen)
-        except (AttributeError, OSError, NotImplementedError):
+        except (OSError, NotImplementedError):
             self._unwatch()  # another system, an old kernel, a loop without readers
             threading.Thread(
                 target=_wait_in_thread,
-                args=(self._popen, self._loop, weakref.ref(self)),
+                args=(self._members, self._loop, weakref.ref(self)),
                 name="accord waits for a process",
                 daemon=True,
             ).start()
@@ -83,7 +107,7 @@ class Group:
     def _seen(self) -> None:
         self._unwatch()
         if not self.exited.done():
-            status = _status(self._popen)
+            status = self._members.status()
             log.debug("= process %d %s", self._popen.pid, exit_text(status))
             self.exited.set_result(status)
 
@@ -109,13 +133,6 @@ class Group:
             self._seen()
 
 
-def new_group() -> dict[str, bool | int]:
-    """Return the arguments with which `Popen` makes the child the leader of a group."""
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}
-
-
 def exit_text(status: int | None) -> str:
     """Return how a process ended, to go on after its name."""
     if status is None:
@@ -128,91 +145,15 @@ def exit_text(status: int | None) -> str:
         return f"was ended by signal {-status}"
 
 
-class _Members(Protocol):
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def alive(self) -> bool: ...
-
-
-def _members_of(popen: subprocess.Popen[bytes]) -> _Members:
-    if sys.platform == "win32":
-        from accord.transports.job import Job
-
-        return Job(popen)
-    return _ProcessGroup(popen.pid)
-
-
-class _ProcessGroup:
-    """The members on POSIX."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def terminate(self) -> None:
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-
-    def alive(self) -> bool:
-        """Whether somebody is left, once the leader has been reaped."""
-        if not self._signal(0):
-            return False
-        # In a container there may be nobody who reaps orphans: the dead count no more.
-        states = _states_on_linux(self._number)
-        return states is None or bool(states - {"Z", "X"})
-
-    def _signal(self, number: int) -> bool:
-        try:
-            os.killpg(self._number, number)
-        except (ProcessLookupError, PermissionError):
-            return False  # nobody, or nobody who would listen to us; macOS says so of the dead
-        return True
-
-
-def _states_on_linux(group: int) -> set[str] | None:
-    """Return the states of all processes of a group; None where this cannot be known."""
-    states: set[str] = set()
-    try:
-        entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    except OSError:
-        return None
-    for entry in entries:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # The name in parentheses may contain anything.
-            state, _, number = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
-            if int(number) == group:
-                states.add(state)
-    return states if entries else None
-
-
-def _status(popen: subprocess.Popen[bytes]) -> int | None:
-    """Return the status of a child that has exited, without reaping it where that is possible."""
-    if popen.returncode is None and hasattr(os, "waitid"):
-        try:
-            info = os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return None  # somebody else has reaped it
-        if info is not None:
-            return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
-    return popen.poll()
-
-
 def _wait_in_thread(
-    popen: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, group: weakref.ref[Group]
+    members: Members, loop: asyncio.AbstractEventLoop, group: weakref.ref[Group]
 ) -> None:
-    if hasattr(os, "waitid"):
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
-    else:
-        popen.wait()
+    members.wait()
     with contextlib.suppress(RuntimeError):  # the loop has been closed
         loop.call_soon_threadsafe(Group.seen_in_thread, group)
 
 
-def _kill_now(popen: subprocess.Popen[bytes], members: _Members, owner: int) -> None:
+def _kill_now(popen: subprocess.Popen[bytes], members: Members, owner: int) -> None:
     if os.getpid() != owner:
         return  # a fork of us, whose children these are not
     if popen.returncode is None or members.alive():

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from accord.errors import ConnectionClosed
-from accord.transports.base import FRAME_BYTES, Frame, Receiver, Transport
-from accord.transports.polled import HIGH_BYTES
+from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
 __all__ = ("MemoryTransport", "pair")
 

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-__all__ = (
-    "HIGH_BYTES",
-    "LAST_READS",
-    "LOW_BYTES",
-    "READ_BYTES",
-    "Bytes",
-    "PolledReader",
-    "PolledWriter",
-)
+from accord.transports.base import HIGH_BYTES, LOW_BYTES, READ_BYTES
+from accord.transports.threaded import LAST_READS, Bytes
 
-Bytes = bytes | bytearray | memoryview
+if sys.platform == "win32":
+    raise ImportError("Windows can only poll sockets")
 
-# More would make malloc map and unmap memory at every read.
-READ_BYTES = 64 * 1024
-# What may wait to be written: congested above the one, free again below the other.
-HIGH_BYTES = 256 * 1024
-LOW_BYTES = 64 * 1024
+__all__ = ("PolledReader", "PolledWriter")
 
-LAST_READS = 16  # a pipe holds 64 KiB, or 1 MiB where somebody has asked for it
 _AT_ONCE = 64  # pieces in one system call
 
 

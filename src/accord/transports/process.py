@@ -21,7 +21,7 @@ from accord.transports.commands import (
     why_not_started,
 )
 from accord.transports.fds import Reader, open_reader
-from accord.transports.group import Group, StopTimes, exit_text, new_group
+from accord.transports.group import CREATION_FLAGS, Group, StopTimes, exit_text
 from accord.transports.pipes import PipeTransport
 
 __all__ = ("ProcessTransport", "argv_of", "process")
@@ -140,7 +140,8 @@ class ProcessTransport(PipeTransport):
                 stderr=their_err,
                 cwd=self._cwd,
                 env=env,
-                **new_group(),  # type: ignore[arg-type]
+                start_new_session=True,
+                creationflags=CREATION_FLAGS,
             )
         except (OSError, ValueError) as exc:
             for fd in ours:

@@ -11,19 +11,22 @@ import asyncio
 import os
 import select
 import stat
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-from accord.transports.polled import HIGH_BYTES, LAST_READS, LOW_BYTES, READ_BYTES, Bytes
+from accord.transports.base import HIGH_BYTES, LOW_BYTES, READ_BYTES
 
-__all__ = ("ThreadedReader", "ThreadedWriter")
+__all__ = ("LAST_READS", "Bytes", "ThreadedReader", "ThreadedWriter")
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+LAST_READS = 16  # a pipe holds 64 KiB, or 1 MiB where somebody has asked for it
 
 _AHEAD = 4  # reads handed over and not yet taken
 _GONE_S = 0.5  # for a thread to notice that it is no longer wanted
-
-_POSIX = os.name == "posix"
 
 
 class _Worker:
@@ -34,7 +37,7 @@ class _Worker:
         self._fd = fd
         self._stopped = False
         self._gone: asyncio.Future[None] = loop.create_future()
-        self._wake: tuple[int, ...] = os.pipe() if _POSIX else ()
+        self._wake: tuple[int, ...] = () if sys.platform == "win32" else os.pipe()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -71,15 +74,15 @@ class _Worker:
         if self._wake:
             os.write(self._wake[1], b"x")
 
-    def _wait(self, event: int, *, forever: bool = True) -> bool:
+    def _wait(self, *, writing: bool = False, forever: bool = True) -> bool:
         """Return whether a system call will not block, or False when stopped."""
-        if _POSIX:
-            poll = select.poll()
-            poll.register(self._fd, event)
-            poll.register(self._wake[0], select.POLLIN)
-            ready = poll.poll(None if forever else 0)
-            return not self._stopped and any(fd == self._fd for fd, _ in ready)
-        return not self._stopped and forever
+        if sys.platform == "win32":
+            return not self._stopped and forever
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT if writing else select.POLLIN)
+        poll.register(self._wake[0], select.POLLIN)
+        ready = poll.poll(None if forever else 0)
+        return not self._stopped and any(fd == self._fd for fd, _ in ready)
 
     async def _wait_gone(self, timeout_s: float) -> bool:
         done, _ = await asyncio.wait([self._gone], timeout=timeout_s)
@@ -136,7 +139,7 @@ class ThreadedReader(_Worker):
         try:
             while last_reads < LAST_READS:
                 emptying = self._emptying
-                if not self._wait(select.POLLIN, forever=not emptying):
+                if not self._wait(forever=not emptying):
                     if self._stopped:
                         return
                     if emptying:
@@ -188,8 +191,10 @@ class ThreadedWriter(_Worker):
         self._waiting: deque[Bytes] = deque()
         self._waiting_bytes = 0
         # A poll promises room for PIPE_BUF bytes, and files always have room.
-        whole = not _POSIX or stat.S_ISREG(os.fstat(fd).st_mode)
-        self._most = READ_BYTES if whole else select.PIPE_BUF
+        if sys.platform == "win32" or stat.S_ISREG(os.fstat(fd).st_mode):
+            self._most = READ_BYTES
+        else:
+            self._most = select.PIPE_BUF
         super().__init__(loop, fd, "accord writer")
 
     def write(self, data: Bytes) -> None:
@@ -222,7 +227,7 @@ class ThreadedWriter(_Worker):
             while data := self._next():
                 view = memoryview(data)
                 while view:
-                    if not self._wait(select.POLLOUT):
+                    if not self._wait(writing=True):
                         return
                     sent = os.write(self._fd, view[: self._most])
                     view = view[sent:]

@@ -18,10 +18,21 @@ from ctypes import wintypes
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
 
-__all__ = ("Job",)
+__all__ = ("CREATION_FLAGS", "Job", "members_of", "pidfd_of")
+
+CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
 
 _BASIC_ACCOUNTING, _EXTENDED_LIMITS = 1, 9  # JOBOBJECTINFOCLASS
 _KILL_ON_JOB_CLOSE = 0x2000
+
+
+def members_of(popen: subprocess.Popen[bytes]) -> Job:
+    return Job(popen)
+
+
+def pidfd_of(pid: int) -> int:
+    del pid
+    raise OSError("Only Linux has pidfds")
 
 
 class _BasicLimits(ctypes.Structure):
@@ -60,7 +71,10 @@ class _Accounting(ctypes.Structure):
 
 
 class Job:
-    """Has a child and all that it starts; what it starts before `Job` is made gets away."""
+    """Has a child and all that it starts; see `accord.transports.group.Members`.
+
+    What the child starts before this object is made gets away.
+    """
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
@@ -83,8 +97,9 @@ class Job:
 
     def terminate(self) -> None:
         """Press Ctrl+Break for the group; without a common console nobody hears it."""
-        with contextlib.suppress(OSError):
-            os.kill(self._popen.pid, signal.CTRL_BREAK_EVENT)
+        if self._popen.poll() is None:
+            with contextlib.suppress(OSError):
+                os.kill(self._popen.pid, signal.CTRL_BREAK_EVENT)
 
     def kill(self) -> None:
         self._kernel.TerminateJobObject(self._handle, 1)
@@ -100,3 +115,9 @@ class Job:
             None,
         )
         return accounting.ActiveProcesses > 0
+
+    def status(self) -> int | None:
+        return self._popen.poll()
+
+    def wait(self) -> None:
+        self._popen.wait()
