@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated, get_args, get_origin
 
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
+from accord.wire.base import Members
 from accord.wire.method import Method
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
@@ -58,9 +60,20 @@ def _table(methods: Iterable[Method]) -> Iterator[str]:
 
 
 def _type(value: object) -> str:
+    return " or ".join(member.__name__ for member in _members(value))
+
+
+def _members(value: object) -> Iterator[type]:
+    """Yield the classes of a union, through all marks."""
     if isinstance(value, type):
-        return value.__name__
-    return " or ".join(arg.__name__ for arg in getattr(value, "__args__", ()) if arg) or str(value)
+        yield value
+    elif get_origin(value) is Annotated:
+        inner, *marks = get_args(value)
+        unions = [mark.union for mark in marks if isinstance(mark, Members)]
+        yield from _members(unions[0] if unions else inner)
+    else:
+        for member in get_args(value):
+            yield from _members(member)
 
 
 if __name__ == "__main__":

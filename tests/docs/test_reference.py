@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 from accord import errors
@@ -24,3 +25,8 @@ def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "index.md").read_text("utf-8")
     linked = {DOCS / name for name in re.findall(r"\]\(([\w/.-]+\.md)\)", index)}
     assert linked == set(DOCS.rglob("*.md")) - {DOCS / "index.md"}
+
+
+def test_page_of_methods_is_what_the_tables_say() -> None:
+    generate = runpy.run_path(str(DOCS / "generate.py"))
+    assert generate["METHODS_PAGE"].read_text("utf-8") == generate["methods_page"](), "make docs"
