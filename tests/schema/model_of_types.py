@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from msgspec import Struct
 
+from accord.schema import wire_types
 from accord.wire.describe import Anything, Null, Object, describe
 from accord.wire.method import Method
 
@@ -18,17 +19,7 @@ def public(version: str) -> dict[str, Any]:
 
     The next edit suggestions are in no schema and have a proof of their own.
     """
-    package = importlib.import_module(f"accord.{version}")
-    names = set(package.__all__) - (nes().keys() if version == "v1" else set())
-    found = {name: getattr(package, name) for name in sorted(names)}
-    return {name: tp for name, tp in found.items() if _is_wire_type(tp)}
-
-
-def _is_wire_type(tp: Any) -> bool:
-    """Tell wire classes and aliases from roles, functions and constants."""
-    if tp is Any or get_origin(tp) is not None:
-        return True
-    return isinstance(tp, type) and issubclass(tp, Struct | str | int)
+    return wire_types(version)
 
 
 def is_class(tp: Any) -> bool:

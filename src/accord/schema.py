@@ -1,0 +1,246 @@
+"""The JSON Schema of the wire types: `python -m accord.schema v1|v2 [--unstable]` prints it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeAlias, get_origin
+
+from msgspec import Struct
+
+from accord.wire.describe import (
+    Anything,
+    Boolean,
+    Field,
+    Integer,
+    Kind,
+    List,
+    Mapping,
+    Null,
+    Number,
+    Object,
+    Shape,
+    Text,
+    describe,
+)
+from accord.wire.method import Method
+
+__all__ = ("json_schema", "main", "wire_types")
+
+Node: TypeAlias = dict[str, Any]
+
+
+def wire_types(version: str) -> dict[str, Any]:
+    """Return the public wire types of "v1" or "v2" by name, without next edit suggestions."""
+    package = importlib.import_module(f"accord.{version}")
+    names: set[str] = set(package.__all__)
+    others = ("nes", "peers", "roles") if version == "v1" else ("peers", "roles")
+    for other in others:
+        names -= set(importlib.import_module(f"accord.{version}.{other}").__all__)
+    found = {name: getattr(package, name) for name in sorted(names)}
+    return {name: tp for name, tp in found.items() if _is_wire_type(tp)}
+
+
+def json_schema(version: str, *, unstable: bool = False) -> Node:
+    """Return the JSON Schema of all that the methods of "v1" or "v2" carry."""
+    return _Printer(version, unstable=unstable).print()
+
+
+def _is_wire_type(tp: Any) -> bool:
+    """Tell wire classes and aliases from functions and constants."""
+    if tp is Any or get_origin(tp) is not None:
+        return True
+    return isinstance(tp, type) and issubclass(tp, Struct | str | int)
+
+
+class _Printer:
+    def __init__(self, version: str, *, unstable: bool) -> None:
+        self.version = version
+        self.unstable = unstable
+        self.types = wire_types(version)
+        self.defs: dict[str, Node] = {}
+        self.aliases: dict[Any, str] = {}
+        for name, tp in self.types.items():
+            shape = describe(tp, unstable=unstable)
+            if not _is_struct(tp) and _deserves_a_name(shape):
+                self.aliases.setdefault(_key(shape), name)
+
+    def print(self) -> Node:
+        table: tuple[Method, ...] = importlib.import_module(
+            f"accord.{self.version}.methods"
+        ).METHODS
+        for method in table:
+            if method.name.startswith(("nes/", "document/")):
+                continue
+            if self.unstable or not method.unstable:
+                params = self._message(method, method.params, "")
+                if method.is_request:
+                    self._message(
+                        method, method.result, params.removesuffix("Request") + "Response"
+                    )
+        part = "stable and unstable" if self.unstable else "stable"
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": f"Agent Client Protocol {self.version}, {part}, as Accord reads and writes it",
+            "$defs": dict(sorted(self.defs.items())),
+        }
+
+    def _message(self, method: Method, tp: Any, fallback: str) -> str:
+        """Define the params or the result of a method under a name that no other method has."""
+        names = [name for name, other in self.types.items() if other == tp]
+        if _is_struct(tp):
+            names.sort(key=lambda name: name != tp.__name__)
+        free = [name for name in names if "x-method" not in self.defs.get(name, {})]
+        name = fallback if tp is Any else free[0]
+        node = self.of(describe(tp, unstable=self.unstable))
+        if node != _ref(name):
+            self.defs[name] = node
+        self.defs[name] |= {"x-method": method.name, "x-side": method.to}
+        return name
+
+    def of(self, shape: Shape) -> Node:
+        """Return what accepts a shape, named where it has a name."""
+        some = tuple(kind for kind in shape if not isinstance(kind, Null))
+        if len(some) < len(shape) and some:
+            node = self.of(some)
+            if not node:
+                return node
+            if isinstance(node.get("type"), str) and "enum" not in node:
+                return node | {"type": [node["type"], "null"]}
+            return {"anyOf": [node, {"type": "null"}]}
+        name = self.aliases.get(_key(shape)) if _deserves_a_name(shape) else None
+        if name is None:
+            return self._inline(shape)
+        if name not in self.defs:
+            self.defs[name] = self._inline(shape)
+        return _ref(name)
+
+    def _inline(self, shape: Shape) -> Node:
+        nodes = [self._kind(kind) for kind in shape]
+        return nodes[0] if len(nodes) == 1 else {"anyOf": nodes}
+
+    def _kind(self, kind: Kind) -> Node:
+        match kind:
+            case Null():
+                return {"type": "null"}
+            case Anything():
+                return {}
+            case Boolean():
+                return {"type": "boolean"}
+            case Integer(low, high):
+                return {"type": "integer"} | _given(minimum=low, maximum=high)
+            case Number(low, high):
+                return {"type": "number"} | _given(minimum=low, maximum=high)
+            case Text():
+                return _text(kind)
+            case List(item, least, skip):
+                node = {"type": "array", "items": self.of(item)} | _given(minItems=least or None)
+                return node | ({"x-deserialize-skip-invalid-items": True} if skip else {})
+            case Mapping(value):
+                return {"type": "object", "additionalProperties": self.of(value) or True}
+            case Object():
+                return self._reference(kind)
+
+    def _reference(self, kind: Object) -> Node:
+        if kind.cls is None or kind.rest is not None:
+            return self._object(kind)
+        name = kind.cls.__name__
+        if name not in self.defs:
+            self.defs[name] = {}  # in the making
+            summary = inspect.getdoc(kind.cls)
+            self.defs[name] = _given(description=summary) | self._object(kind)
+        return _ref(name)
+
+    def _object(self, kind: Object) -> Node:
+        ids = kind.one_of | kind.any_of
+        properties = {
+            key: self._field(field) for key, field in kind.fields.items() if key not in ids
+        }
+        required = [key for key, field in kind.fields.items() if field.required]
+        node: Node = {"type": "object", "properties": properties}
+        if required:
+            node["required"] = required
+        if ids:
+            # The type of an id counts only where the id does.
+            node["oneOf" if kind.one_of else "anyOf"] = [
+                {"properties": {key: self.of(kind.fields[key].shape)}, "required": [key]}
+                for key in sorted(ids)
+            ]
+        if kind.rest is not None:
+            known = {"enum": sorted(kind.rest.known)}
+            node["not"] = {"properties": {kind.rest.tag_field: known}}
+        return node
+
+    def _field(self, field: Field) -> Node:
+        node = dict(self.of(field.shape))
+        if field.default is not None:
+            node["default"] = field.default
+        if field.on_error:
+            node["x-deserialize-default-on-error"] = True
+        if field.on_null:
+            node["x-deserialize-default-on-null"] = True
+        return node
+
+
+def _text(kind: Text) -> Node:
+    if kind.values is None:
+        return {"type": "string"} | _given(minLength=kind.min_length or None)
+    values: Node = {"type": "string", "enum": sorted(kind.values)}
+    return {"anyOf": [values, {"type": "string"}]} if kind.open else values
+
+
+def _given(**keywords: Any) -> Node:
+    return {name: value for name, value in keywords.items() if value is not None}
+
+
+def _ref(name: str) -> Node:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _is_struct(tp: Any) -> bool:
+    return isinstance(tp, type) and issubclass(tp, Struct)
+
+
+def _deserves_a_name(shape: Shape) -> bool:
+    """Tell whether an alias is recognised by what it accepts: unions and enums are."""
+    if len(shape) > 1:
+        return True
+    return any(isinstance(kind, Text) and len(kind.values or ()) > 1 for kind in shape)
+
+
+def _key(shape: Shape) -> frozenset[Any]:
+    return frozenset(_kind_key(kind) for kind in shape)
+
+
+def _kind_key(kind: Kind) -> Any:
+    match kind:
+        case Object():
+            return (kind.cls, kind.tags, kind.rest)
+        case List(item, least, skip):
+            return ("list", _key(item), least, skip)
+        case Mapping(value):
+            return ("mapping", _key(value))
+        case _:
+            return kind
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the schema that the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m accord.schema",
+        description="Print the JSON Schema (2020-12) of Accord's wire types.",
+    )
+    parser.add_argument("version", choices=("v1", "v2"), help="the version of the protocol")
+    parser.add_argument("--unstable", action="store_true", help="with the unstable parts")
+    options = parser.parse_args(arguments)
+    schema = json_schema(options.version, unstable=options.unstable)
+    print(json.dumps(schema, indent=2, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
