@@ -93,7 +93,7 @@ class Peer:
         """Answer a request of the peer, once; return the size of the frame in bytes."""
         if request_id not in self._unanswered:
             return 0
-        head = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode_plain(request_id)
+        head = b'{"jsonrpc":"2.0","id":%b,"result":' % _id_text(request_id)
         return self._close(request_id, head + self._encode(result) + b"}")
 
     def fail(self, request_id: RequestId, error: RequestError) -> int:
@@ -138,7 +138,8 @@ class Peer:
                     continue
                 message = odd
             if message.method is UNSET:
-                events.append(self._answer(message))
+                if (event := self._answer(message)) is not None:
+                    events.append(event)
             elif message.id is not UNSET:
                 if self._accept(message.id):
                     events.append(message)
@@ -174,9 +175,12 @@ class Peer:
         self._unanswered.add(request_id)
         return True
 
-    def _answer(self, message: Message) -> Event:
+    def _answer(self, message: Message) -> Event | None:
         if message.id is UNSET:
-            return Stray("neither a method nor an id")
+            if message.result is UNSET and message.error is UNSET:
+                self.reject(InvalidRequest("A message has a method, a result or an error"))
+                return None
+            return Stray("answers without an id")
         if message.id not in self._calls:
             if message.id in self._forgotten:
                 self._forgotten.discard(message.id)
@@ -264,9 +268,14 @@ class Peer:
         if error.data is not None:
             body["data"] = error.data
         return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
-            _encode_plain(request_id),
+            _id_text(request_id),
             self._encode(body),
         )
+
+
+def _id_text(request_id: RequestId) -> bytes:
+    # A string may hold a lone surrogate, as any other.
+    return b"%d" % request_id if type(request_id) is int else jsontext.dumps(request_id)
 
 
 def _invalid(fields: dict[str, Any]) -> str | None:
