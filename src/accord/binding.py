@@ -104,7 +104,9 @@ class Remote:
         self._closed_variants = closed_variants(self.kit.variant_gates, capabilities)
 
     async def _call(self, call: str, params: Any) -> Any:
-        method = self.kit.by_call[call]
+        return await self._call_method(self.kit.by_call[call], params)
+
+    async def _call_method(self, method: Method, params: Any) -> Any:
         self._check(method.name, params)
         for what, gate in self.kit.needs(params):
             if not is_open(gate, self._capabilities):
@@ -112,9 +114,12 @@ class Remote:
         return await self.connection.call(
             method.name,
             params,
-            _result_decoder(method.result),
+            self._decoder_of(method),
             session=_session_of(params),
         )
+
+    def _decoder_of(self, method: Method) -> Callable[[bytes | Raw], Any]:
+        return _result_decoder(method.result)
 
     def _notify(self, name: str, params: Any) -> Coroutine[Any, Any, None]:
         self._check(name, params)
@@ -163,8 +168,14 @@ class Role:
     def extension_notification(self, method: str, params: Any, context: Any) -> Any:
         """Take a notification whose method begins with an underscore."""
 
+    def unreadable_notification(self, method: str, params: Any, error: DecodeError) -> None:
+        """Learn of a notification that does not fit its type, as builtin values (A-30).
 
-def serves(role: Role, method: Method) -> bool:
+        It is dropped and the session goes on.
+        """
+
+
+def _serves(role: Role, method: Method) -> bool:
     """Tell whether a role object serves a method: it is overridden, or has a default."""
     if method.to != role.side:
         return False
@@ -186,7 +197,7 @@ def derived_capabilities(role: Role, cls: type[Any]) -> Any:
             by_gate.setdefault(method.gate, []).append(method)
     gates: list[str] = []
     for gate, methods in by_gate.items():
-        served = [method for method in methods if serves(role, method)]
+        served = [method for method in methods if _serves(role, method)]
         if not any(method.call not in role.always_served for method in served):
             continue
         absent = [m.call for m in methods if m not in served and m.call not in kit.optional]
@@ -212,7 +223,7 @@ def routes_for(
     requests: dict[str, Route] = {}
     notifications: dict[str, Route] = {}
     for method in kit.methods:
-        if method.name in closed or method.name == "initialize" or not serves(role, method):
+        if method.name in closed or method.name == "initialize" or not _serves(role, method):
             continue
         table = requests if method.is_request else notifications
         decode = decoder(method.params)
@@ -230,12 +241,16 @@ def routes_for(
             return route
         return MethodNotFound(f"Method not found: {method}", data={"method": method})
 
+    def unreadable(method: str, text: bytes, error: DecodeError) -> None:
+        role.unreadable_notification(method, decoder(Any)(text), error)
+
     return Routes(
         requests=requests,
         notifications=notifications,
         context=context,
         missing=missing,
         rescue=early.rescue,
+        unreadable=unreadable,
     )
 
 

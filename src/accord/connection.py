@@ -367,6 +367,8 @@ class Connection:
             log.debug("! %s: %s", method, error.code)
             if request_id is not UNSET:
                 self.serving.fail(request_id, error)
+            elif isinstance(error.__cause__, DecodeError):
+                _tell(routes, method, text, error.__cause__)
             return
         if lanes := self._lanes.by_key:
             lane = lanes.get(getattr(params, "session_id", None))
@@ -448,4 +450,11 @@ def _second_try(
         except DecodeError:
             pass
     data = {"path": exc.where, "reason": exc.message}
-    raise InvalidParams(f"Invalid params: {exc}", data=data) from None
+    raise InvalidParams(f"Invalid params: {exc}", data=data) from exc
+
+
+def _tell(routes: Routes, method: Any, text: Raw | Any, error: DecodeError) -> None:
+    try:
+        routes.unreadable(method, b"" if text is UNSET else bytes(text), error)
+    except Exception:
+        log.exception("! the handler of unreadable notifications failed")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
-from accord.errors import MethodNotFound, RequestError
+from accord.errors import DecodeError, MethodNotFound, RequestError
 from accord.jsonrpc.message import RequestId
 from accord.trace import current_trace
 
@@ -61,11 +61,16 @@ def _no_rescue(_method: str, _text: bytes) -> Any | None:
     return None
 
 
+def _not_read(_method: str, _text: bytes, _error: DecodeError) -> None:
+    pass
+
+
 class Routes(Struct, kw_only=True):
     """What is served at the moment.
 
     `missing(method, is_request)` finds a route for a method that is in no table, or the error
-    to answer; `rescue(method, text)` may read params that did not decode in another way.
+    to answer; `rescue(method, text)` may read params that did not decode in another way;
+    `unreadable(method, text, error)` is told of notifications that nothing could read.
     """
 
     requests: dict[str, Route]
@@ -73,6 +78,7 @@ class Routes(Struct, kw_only=True):
     context: Callable[[RequestId], Any]
     missing: Callable[[str, bool], Route | RequestError]
     rescue: Callable[[str, bytes], Any | None] = _no_rescue
+    unreadable: Callable[[str, bytes, DecodeError], None] = _not_read
 
 
 def not_served(method: str, _is_request: bool) -> RequestError:

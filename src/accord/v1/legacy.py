@@ -7,25 +7,33 @@ whose params do not decode.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from accord.errors import DecodeError
-from accord.v1.config import SessionConfigSelect, SessionConfigSelectOption
+from accord.v1.config import (
+    SessionConfigOption,
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SetSessionConfigOptionRequest,
+)
 from accord.v1.ids import SessionId
 from accord.wire.base import Lenient, LenientList, Wire
-from accord.wire.codec import convert
+from accord.wire.codec import convert, decode
 from accord.wire.method import Method
 
 __all__ = (
     "LEGACY_METHODS",
+    "SETUP_CALLS",
     "SET_SESSION_MODEL",
     "ModelInfo",
     "SessionModelState",
     "SetSessionModelRequest",
     "SetSessionModelResponse",
     "model_option",
+    "models_in",
     "modernize",
+    "set_model",
 )
 
 LEGACY_METHODS: dict[str, str] = {
@@ -171,6 +179,27 @@ def model_option(models: Any) -> SessionConfigSelect | None:
             for model in state.available_models
         ],
     )
+
+
+# The calls whose results may carry `models`.
+SETUP_CALLS = frozenset({"new_session", "load_session", "resume_session", "fork_session"})
+
+
+def models_in(
+    text: bytes, options: Sequence[SessionConfigOption] | None
+) -> SessionConfigSelect | None:
+    """Return the `models` of a setup result as an option, unless it has one for the model."""
+    if b'"models"' not in text or any(option.category == "model" for option in options or ()):
+        return None
+    result = decode(text, dict[str, Any])
+    return model_option(result.get("models"))
+
+
+def set_model(params: SetSessionConfigOptionRequest) -> SetSessionModelRequest | None:
+    """Return the early spelling of choosing a model, None if another option is set."""
+    if params.config_id != _MODEL or not isinstance(params.value, str):
+        return None
+    return SetSessionModelRequest(session_id=params.session_id, model_id=params.value)
 
 
 class SetSessionModelRequest(Wire):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+from msgspec import Raw
 
 from accord.binding import Remote
 from accord.connection import Connection
@@ -32,6 +34,7 @@ from accord.v1.fs import (
 )
 from accord.v1.initialize import InitializeRequest, InitializeResponse
 from accord.v1.kit import KIT
+from accord.v1.legacy import SET_SESSION_MODEL, SETUP_CALLS, models_in, set_model
 from accord.v1.nes import (
     AcceptNesNotification,
     CloseNesRequest,
@@ -96,6 +99,8 @@ from accord.v1.terminal import (
     WaitForTerminalExitResponse,
 )
 from accord.v1.update import SessionNotification
+from accord.wire.base import replace
+from accord.wire.method import Method
 from accord.wire.shared.mcp_message import (
     MessageMcpNotification,
     MessageMcpRequest,
@@ -180,6 +185,30 @@ class RemoteAgent(Remote):
     def __init__(self, connection: Connection, initialized: InitializeResponse) -> None:
         super().__init__(connection)
         self.initialized = initialized
+        self._knows_set_model_only = False
+
+    def _decoder_of(self, method: Method) -> Callable[[bytes | Raw], Any]:
+        decode = super()._decoder_of(method)
+        if method.call not in SETUP_CALLS:
+            return decode
+
+        def decode_setup(text: bytes | Raw) -> Any:
+            result = decode(text)
+            if (option := models_in(bytes(text), result.config_options)) is None:
+                return result
+            self._knows_set_model_only = True
+            return replace(result, config_options=[*(result.config_options or ()), option])
+
+        return decode_setup
+
+    async def set_session_config_option(
+        self, params: SetSessionConfigOptionRequest
+    ) -> SetSessionConfigOptionResponse:
+        """Set a config option; returns all of them, or none where the agent does not say."""
+        if self._knows_set_model_only and (early := set_model(params)) is not None:
+            await self._call_method(SET_SESSION_MODEL, early)
+            return SetSessionConfigOptionResponse(config_options=[])
+        return await self._call("set_session_config_option", params)
 
     async def authenticate(self, params: AuthenticateRequest) -> AuthenticateResponse:
         """Log in with one of the advertised methods, never a terminal one (R-AUTH-08)."""
@@ -264,12 +293,6 @@ class RemoteAgent(Remote):
     async def set_session_mode(self, params: SetSessionModeRequest) -> SetSessionModeResponse:
         """Switch the mode of a session."""
         return await self._call("set_session_mode", params)
-
-    async def set_session_config_option(
-        self, params: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
-        """Set a config option; returns all of them."""
-        return await self._call("set_session_config_option", params)
 
     async def list_providers(self, params: ListProvidersRequest) -> ListProvidersResponse:
         """List the model providers that can be configured."""
