@@ -187,7 +187,7 @@ class Peer:
                 return Stray("answers a request given up")
             return Stray("answers no request")
         call = self._calls.pop(message.id)
-        if message.error is not UNSET and message.error != b"null":
+        if message.error is not UNSET and bytes(message.error) != b"null":
             return self._failure(call, message.error)
         if message.result is UNSET:
             return Answer(call, code=-32603, message="The answer has neither result nor error")
