@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from typing import Any, NoReturn, TypeGuard
 
 import msgspec
@@ -31,8 +33,9 @@ def loads(text: bytes | bytearray) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         reason = str(exc)
     try:
-        # The standard library's numbers are laxer too: 1e400 reads as infinity.
-        return json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)
+        return json.loads(
+            text.decode("utf-8", "replace"), parse_float=_finite, parse_constant=_no_constant
+        )
     except RecursionError:
         raise NotJson("nested too deep") from None
     except ValueError:
@@ -55,6 +58,12 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a JSON value is an array."""
     return isinstance(value, list)
+
+
+def _finite(text: str) -> float:
+    """Read 1e400 as the largest number there is: infinity could not be written again."""
+    number = float(text)
+    return number if math.isfinite(number) else math.copysign(sys.float_info.max, number)
 
 
 def _no_constant(name: str) -> NoReturn:
