@@ -63,7 +63,7 @@ def own_test_files() -> list[Path]:
     return [
         file
         for file in TESTS.rglob("test_*.py")
-        if "node_modules" not in file.parts and file.name != "test_requirement.py"
+        if not {"node_modules", ".venvs"} & set(file.parts) and file.name != "test_requirement.py"
     ]
 
 
