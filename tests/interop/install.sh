@@ -23,6 +23,13 @@ venv python-0.12 "agent-client-protocol==0.12.1"
 venv python-1.0 "agent-client-protocol==1.0.0rc3"
 
 if [ "${1:-}" = real ]; then
-    venv fast-agent "fast-agent-mcp"
     venv minion "minion-code"
+    for newer in python3.14 python3.13 "$python"; do
+        if "$newer" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null; then
+            python=$newer
+            venv fast-agent "fast-agent-mcp"
+            exit 0
+        fi
+    done
+    echo "fast-agent is left out: it needs Python 3.13" >&2
 fi
