@@ -1,0 +1,307 @@
+"""For tests of things built on Accord: the contract that every transport keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from accord.errors import TransportError
+from accord.transports.base import FRAME_BYTES, Frame, Transport
+
+__all__ = ("Recorder", "TransportContract")
+
+_LONGEST_S = 30.0  # for anything that has to happen at all
+_LARGE_BYTES = 5 * 1024 * 1024
+_LIMIT_BYTES = 64 * 1024  # of a frame, where the contract tries it
+_MOST_BYTES = 256 * 1024 * 1024  # written to a peer that does not read, before it shows
+
+
+class Recorder:
+    """A `Receiver` that keeps all it hears."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.refused: list[int] = []
+        self.ends: list[Exception | None] = []
+        self.writable_calls = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end of input has come."""
+        return bool(self.ends)
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        self.frames += map(bytes, frames)
+        self._changed.set()
+
+    def frame_refused(self, limit: int) -> None:
+        self.refused.append(limit)
+        self._changed.set()
+
+    def eof_received(self, error: Exception | None) -> None:
+        self.ends.append(error)
+        self._changed.set()
+
+    def writable(self) -> None:
+        self.writable_calls += 1
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for what it will hear to make the condition true; raise `TimeoutError`."""
+        async with asyncio.timeout(_LONGEST_S):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+class TransportContract:
+    """What every transport does, as tests: subclass it as `TestMyTransport`, override `pair`.
+
+    The tests are coroutines without arguments, for pytest-asyncio's auto mode or the like.
+    """
+
+    async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
+        """Return two transports, not started, each of which reads what the other writes.
+
+        `frame_bytes` is the largest frame that either accepts.
+        """
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def connected(self, frame_bytes: int = FRAME_BYTES) -> AsyncGenerator[_Pair, None]:
+        """Start a pair, close it in the end."""
+        here, there = await self.pair(frame_bytes)
+        pair = _Pair(here, Recorder(), there, Recorder())
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                await here.start(pair.heard_here)
+                await there.start(pair.heard_there)
+            yield pair
+        finally:
+            async with asyncio.timeout(_LONGEST_S):
+                await here.aclose()
+                await there.aclose()
+
+    async def test_frames_arrive_whole_and_in_order_both_ways(self) -> None:
+        frames = [_frame(number, number * 7 % 3000) for number in range(500)]
+        async with self.connected() as pair:
+            for frame in frames:
+                pair.here.write([frame])
+                pair.there.write([frame])
+            await pair.heard_there.until(lambda: len(pair.heard_there.frames) == len(frames))
+            await pair.heard_here.until(lambda: len(pair.heard_here.frames) == len(frames))
+            assert pair.heard_there.frames == frames
+            assert pair.heard_here.frames == frames
+
+    async def test_frames_written_together_arrive_as_if_written_one_by_one(self) -> None:
+        frames = [_frame(number) for number in range(500)]
+        async with self.connected() as pair:
+            pair.here.write(frames)
+            await pair.heard_there.until(lambda: len(pair.heard_there.frames) == len(frames))
+            assert pair.heard_there.frames == frames
+
+    async def test_writing_nothing_sends_nothing(self) -> None:
+        async with self.connected() as pair:
+            pair.here.write([])
+            pair.here.write([_frame(1)])
+            await pair.heard_there.until(lambda: bool(pair.heard_there.frames))
+            assert pair.heard_there.frames == [_frame(1)]
+
+    async def test_large_frames_cross_each_other(self) -> None:
+        frames = [_frame(1, _LARGE_BYTES), _frame(2), _frame(3, _LARGE_BYTES)]
+        async with self.connected() as pair:
+            pair.here.write(frames)
+            pair.there.write([bytearray(frame) for frame in frames])
+            await pair.heard_there.until(lambda: len(pair.heard_there.frames) == len(frames))
+            await pair.heard_here.until(lambda: len(pair.heard_here.frames) == len(frames))
+            assert pair.heard_there.frames == frames
+            assert pair.heard_here.frames == frames
+
+    async def test_frame_over_the_limit_is_refused_and_the_next_arrives(self) -> None:
+        async with self.connected(_LIMIT_BYTES) as pair:
+            too_large = _frame(1, 3 * _LIMIT_BYTES)
+            pair.there.write([_frame(0), too_large, _frame(2)])
+            heard = pair.heard_here
+            await heard.until(lambda: len(heard.frames) == 2 and bool(heard.refused))
+            assert heard.frames == [_frame(0), _frame(2)]
+            assert heard.refused == [_LIMIT_BYTES]
+
+    async def test_frame_of_the_limit_arrives(self) -> None:
+        async with self.connected(_LIMIT_BYTES) as pair:
+            frame = _frame(1, _LIMIT_BYTES)[: _LIMIT_BYTES - 2] + b'"}'
+            pair.there.write([frame])
+            await pair.heard_here.until(lambda: bool(pair.heard_here.frames))
+            assert pair.heard_here.frames == [frame]
+            assert not pair.heard_here.refused
+
+    async def test_paused_reader_hears_nothing_until_it_resumes(self) -> None:
+        async with self.connected() as pair:
+            pair.here.pause_reading()
+            pair.here.pause_reading()
+            pair.there.write([_frame(1)])
+            pair.here.write([_frame(2)])
+            await pair.heard_there.until(lambda: bool(pair.heard_there.frames))
+            assert not pair.heard_here.frames
+            pair.here.resume_reading()
+            pair.here.resume_reading()
+            await pair.heard_here.until(lambda: bool(pair.heard_here.frames))
+            assert pair.heard_here.frames == [_frame(1)]
+
+    async def test_resuming_without_a_pause_changes_nothing(self) -> None:
+        async with self.connected() as pair:
+            pair.here.resume_reading()
+            pair.there.write([_frame(1)])
+            await pair.heard_here.until(lambda: bool(pair.heard_here.frames))
+            assert pair.heard_here.frames == [_frame(1)]
+
+    async def test_reader_that_pauses_when_it_hears_something_gets_the_rest_later(self) -> None:
+        frames = [_frame(number, 50_000) for number in range(50)]
+        async with self.connected() as pair:
+            heard = pair.heard_there
+            received = heard.frames_received
+
+            def pause_then_receive(frames: Sequence[Frame]) -> None:
+                pair.there.pause_reading()
+                received(frames)
+
+            heard.frames_received = pause_then_receive
+            pair.here.write(frames)
+            while len(heard.frames) < len(frames):
+                count = len(heard.frames)
+                pair.there.resume_reading()
+                await heard.until(lambda count=count: len(heard.frames) > count)
+            assert heard.frames == frames
+
+    async def test_writer_is_congested_while_the_peer_does_not_read(self) -> None:
+        frame = _frame(1, 10_000)
+        async with self.connected() as pair:
+            assert not pair.here.congested
+            pair.there.pause_reading()
+            written = await _congest(pair.here, frame)
+            pair.there.resume_reading()
+            await pair.heard_here.until(lambda: not pair.here.congested)
+            assert pair.heard_here.writable_calls > 0
+            await pair.heard_there.until(lambda: len(pair.heard_there.frames) == written)
+            assert set(pair.heard_there.frames) == {frame}
+
+    async def test_peer_can_answer_while_the_writer_is_congested(self) -> None:
+        async with self.connected() as pair:
+            pair.there.pause_reading()
+            await _congest(pair.here, _frame(1, 10_000))
+            pair.there.write([_frame(2)])
+            await pair.heard_here.until(lambda: bool(pair.heard_here.frames))
+            assert pair.heard_here.frames == [_frame(2)]
+
+    async def test_what_was_written_before_closing_arrives_before_the_end(self) -> None:
+        frames = [_frame(number, 100) for number in range(5000)]
+        async with self.connected() as pair:
+            pair.here.write(frames)
+            await pair.here.aclose()
+            await pair.heard_there.until(lambda: pair.heard_there.ended)
+            assert pair.heard_there.frames == frames
+            assert pair.heard_there.ends == [None]
+
+    async def test_writing_to_a_peer_that_has_gone_is_harmless(self) -> None:
+        async with self.connected() as pair:
+            await pair.there.aclose()
+            for _ in range(100):
+                pair.here.write([_frame(1, 10_000)])
+                await asyncio.sleep(0)
+            await pair.heard_here.until(lambda: pair.heard_here.ended)
+            await pair.heard_here.until(lambda: not pair.here.congested)
+            pair.here.write([_frame(1, 10_000)])
+            assert len(pair.heard_here.ends) == 1
+
+    async def test_closed_transport_hears_nothing_more(self) -> None:
+        async with self.connected() as pair:
+            pair.there.write([_frame(1)])
+            await pair.here.aclose()
+            heard = len(pair.heard_here.frames)
+            await pair.heard_there.until(lambda: pair.heard_there.ended)
+            pair.there.write([_frame(2)])
+            await pair.there.aclose()
+            assert len(pair.heard_here.frames) == heard
+            assert not pair.heard_here.ends
+
+    async def test_closed_transport_takes_all_calls(self) -> None:
+        async with self.connected() as pair:
+            await pair.here.aclose()
+            pair.here.write([_frame(1)])
+            pair.here.pause_reading()
+            pair.here.resume_reading()
+            assert not pair.here.congested
+
+    async def test_closing_again_or_twice_at_once_is_closing(self) -> None:
+        async with self.connected() as pair:
+            async with asyncio.timeout(_LONGEST_S):
+                await asyncio.gather(pair.here.aclose(), pair.here.aclose())
+                await pair.here.aclose()
+            await pair.heard_there.until(lambda: pair.heard_there.ended)
+
+    async def test_closing_does_not_wait_for_a_peer_that_does_not_read(self) -> None:
+        async with self.connected() as pair:
+            pair.there.pause_reading()
+            await _congest(pair.here, _frame(1, 10_000))
+            async with asyncio.timeout(_LONGEST_S):
+                await pair.here.aclose()
+
+    async def test_closing_both_sides_at_once_ends(self) -> None:
+        async with self.connected() as pair, asyncio.timeout(_LONGEST_S):
+            await asyncio.gather(pair.here.aclose(), pair.there.aclose())
+
+    async def test_transport_that_was_closed_does_not_start(self) -> None:
+        for transport in await self.pair(FRAME_BYTES):
+            await transport.aclose()
+            await transport.aclose()
+            try:
+                await transport.start(Recorder())
+            except TransportError:
+                continue
+            raise AssertionError("a closed transport has started")
+
+    async def test_answering_from_within_the_receiver_does_not_recurse(self) -> None:
+        rounds = 3000
+        async with self.connected() as pair:
+            ends = (pair.here, pair.heard_here), (pair.there, pair.heard_there)
+            for transport, heard in ends:
+                _answer_each_frame(transport, heard, until=rounds)
+            pair.here.write([_frame(0)])
+            await pair.heard_there.until(lambda: len(pair.heard_there.frames) >= rounds)
+
+
+class _Pair:
+    def __init__(
+        self, here: Transport, heard_here: Recorder, there: Transport, heard_there: Recorder
+    ) -> None:
+        self.here = here
+        self.heard_here = heard_here
+        self.there = there
+        self.heard_there = heard_there
+
+
+def _frame(number: int, size: int = 0) -> bytes:
+    return b'{"number":%d,"padding":"%b"}' % (number, b"x" * size)
+
+
+async def _congest(transport: Transport, frame: bytes) -> int:
+    """Write until it shows; return how many times."""
+    for written in range(_MOST_BYTES // len(frame)):
+        # A relay may stand between: what it takes over is no congestion yet.
+        if transport.congested:
+            return written
+        transport.write([frame])
+        await asyncio.sleep(0)
+    raise AssertionError(f"not congested after {_MOST_BYTES} bytes that nobody reads")
+
+
+def _answer_each_frame(transport: Transport, heard: Recorder, *, until: int) -> None:
+    received = heard.frames_received
+
+    def answer(frames: Sequence[Frame]) -> None:
+        received(frames)
+        if len(heard.frames) <= until:
+            transport.write(frames)
+
+    heard.frames_received = answer

@@ -1,0 +1,50 @@
+"""Every test of a transport runs on every kind of event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+class LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """Watches no file descriptors, like the loop that is the default on Windows."""
+
+    # The loop's own waking pipe goes by the private names of these.
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+        raise NotImplementedError
+
+    def remove_reader(self, fd: Any) -> bool:
+        raise NotImplementedError
+
+    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+        raise NotImplementedError
+
+    def remove_writer(self, fd: Any) -> bool:
+        raise NotImplementedError
+
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.SelectorEventLoop,
+    "threads": LoopWithoutReaders,
+}
+try:
+    import uvloop
+except ImportError:
+    pass
+else:
+    LOOPS["uvloop"] = uvloop.new_event_loop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return LOOPS
+
+
+@pytest.fixture
+def closing_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait long for a peer that does not read."""
+    monkeypatch.setattr("accord.transports.pipes.FLUSH_S", 0.1)
