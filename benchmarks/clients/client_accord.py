@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 
-from accord.router import connect
-from accord.transports.process import process
 from harness import TERMINAL_TEXT, Bench, main
 from workload import file_text
 
 from accord import v1
+from accord.router import connect
+from accord.transports.process import process
 
 
 class Screen(v1.Client):
