@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from accord.errors import RequestError
 from accord.wire.describe import describe
 from schema import allowed, gates, nes, official, proof
 from schema import model_of_types as types
@@ -54,6 +55,14 @@ def test_schema_has_no_messages_beside_methods_and_extensions(version: str, unst
     hidden = {name for name, node in defs.items() if node.get("x-docs-ignore")}
     assert hidden == {name for name in ENVELOPES if name in defs}
     assert all(defs[name].keys() <= {"description"} for name in EXTENSIONS)
+
+
+def test_every_error_code_has_its_exception() -> None:
+    official.require()
+    ours = {cls.default_code for cls in RequestError.__subclasses__()}
+    codes = {version: _codes(version) for version in official.VERSIONS}
+    assert ours == codes["v1"] | codes["v2"]
+    assert codes["v2"] - codes["v1"] == {-32022}
 
 
 @EACH_VERSION
@@ -121,6 +130,12 @@ def test_nes_methods_equal_their_table() -> None:
     gated = {m.name: _wire_names(m.gate) for m in methods if m.gate and proof.is_nes(m.name)}
     assert gated == gates.NES
     assert not [m for m in types.methods("v2") if proof.is_nes(m.name)]
+
+
+def _codes(version: str) -> set[int]:
+    """Return the error codes that the schema names."""
+    members = official.load(version, unstable=True)["$defs"]["ErrorCode"]["anyOf"]
+    return {member["const"] for member in members if "const" in member}
 
 
 def _of_bases(version: str) -> set[str]:
