@@ -87,7 +87,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._peer = Peer(encode)
         self._tasks = Tasks()
-        self._lanes = Lanes(self._tasks, self._begin, self._regulate)
+        self._lanes = Lanes(self._tasks, self._begin, self._regulate, _drop)
         self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
@@ -192,6 +192,8 @@ class Connection:
         await self.serving.wait(self.limits.eof_grace_s)
         self._flush()
         self._shut(reason)
+        self.serving.cancel_where(lambda _method, _params: True)
+        await self._lanes.wait_empty(self.limits.drain_s)
         await self._tasks.cancel(self.limits.close_timeout_s)
         self._ended.set()
 
@@ -417,6 +419,12 @@ class Connection:
             self._lanes.put(lane, _Answered(answer, call.method, size))
             return
         _settle(answer)
+
+
+def _drop(item: _Arrival | _Answered) -> None:
+    """Nobody is left waiting for an answer that has come."""
+    if type(item) is _Answered:
+        _settle(item.answer)
 
 
 def _settle(answer: Answer) -> None:

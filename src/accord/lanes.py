@@ -7,6 +7,7 @@ handled at once, so the promise costs nothing where handlers are plain functions
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -33,13 +34,14 @@ class Item(Protocol):
 class Lane:
     """What waits behind the handler of one session that runs now."""
 
-    __slots__ = ("calls", "key", "turn", "waiting")
+    __slots__ = ("calls", "key", "task", "turn", "waiting")
 
     def __init__(self, key: Any) -> None:
         self.key = key
         self.turn = 0  # counts the handlers that have returned
         self.calls = 0  # that the running handler waits for
         self.waiting: deque[Item] = deque()
+        self.task: asyncio.Task[None] | None = None
 
 
 class Asker:
@@ -76,7 +78,8 @@ class Lanes:
     """The lanes of one connection.
 
     `begin(item)` handles an item and returns what has to be awaited before the next, if
-    anything; `drained` is told whenever an item has left its lane.
+    anything; `drained` is told whenever an item has left its lane, `dropped` of each item that
+    will not be handled because the lane was cancelled.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Lanes:
         tasks: Tasks,
         begin: Callable[[Any], Awaitable[None] | None],
         drained: Callable[[], None],
+        dropped: Callable[[Any], None],
     ) -> None:
         self.by_key: dict[Any, Lane] = {}  # those that new work has to join
         self.items = 0
@@ -91,6 +95,7 @@ class Lanes:
         self._tasks = tasks
         self._begin = begin
         self._drained = drained
+        self._dropped = dropped
 
     def put(self, lane: Lane, item: Item) -> None:
         """Let an item wait for its turn."""
@@ -113,8 +118,15 @@ class Lanes:
     def open(self, key: Any, method: str, first: Awaitable[None]) -> None:
         """Open the lane of a session with a handler that has to be awaited."""
         lane = self.by_key[key] = Lane(key)
-        task = self._tasks.spawn(self._run(lane, method, first), name=f"accord lane {key}")
-        task.add_done_callback(lambda task: self._abandon(lane, first, task))
+        lane.task = self._tasks.spawn(self._run(lane, method, first), name=f"accord lane {key}")
+        lane.task.add_done_callback(lambda task: self._abandon(lane, first, task))
+
+    async def wait_empty(self, timeout_s: float) -> None:
+        """Let what has come be handled."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while running := [lane.task for lane in self.by_key.values() if lane.task]:
+                    await asyncio.wait(running)
 
     async def _run(self, lane: Lane, method: str, first: Awaitable[None]) -> None:
         running: Awaitable[None] | None = first
@@ -145,7 +157,8 @@ class Lanes:
         if not task.cancelled():
             return
         discard(first)
-        for item in lane.waiting:
-            self._left(item)
         if self.by_key.get(lane.key) is lane:
             del self.by_key[lane.key]
+        for item in lane.waiting:
+            self._left(item)
+            self._dropped(item)

@@ -26,7 +26,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     most_waiting_bytes: int = 256 * 1024 * 1024  # the connection ends beyond
     unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
     requests: int = 16_384  # of the peer that are being handled at once
-    eof_grace_s: float = 0.5  # for handlers to finish once the peer has hung up
+    eof_grace_s: float = 0.5  # for handlers of requests to finish once the peer has hung up
+    drain_s: float = 30.0  # for handlers of notifications to finish what came before that
     close_timeout_s: float = 5.0
 
 
