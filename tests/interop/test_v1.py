@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from interop.turns import PEERS, after_v1, run
+from requirement import requirement
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +20,14 @@ PAIRS = [
 ]
 
 
+@requirement("R-INIT-05", "R-PROMPT-08", "R-EXT-04", "R-EXT-05", "R-EXT-06")
 @pytest.mark.parametrize(("client", "agent"), PAIRS)
 def test_a_full_turn_is_the_same_with_every_peer(client: str, agent: str, tmp_path: Path):
     report = run(PEERS[1][client], PEERS[1][agent], tmp_path)
     assert report == after_v1(PEERS[1][agent])
 
 
+@requirement("R-CANCEL-05", "R-CANCEL-06")
 @pytest.mark.parametrize("client", PEERS[1])
 def test_a_prompt_that_accord_cancels_ends_the_same(client: str, tmp_path: Path):
     agent = replace(PEERS[1]["accord"], agent_options=("--unprepared",))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from interop.turns import PEERS, after_v2, run
+from requirement import requirement
 
 pytestmark = pytest.mark.slow
 
@@ -17,6 +18,7 @@ PAIRS = [
 ]
 
 
+@requirement("R-INIT-05", "R-EXT-04", "R-EXT-05", "R-EXT-06")
 @pytest.mark.parametrize(("client", "agent"), PAIRS)
 def test_a_full_turn_is_the_same_with_every_peer(client: str, agent: str, tmp_path: Path):
     report = run(PEERS[2][client], PEERS[2][agent], tmp_path)

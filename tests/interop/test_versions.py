@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from interop.turns import PEERS, Peer, after_v1, after_v2, run, start
+from requirement import requirement
 
 pytestmark = pytest.mark.slow
 
@@ -15,6 +16,7 @@ TYPESCRIPT_BOTH = replace(ONLY_V2, agent="peers/ts_agent_both.mjs")
 FALSE_V2 = replace(PEERS[1]["python-1.0"], agent_options=("--echo-version",))
 
 
+@requirement("R-INIT-14", "R-INIT-15")
 @pytest.mark.parametrize(
     "agent",
     [PEERS[1]["typescript"], PEERS[1]["python-0.12"], PEERS[1]["python-1.0"], FALSE_V2],
@@ -26,6 +28,7 @@ def test_a_client_of_both_versions_speaks_v1_with_an_agent_that_has_no_other(
     assert run(BOTH, agent, tmp_path) == after_v1(agent)
 
 
+@requirement("R-INIT-02", "R-INIT-14", "R-INIT-31")
 @pytest.mark.parametrize(
     "agent",
     [ONLY_V2, TYPESCRIPT_BOTH, PEERS[2]["accord"]],
@@ -35,6 +38,7 @@ def test_a_client_of_both_versions_speaks_v2_where_it_can(agent: Peer, tmp_path:
     assert run(BOTH, agent, tmp_path) == after_v2(agent, BOTH)
 
 
+@requirement("R-INIT-07", "R-INIT-32")
 @pytest.mark.parametrize(
     ("version", "agent"), [(1, ONLY_V2), (2, ONLY_V1)], ids=["v1 to v2 only", "v2 to v1 only"]
 )
