@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import fields
+
 from accord.wire.method import Method
 
 __all__ = ("closed_methods", "closed_variants", "is_open", "opening")
@@ -54,7 +56,7 @@ def opening(
             if inner is None:
                 place[wire] = True
             else:
-                place, cls = place.setdefault(wire, {}), inner
+                place, cls = place.setdefault(wire, _least(inner)), inner
     return convert(offered, capabilities)
 
 
@@ -64,6 +66,18 @@ def _field(cls: type[Any], name: str) -> tuple[str, type[Any] | None]:
 
     index = cls.__struct_fields__.index(name)
     return cls.__struct_encode_fields__[index], _struct_in(get_type_hints(cls)[name])
+
+
+def _least(cls: type[Any]) -> dict[str, Any]:
+    """Return a marker that says as little as it may: the first word of what it has to say."""
+    from typing import Literal, get_args, get_origin, get_type_hints
+
+    hints = get_type_hints(cls)
+    return {
+        field.encode_name: get_args(hints[field.name])[0]
+        for field in fields(cls)
+        if field.required and get_origin(hints[field.name]) is Literal
+    }
 
 
 def _struct_in(tp: Any) -> type[Any] | None:
