@@ -73,8 +73,11 @@ def spoken(result: Any, offered: Collection[ProtocolVersion]) -> ProtocolVersion
 
 
 def v1_params_of(params: dict[str, Any]) -> dict[str, Any]:
-    """Return v2-shaped `initialize` params as a v1 agent reads them (R-ROUTE-06)."""
-    if "info" not in params and "capabilities" not in params:
+    """Return v2-shaped `initialize` params as a v1 agent reads them (R-ROUTE-06).
+
+    What also says it in v1's own words is taken at these (A-42).
+    """
+    if "clientCapabilities" in params or params.keys().isdisjoint(("info", "capabilities")):
         return params
     offered = params.get("capabilities")
     capabilities = offered if is_object(offered) else {}
