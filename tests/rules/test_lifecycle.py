@@ -1,0 +1,116 @@
+"""When an agent accepts `initialize`."""
+
+from __future__ import annotations
+
+import pytest
+
+from accord.errors import InvalidRequest
+from accord.rules.lifecycle import AgentLifecycle
+from accord.version import PROTOCOL_VERSIONS, ProtocolVersion
+from requirement import requirement
+
+EACH = pytest.mark.parametrize("version", PROTOCOL_VERSIONS)
+
+
+def ready(version: ProtocolVersion) -> AgentLifecycle:
+    lifecycle = AgentLifecycle()
+    lifecycle.begin(version)
+    lifecycle.settle(version)
+    return lifecycle
+
+
+@EACH
+def test_initialize_settles_the_version(version: ProtocolVersion) -> None:
+    lifecycle = AgentLifecycle()
+    assert (lifecycle.state, lifecycle.version) == ("new", None)
+    lifecycle.begin(version)
+    assert lifecycle.state == "initializing"
+    lifecycle.settle(version)
+    assert (lifecycle.state, lifecycle.version) == ("ready", version)
+
+
+@requirement("R-INIT-34")
+def test_initialize_is_refused_while_another_is_handled() -> None:
+    lifecycle = AgentLifecycle()
+    lifecycle.begin(2)
+    with pytest.raises(InvalidRequest):
+        lifecycle.begin(2)
+    assert lifecycle.state == "initializing"
+
+
+@EACH
+def test_initialize_is_refused_while_a_repeat_is_handled(version: ProtocolVersion) -> None:
+    lifecycle = ready(version)
+    lifecycle.begin(version)
+    with pytest.raises(InvalidRequest):
+        lifecycle.begin(version)
+
+
+@requirement("R-INIT-30")
+def test_a_failed_initialize_can_be_sent_again() -> None:
+    lifecycle = AgentLifecycle()
+    lifecycle.begin(1)
+    lifecycle.fail()
+    assert (lifecycle.state, lifecycle.version) == ("new", None)
+    lifecycle.begin(2)
+    lifecycle.settle(2)
+    assert lifecycle.version == 2
+
+
+@requirement("R-INIT-33", "R-INIT-39")
+@EACH
+def test_initialize_may_be_repeated_before_anything_else(version: ProtocolVersion) -> None:
+    lifecycle = ready(version)
+    lifecycle.begin(version)
+    lifecycle.settle(version)
+    assert lifecycle.state == "ready"
+
+
+@requirement("R-INIT-33")
+@EACH
+def test_a_failed_repeat_leaves_the_version_in_force(version: ProtocolVersion) -> None:
+    lifecycle = ready(version)
+    lifecycle.begin(2)
+    lifecycle.fail()
+    assert (lifecycle.state, lifecycle.version) == ("ready", version)
+
+
+@requirement("R-INIT-34")
+def test_v2_refuses_initialize_after_another_request() -> None:
+    lifecycle = ready(2)
+    lifecycle.use()
+    with pytest.raises(InvalidRequest):
+        lifecycle.begin(2)
+
+
+@requirement("R-INIT-39")
+def test_v1_takes_initialize_at_any_time_and_stays_in_use() -> None:
+    lifecycle = ready(1)
+    lifecycle.use()
+    lifecycle.begin(1)
+    lifecycle.settle(1)
+    assert lifecycle.state == "in use"
+
+
+@requirement("R-INIT-34")
+@pytest.mark.parametrize("requested", [0, 1])
+def test_v2_refuses_a_repeat_that_asks_for_less(requested: int) -> None:
+    lifecycle = ready(2)
+    with pytest.raises(InvalidRequest):
+        lifecycle.begin(requested)
+    assert lifecycle.state == "ready"
+
+
+@requirement("R-INIT-33")
+@pytest.mark.parametrize("requested", [2, 3])
+def test_v2_takes_a_repeat_that_asks_for_as_much_or_more(requested: int) -> None:
+    lifecycle = ready(2)
+    lifecycle.begin(requested)
+    assert lifecycle.state == "initializing"
+
+
+@requirement("R-INIT-30")
+def test_what_comes_too_early_is_an_invalid_request() -> None:
+    error = AgentLifecycle.too_early("session/new")
+    assert error.code == -32600
+    assert "session/new" in error.message
