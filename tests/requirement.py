@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 TESTS = Path(__file__).parent
+NOT_OURS = {".venvs", "node_modules"}
 
 
 class Rule(NamedTuple):
