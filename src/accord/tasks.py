@@ -44,6 +44,8 @@ class Tasks:
             _, stubborn = await asyncio.wait(tasks, timeout=timeout_s)
             for task in stubborn:
                 log.error("! %s does not stop when cancelled; left behind", task.get_name())
+                # Else the end of `asyncio.run` would wait for it, for ever.
+                asyncio._unregister_task(task)  # noqa: SLF001  # in asyncio's documentation
 
 
 def discard(awaitable: Any) -> None:
