@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
 from accord.jsonrpc.ndjson import LineReader
@@ -51,6 +52,8 @@ class PipeTransport(Transport):
         loop = asyncio.get_running_loop()
         self._receiver = receiver
         try:
+            for fd in self._fds:
+                os.fstat(fd)
             if self._read_fd == self._write_fd:
                 self._write_fd = os.dup(self._read_fd)
             self._writer = open_writer(loop, self._write_fd, self._writable, self._broken)
@@ -114,7 +117,8 @@ class PipeTransport(Transport):
         if reader is not None:
             await reader.aclose()
         for fd in self._fds:
-            os.close(fd)
+            with suppress(OSError):  # it may have been none
+                os.close(fd)
         self._fds.clear()
 
     def _received(self, data: bytes) -> None:

@@ -113,9 +113,9 @@ class PolledWriter:
         self._waiting: deque[memoryview] = deque()
         self._waiting_bytes = 0
         self._all_written: asyncio.Future[None] | None = None
+        self._was_blocking = os.get_blocking(fd)
         loop.add_writer(fd, self._ready)  # says whether it can be watched
         loop.remove_writer(fd)
-        self._was_blocking = os.get_blocking(fd)
         os.set_blocking(fd, False)
 
     def write(self, data: Bytes) -> None:

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.errors import StartError
+from accord.transports.commands import (
+    argv_of,
+    batch_line,
+    environment,
+    find_program,
+    why_not_started,
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("my-agent", ["my-agent"]),
+        ("my-agent --acp  --model 'a b'", ["my-agent", "--acp", "--model", "a b"]),
+        (["my agent", "--acp"], ["my agent", "--acp"]),
+        (("my-agent", Path("a")), ["my-agent", "a"]),
+        (Path("my agent"), ["my agent"]),
+    ],
+)
+def test_command_has_these_words(command: str | list[str], words: list[str]) -> None:
+    assert argv_of(command) == words
+
+
+@pytest.mark.parametrize("command", ["", "  ", [], [""]])
+def test_command_without_words_is_an_error(command: str | list[str]) -> None:
+    with pytest.raises(ValueError, match="Expected a command"):
+        argv_of(command)
+
+
+def test_backslashes_stay_in_commands_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert argv_of(r'"C:\Program Files\agent.exe" --dir C:\a') == [
+        r"C:\Program Files\agent.exe",
+        "--dir",
+        r"C:\a",
+    ]
+
+
+def test_environment_is_ours_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT", "1")
+    monkeypatch.setenv("CHANGED", "1")
+    monkeypatch.setenv("GONE", "1")
+    env = environment({"CHANGED": "2", "GONE": None, "NEVER_WAS": None, "NEW": "3"})
+    assert env is not None
+    assert (env["KEPT"], env["CHANGED"], env["NEW"]) == ("1", "2", "3")
+    assert not {"GONE", "NEVER_WAS"} & env.keys()
+
+
+def test_without_changes_the_environment_is_inherited() -> None:
+    assert environment(None) is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Has a program, a file that is none, and a folder."""
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "program").chmod(0o755)
+    (tmp_path / "text").write_text("")
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+def test_program_is_found_in_the_path_of_its_environment(folder: Path) -> None:
+    assert find_program("program", None, {"PATH": f"/nowhere:{folder}"}) == str(folder / "program")
+
+
+def test_relative_entry_of_the_path_is_relative_to_us(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert find_program("program", "/", {"PATH": "."}) == str(folder / "program")
+
+
+def test_relative_program_is_found_where_it_will_run(folder: Path) -> None:
+    assert find_program("./program", str(folder), None) == str(folder / "program")
+
+
+@pytest.mark.parametrize(
+    ("word", "cwd", "reason"),
+    [
+        ("nothing", None, "not found in PATH (/nowhere:{0})"),
+        ("text", None, "{0}/text is not executable"),
+        ("{0}/text", None, "{0}/text is not executable"),
+        ("{0}/folder", None, "{0}/folder is a directory"),
+        ("{0}/nothing", None, "{0}/nothing does not exist"),
+        ("./nothing", "{0}", "{0}/nothing does not exist"),
+        ("program", "{0}/nothing", "the working directory {0}/nothing does not exist"),
+        ("program", "{0}/text", "the working directory {0}/text is not a directory"),
+    ],
+)
+def test_start_error_names_command_and_reason(
+    folder: Path, word: str, cwd: str | None, reason: str
+) -> None:
+    word, reason = word.format(folder), reason.format(folder)
+    with pytest.raises(StartError) as caught:
+        find_program(word, cwd and cwd.format(folder), {"PATH": f"/nowhere:{folder}"})
+    assert str(caught.value) == f"Cannot start {word}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            FileNotFoundError(2, "No such file"),
+            "the interpreter that /p/x names in its first line does not exist",
+        ),
+        (OSError(8, "Exec format error"), "/p/x: Exec format error"),
+        (ValueError("embedded null byte"), "embedded null byte"),
+    ],
+)
+def test_error_of_the_system_is_explained(error: Exception, reason: str) -> None:
+    assert str(why_not_started("x", "/p/x", error)) == f"Cannot start x: {reason}"
+
+
+def test_words_for_a_batch_file_are_all_quoted() -> None:
+    line = batch_line("cmd.exe", r"C:\npm\agent.cmd", ["--a", "b & c", "d\\", "e!^"])
+    assert line == (
+        r'"cmd.exe" /e:ON /v:OFF /d /s /c ""C:\npm\agent.cmd" "--a" "b & c" "d\\" "e!^""'
+    )
+
+
+@pytest.mark.parametrize("word", ['a"b', "%PATH%", "a\nb", "a\rb", "a\0b"])
+def test_what_cannot_be_quoted_for_a_batch_file_is_an_error(word: str) -> None:
+    with pytest.raises(StartError, match="a batch file cannot be given"):
+        batch_line("cmd.exe", "agent.cmd", [word])
+
+
+def test_program_is_executable_as_found() -> None:
+    assert os.access(find_program("sh", None, None), os.X_OK)
