@@ -50,6 +50,7 @@ class Peer:
 
     def __init__(self, encode: Callable[[Any], bytes] = jsontext.dumps) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
+        self.rejected_bytes = 0  # in answers made by `receive` and `reject`, for the shell to take
         self._encode = encode
         self._next_id = 0
         self._calls: dict[RequestId, Any] = {}
@@ -162,7 +163,9 @@ class Peer:
 
     def reject(self, error: RequestError) -> None:
         """Answer something whose id cannot be known."""
-        self._frames.append(self._error(None, error))
+        frame = self._error(None, error)
+        self._frames.append(frame)
+        self.rejected_bytes += len(frame)
 
     def _accept(self, request_id: RequestId) -> bool:
         if request_id is None and not self.null_ids:
