@@ -286,6 +286,10 @@ class Connection:
         if self.transport.congested:
             self._unread_answers_bytes += size
 
+    def _count_rejected(self) -> None:
+        self._answer_queued(self._peer.rejected_bytes)
+        self._peer.rejected_bytes = 0
+
     # Receiving: called by the transport.
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
@@ -301,6 +305,8 @@ class Connection:
                 self.serving.cancel(event.id)
             elif type(event) is Stray:
                 log.debug("! ignored a message: %s", event.reason)
+        if self._peer.rejected_bytes:
+            self._count_rejected()
         if self._lanes.by_key or self._unread_answers_bytes:
             self._regulate()
         self._flush()
@@ -308,7 +314,7 @@ class Connection:
     def frame_refused(self, limit: int) -> None:
         log.warning("! refused a frame of more than %d bytes", limit)
         self._peer.reject(InvalidRequest(f"A frame has at most {limit} bytes"))
-        self._flush_soon()
+        self._count_rejected()
 
     def eof_received(self, error: Exception | None) -> None:
         self._end(error)
