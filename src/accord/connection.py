@@ -24,7 +24,7 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
-from accord.jsonrpc.message import Answer, Cancel, Message, Stray
+from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
 from accord.jsonrpc.peer import Peer
 from accord.lanes import Asker, Lanes
 from accord.routes import Limits, Route, Routes
@@ -302,7 +302,7 @@ class Connection:
             elif type(event) is Answer:
                 self._answered(event)
             elif type(event) is Cancel:
-                self.serving.cancel(event.id)
+                self._cancel(event.id)
             elif type(event) is Stray:
                 log.debug("! ignored a message: %s", event.reason)
         if self._peer.rejected_bytes:
@@ -387,6 +387,19 @@ class Connection:
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
             self._lanes.open(getattr(params, "session_id", None), method, outcome)  # type: ignore[arg-type]  # as above
+
+    def _cancel(self, request_id: RequestId) -> None:
+        self.serving.cancel(request_id)
+        self._withdraw(lambda item: item.request_id == request_id)
+
+    def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
+        """Cancel the requests whose method and params match; each is still answered."""
+        self.serving.cancel_where(matches)
+        self._withdraw(lambda item: item.is_request and matches(item.method, item.params))
+
+    def _withdraw(self, matches: Callable[[_Arrival], bool]) -> None:
+        for item in self._lanes.withdraw(lambda item: type(item) is _Arrival and matches(item)):
+            self.serving.withdrawn(item.route, item.request_id)
 
     def _find(self, routes: Routes, method: Any, *, is_request: bool) -> Route:
         found = routes.missing(method, is_request)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from accord.tasks import Tasks, discard
+from accord.tasks import Tasks, discard, is_being_cancelled
 
 __all__ = ("Asker", "Item", "Lane", "Lanes")
 
@@ -115,6 +115,17 @@ class Lanes:
                 self._left(item)
                 self._begin(item)
 
+    def withdraw(self, matches: Callable[[Any], bool]) -> list[Any]:
+        """Take out the items that match, so that their turn does not come; return them."""
+        found: list[Any] = []
+        for lane in self.by_key.values():
+            if taken := [item for item in lane.waiting if matches(item)]:
+                lane.waiting = deque(item for item in lane.waiting if not matches(item))
+                for item in taken:
+                    self._left(item)
+                found += taken
+        return found
+
     def open(self, key: Any, method: str, first: Awaitable[None]) -> None:
         """Open the lane of a session with a handler that has to be awaited."""
         lane = self.by_key[key] = Lane(key)
@@ -135,6 +146,10 @@ class Lanes:
                 _current.set(Asker(self, lane))
                 try:
                     await running
+                except asyncio.CancelledError:
+                    if is_being_cancelled():
+                        raise
+                    log.exception("! the handler of %s awaited what was cancelled", method)
                 except Exception:
                     log.exception("! the handler of %s failed", method)
             lane.turn += 1

@@ -75,6 +75,10 @@ class Serving:
         )
         running.task.add_done_callback(lambda _: self._never_begun(running, request_id, outcome))
 
+    def withdrawn(self, route: Route, request_id: RequestId) -> None:
+        """Answer a request that was cancelled before its turn came."""
+        self._cancelled(route, request_id)
+
     def cancel(self, request_id: RequestId) -> None:
         """Cancel the handler of one request (R-REQCAN-03); it is still answered."""
         if (running := self._running.get(request_id)) is not None:
@@ -107,12 +111,12 @@ class Serving:
         try:
             result = await outcome
         except asyncio.CancelledError:
-            self._cancelled(running, request_id)
+            self._cancelled(running.route, request_id)
         except Exception as exc:
             if running.cancelled and running.route.cancelled is not None:
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! %s failed while being cancelled", running.method, exc_info=True)
-                self._cancelled(running, request_id)
+                self._cancelled(running.route, request_id)
             else:
                 self._failed(running.method, request_id, exc)
         else:
@@ -127,11 +131,11 @@ class Serving:
         if self._running.get(request_id) is running:
             del self._running[request_id]
             discard(outcome)
-            self._cancelled(running, request_id)
+            self._cancelled(running.route, request_id)
 
-    def _cancelled(self, running: Running, request_id: RequestId) -> None:
-        if running.route.cancelled is not None:
-            self._respond(request_id, running.route.cancelled())
+    def _cancelled(self, route: Route, request_id: RequestId) -> None:
+        if route.cancelled is not None:
+            self._respond(request_id, route.cancelled())
         else:
             self.fail(request_id, RequestCancelled())
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ("Tasks", "discard")
+__all__ = ("Tasks", "discard", "is_being_cancelled")
 
 log = logging.getLogger("accord.connection")
 
@@ -53,3 +53,9 @@ def discard(awaitable: Any) -> None:
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()
+
+
+def is_being_cancelled() -> bool:
+    """Tell whether a `CancelledError` is meant for the task that runs, not for what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

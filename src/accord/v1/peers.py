@@ -222,7 +222,7 @@ class RemoteAgent(Remote):
     async def cancel(self, params: CancelNotification) -> None:
         """Cancel a turn; its permission requests are answered `cancelled` (R-CANCEL-03)."""
         await self._notify("session/cancel", params)
-        self.connection.serving.cancel_where(
+        self.connection.cancel_where(
             lambda method, asked: (
                 method == "session/request_permission" and asked.session_id == params.session_id
             )
