@@ -1,0 +1,197 @@
+"""Both sides of a connection in one test: ours, and another or one written by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from accord.connection import Connection
+from accord.jsonrpc.message import RequestId
+from accord.routes import Context, Limits, Route, Routes, not_served
+from accord.transports.base import Frame, Transport
+from accord.transports.memory import pair
+from accord.wire.base import Wire
+from accord.wire.codec import decoder
+
+# Nothing here waits for a clock unless it is to show that nothing more comes.
+QUICK = Limits(eof_grace_s=0.01, drain_s=0.01, close_timeout_s=1)
+
+any_json = decoder(Any)
+
+
+class Params(Wire):
+    """Params of a method of a session."""
+
+    session_id: str | None = None
+    n: int = 0
+
+
+class Raw:
+    """A side written by hand: it sends what it is told to and keeps what it gets."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.inbox: asyncio.Queue[Any] = asyncio.Queue()
+        self.reads: list[int] = []  # how many messages came at once
+        self.ended = asyncio.Event()
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        self.reads.append(len(frames))
+        for frame in frames:
+            self.inbox.put_nowait(json.loads(frame))
+
+    def frame_refused(self, limit: int) -> None:
+        raise AssertionError("a frame over the limit was sent")
+
+    def eof_received(self, error: Exception | None) -> None:
+        self.ended.set()
+
+    def writable(self) -> None:
+        pass
+
+    def send(self, *messages: Any) -> None:
+        """Send messages, or texts as they are, in one write."""
+        self.transport.write(
+            [m if isinstance(m, bytes) else json.dumps(m).encode() for m in messages]
+        )
+
+    def ask(self, request_id: Any, method: str, params: Any = UNSET) -> None:
+        self.send(request(request_id, method, params))
+
+    def tell(self, method: str, params: Any = UNSET) -> None:
+        self.send(notification(method, params))
+
+    def answer(self, request_id: Any, result: Any) -> None:
+        self.send(success(request_id, result))
+
+    async def get(self) -> Any:
+        """Return the next message that comes."""
+        return await self.inbox.get()
+
+    async def result_of(self, request_id: Any, method: str, params: Any = UNSET) -> Any:
+        """Ask, and return the result of the next answer."""
+        self.ask(request_id, method, params)
+        answer = await self.get()
+        assert answer["id"] == request_id, answer
+        return answer["result"]
+
+    async def error_of(self, request_id: Any, method: str, params: Any = UNSET) -> Any:
+        """Ask, and return the error of the next answer."""
+        self.ask(request_id, method, params)
+        answer = await self.get()
+        assert answer["id"] == request_id, answer
+        return answer["error"]
+
+    async def hang_up(self) -> None:
+        await self.transport.aclose()
+
+
+def request(request_id: Any, method: str, params: Any = UNSET) -> Any:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method} | _with(params)
+
+
+def notification(method: str, params: Any = UNSET) -> Any:
+    return {"jsonrpc": "2.0", "method": method} | _with(params)
+
+
+def success(request_id: Any, result: Any) -> Any:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def cancel(request_id: Any) -> Any:
+    return notification("$/cancel_request", {"requestId": request_id})
+
+
+def _with(params: Any) -> Any:
+    return {} if params is UNSET else {"params": params}
+
+
+Handler = Callable[..., Any]
+
+
+def serving(
+    *, cancelled: Callable[[], Any] | None = None, tp: Any = Params, **handlers: Handler
+) -> Routes:
+    """Return routes: `ask_...` for requests, `tell_...` for notifications, by the rest."""
+    tables: dict[str, dict[str, Route]] = {"ask": {}, "tell": {}}
+    for name, handler in handlers.items():
+        kind, _, method = name.partition("_")
+        tables[kind][method] = Route(decode=decoder(tp), handler=handler, cancelled=cancelled)
+    return Routes(
+        requests=tables["ask"],
+        notifications=tables["tell"],
+        context=_no_context,
+        missing=not_served,
+    )
+
+
+def _no_context(request_id: RequestId) -> Any:
+    return request_id
+
+
+class Sides(Struct):
+    """A connection of ours, and the other side by hand."""
+
+    ours: Connection
+    other: Raw
+
+
+@asynccontextmanager
+async def beside_raw(
+    routes: Routes, *, limits: Limits | None = None, limit_bytes: int | None = None
+) -> AsyncGenerator[Sides]:
+    """Run a connection of ours beside one by hand."""
+    here, there = pair() if limit_bytes is None else pair(limit_bytes=limit_bytes)
+    ours, other = Connection(here, limits=limits or QUICK), Raw(there)
+    await ours.start(routes)
+    await there.start(other)
+    try:
+        yield Sides(ours, other)
+    finally:
+        await ours.aclose()
+        await there.aclose()
+
+
+@asynccontextmanager
+async def both_ours(
+    left: Routes, right: Routes, *, limits: Limits | None = None
+) -> AsyncGenerator[tuple[Connection, Connection]]:
+    """Run two connections of ours with each other."""
+    here, there = pair()
+    ours = Connection(here, limits=limits or QUICK), Connection(there, limits=limits or QUICK)
+    for connection, routes in zip(ours, (left, right), strict=True):
+        await connection.start(routes)
+    try:
+        yield ours
+    finally:
+        for connection in ours:
+            await connection.aclose()
+
+
+async def settled() -> None:
+    """Return when all that can happen without anybody's help has happened."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+__all__ = (
+    "QUICK",
+    "Context",
+    "Params",
+    "Raw",
+    "Sides",
+    "any_json",
+    "beside_raw",
+    "both_ours",
+    "cancel",
+    "notification",
+    "request",
+    "serving",
+    "settled",
+    "success",
+)
