@@ -6,10 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
+from accord import v1
 from accord.router import connect
 from accord.transports.process import process
-
-from accord import v1
 
 AGENT = Path(__file__).with_name("v1_agent.py")
 NOTES = "/home/me/notes.txt"
