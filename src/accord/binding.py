@@ -40,8 +40,8 @@ class Kit(Struct, frozen=True, kw_only=True):
     `legacy_methods` maps early spellings to methods; `modernize(method, params)` rewrites
     builtin params of an early spelling. `cancelled` makes, by method name, the result that
     stands for a cancelled request. `opened_by` names the gate that a call opens besides its own;
-    `optional` the calls that may be missing where a gate is open. `needs(params)` yields what
-    inside params needs an offer of its own, with its gate.
+    `optional` the calls that may be missing where a gate is open. `needs` has, by call,
+    what yields the parts of params that need an offer of their own, each with its gate.
     """
 
     version: ProtocolVersion
@@ -54,18 +54,9 @@ class Kit(Struct, frozen=True, kw_only=True):
     cancelled: Mapping[str, Callable[[], Any]]
     opened_by: Mapping[str, str]
     optional: frozenset[str] = frozenset()
-    needs: Callable[[Any], Iterable[tuple[str, str]]]
+    needs: Mapping[str, Callable[[Any], Iterable[tuple[str, str]]]]
     legacy_methods: Mapping[str, str]
     modernize: Callable[[str, Any], tuple[str, Any]]
-
-    @property
-    def by_call(self) -> dict[str, Method]:
-        return _by_call(self.methods)
-
-
-@cache
-def _by_call(methods: tuple[Method, ...]) -> dict[str, Method]:
-    return {method.call: method for method in methods}
 
 
 @cache
@@ -93,6 +84,7 @@ class Remote:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._methods = {method.call: method for method in self.kit.methods}
         self._closed: dict[str, str] | None = None  # None: initialize is not done
         self._closed_variants: dict[type, str] = {}
         self._capabilities: Mapping[str, Any] = {}
@@ -104,13 +96,14 @@ class Remote:
         self._closed_variants = closed_variants(self.kit.variant_gates, capabilities)
 
     async def _call(self, call: str, params: Any) -> Any:
-        return await self._call_method(self.kit.by_call[call], params)
+        return await self._call_method(self._methods[call], params)
 
     async def _call_method(self, method: Method, params: Any) -> Any:
         self._check(method.name, params)
-        for what, gate in self.kit.needs(params):
-            if not is_open(gate, self._capabilities):
-                raise NotOffered(f"{method.name} with {what}", gate)
+        if (needs := self.kit.needs.get(method.call)) is not None:
+            for what, gate in needs(params):
+                if not is_open(gate, self._capabilities):
+                    raise NotOffered(f"{method.name} with {what}", gate)
         return await self.connection.call(
             method.name,
             params,
@@ -228,7 +221,7 @@ def routes_for(
         table = requests if method.is_request else notifications
         decode = decoder(method.params)
         table[method.name] = Route(
-            decode=_checked(kit, decode, capabilities) if role.side == "agent" else decode,
+            decode=_checked(decode, kit.needs.get(method.call), capabilities),
             handler=getattr(role, method.call),
             cancelled=kit.cancelled.get(method.name),
         )
@@ -255,13 +248,17 @@ def routes_for(
 
 
 def _checked(
-    kit: Kit, decode: Callable[[bytes | Raw], Any], capabilities: Mapping[str, Any]
+    decode: Callable[[bytes | Raw], Any],
+    needs: Callable[[Any], Iterable[tuple[str, str]]] | None,
+    capabilities: Mapping[str, Any],
 ) -> Callable[[bytes | Raw], Any]:
     """Refuse params that hold what was not offered (R-INIT-29)."""
+    if needs is None:
+        return decode
 
     def decode_checked(text: bytes | Raw) -> Any:
         params = decode(text)
-        for what, gate in kit.needs(params):
+        for what, gate in needs(params):
             if not is_open(gate, capabilities):
                 raise InvalidParams(f"Invalid params: {what} was not offered", data={"gate": gate})
         return params
@@ -300,14 +297,10 @@ class _EarlySpellings:
         if rewritten is params:
             return None
         self._note(f"params of {method}")
-        return convert(rewritten, _by_name(self._kit.methods)[modern].params)
+        method_now = next(m for m in self._kit.methods if m.name == modern)
+        return convert(rewritten, method_now.params)
 
     def _note(self, what: str) -> None:
         if what not in self._seen:
             self._seen.add(what)
             log.info("< early spelling: %s", what)
-
-
-@cache
-def _by_name(methods: tuple[Method, ...]) -> dict[str, Method]:
-    return {method.name: method for method in methods}

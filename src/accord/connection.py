@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -41,6 +42,7 @@ log = logging.getLogger("accord.connection")
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
 _TURN_BYTES = 16 * 1024  # what one task may send before others get their turn
+_SENDERS_AT_ONCE = 8
 _FLUSH_BYTES = 64 * 1024  # what is held back for one write at most
 _NO_PARAMS = b"{}"
 
@@ -103,7 +105,8 @@ class Connection:
         self._turn_bytes = 0
         self._unsent_bytes = 0
         self._unread_answers_bytes = 0
-        self._senders: list[asyncio.Future[None]] = []
+        self._blocked = False  # the transport is congested
+        self._senders: deque[asyncio.Future[None]] = deque()
         # What is on its way in.
         self._inside_calls = 0
         self._reading_paused = False
@@ -170,7 +173,9 @@ class Connection:
             if not call.future.done():
                 call.future.set_exception(error)
                 call.future.exception()  # whoever does not await it any more is not warned
-        self._wake_senders()
+        self._blocked = False
+        while self._senders:
+            self._wake(self._senders.popleft())
 
     def _end(self, error: Exception | None) -> None:
         if not self._finishing and self._closing is None:
@@ -215,7 +220,7 @@ class Connection:
         """
         if self._closed is not None:
             raise self._closed
-        if self.transport.congested:
+        if self._blocked:
             await self._room()
         asker = Asker.current()
         call = _Call(method, self._loop.create_future(), decode, session, asker)
@@ -249,16 +254,17 @@ class Connection:
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)
-        if self._turn_bytes > _TURN_BYTES:
+        if self._turn_bytes > _TURN_BYTES or self._blocked:
             await self._room()
 
     async def _room(self) -> None:
-        """Let others send; wait until the peer has caught up."""
+        """Let others send; while the peer reads slower, wait for one's turn."""
         self._turn_bytes = 0
         if self._unsent_bytes > _FLUSH_BYTES:
             self._flush()
-        await asyncio.sleep(0)
-        while self.transport.congested and self._closed is None:
+        if not self._blocked:
+            await asyncio.sleep(0)
+        while self._blocked and self._closed is None:
             sender: asyncio.Future[None] = self._loop.create_future()
             self._senders.append(sender)
             await sender
@@ -280,10 +286,11 @@ class Connection:
             for frame in frames:
                 observer("sent", frame)
         self.transport.write(frames)
+        self._blocked = self.transport.congested
 
     def _answer_queued(self, size: int) -> None:
         self._flush_soon()
-        if self.transport.congested:
+        if self._blocked:
             self._unread_answers_bytes += size
 
     def _count_rejected(self) -> None:
@@ -296,6 +303,7 @@ class Connection:
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)
+        self._flush_due = True  # at the end of this
         for event in self._peer.receive(frames):
             if type(event) is Message:
                 self._dispatch(event)
@@ -320,16 +328,28 @@ class Connection:
         self._end(error)
 
     def writable(self) -> None:
+        self._blocked = False
         self._wake_senders()
         if self._unread_answers_bytes:
             self._unread_answers_bytes = 0
             self._regulate()
 
     def _wake_senders(self) -> None:
-        senders, self._senders = self._senders, []
-        for sender in senders:
-            if not sender.done():
-                sender.set_result(None)
+        """Give a few senders their turn, and the next ones theirs unless it is too much again."""
+        for _ in range(min(len(self._senders), _SENDERS_AT_ONCE)):
+            self._wake(self._senders.popleft())
+        if self._senders:
+            self._loop.call_soon(self._wake_more)
+
+    def _wake_more(self) -> None:
+        # Comes up when those woken before have had their turn.
+        if not self._blocked:
+            self._wake_senders()
+
+    @staticmethod
+    def _wake(sender: asyncio.Future[None]) -> None:
+        if not sender.done():
+            sender.set_result(None)
 
     def _regulate(self) -> None:
         """Let the peer wait while too much of it waits here, unless a handler waits for it."""

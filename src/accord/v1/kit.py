@@ -12,7 +12,7 @@ from accord.v1.initialize import (
 )
 from accord.v1.legacy import LEGACY_METHODS, modernize
 from accord.v1.methods import METHODS, VARIANT_GATES
-from accord.v1.offers import needs
+from accord.v1.offers import NEEDS
 from accord.v1.permission import CancelledPermissionOutcome, RequestPermissionResponse
 from accord.v1.prompt import PromptResponse
 
@@ -46,7 +46,7 @@ KIT = Kit(
         "elicitation/create": lambda: ElicitationCancelAction(),
     },
     opened_by={"create_elicitation": "client.elicitation.form"},
-    needs=needs,
+    needs=NEEDS,
     legacy_methods=LEGACY_METHODS,
     modernize=modernize,
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from accord.v1.config import SetSessionConfigOptionBoolean
+from accord.v1.config import SetSessionConfigOptionBoolean, SetSessionConfigOptionRequest
 from accord.v1.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent
 from accord.v1.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse
 from accord.v1.prompt import PromptRequest
@@ -17,25 +17,22 @@ from accord.v1.session import (
     ResumeSessionRequest,
 )
 
-__all__ = ("needs",)
+__all__ = ("NEEDS",)
 
 
-def needs(params: Any) -> Iterator[tuple[str, str]]:
-    """Yield what is there that has to be offered, each with its gate."""
-    match params:
-        case PromptRequest():
-            for block in params.prompt:
-                yield from _block(block)
-        case NewSessionRequest() | LoadSessionRequest() | ResumeSessionRequest():
-            yield from _setup(params)
-        case ForkSessionRequest():
-            yield from _setup(params)
-        case ListSessionsRequest(archived=str()):
-            yield "archived", "agent.session_capabilities.archive"
-        case SetSessionConfigOptionBoolean():
-            yield "a boolean value", "client.session.config_options.boolean"
-        case _:
-            pass
+def _prompt(params: PromptRequest) -> Iterator[tuple[str, str]]:
+    for block in params.prompt:
+        yield from _block(block)
+
+
+def _list(params: ListSessionsRequest) -> Iterator[tuple[str, str]]:
+    if params.archived is not None:
+        yield "archived", "agent.session_capabilities.archive"
+
+
+def _config(params: SetSessionConfigOptionRequest) -> Iterator[tuple[str, str]]:
+    if isinstance(params, SetSessionConfigOptionBoolean):
+        yield "a boolean value", "client.session.config_options.boolean"
 
 
 def _setup(
@@ -74,3 +71,15 @@ def _block(block: ContentBlock) -> Iterator[tuple[str, str]]:
             yield "an embedded resource", "agent.prompt_capabilities.embedded_context"
         case _:
             pass
+
+
+# By call: what yields the parts that have to be offered, each with its gate.
+NEEDS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
+    "prompt": _prompt,
+    "new_session": _setup,
+    "load_session": _setup,
+    "resume_session": _setup,
+    "fork_session": _setup,
+    "list_sessions": _list,
+    "set_session_config_option": _config,
+}

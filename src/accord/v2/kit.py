@@ -13,7 +13,7 @@ from accord.v2.initialize import (
     InitializeResponse,
 )
 from accord.v2.methods import METHODS, VARIANT_GATES
-from accord.v2.offers import needs
+from accord.v2.offers import NEEDS
 from accord.v2.permission import CancelledPermissionOutcome, RequestPermissionResponse
 
 __all__ = ("KIT",)
@@ -49,7 +49,7 @@ KIT = Kit(
     },
     opened_by={"create_elicitation": "client.elicitation.form"},
     optional=frozenset({"set_session_config_option"}),
-    needs=needs,
+    needs=NEEDS,
     legacy_methods={},
     modernize=_as_it_is,
 )

@@ -5,9 +5,10 @@ Variants that nobody knows have a gate that nobody opens: an agent refuses them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from accord.v2.config import SetSessionConfigOptionRequest
 from accord.v2.content import AudioContent, EmbeddedResource, ImageContent
 from accord.v2.mcp import McpServerAcp, McpServerHttp, McpServerStdio
 from accord.v2.prompt import PromptRequest
@@ -19,27 +20,30 @@ from accord.v2.session import (
 )
 from accord.wire.base import Unknown
 
-__all__ = ("needs",)
+__all__ = ("NEEDS",)
+
+_NEVER = "agent.session.unknown"
 
 
-def needs(params: Any) -> Iterator[tuple[str, str]]:
-    """Yield what is there that has to be offered, each with its gate."""
-    match params:
-        case PromptRequest():
-            for block in params.prompt:
-                yield from _block(block)
-        case NewSessionRequest() | ForkSessionRequest():
-            yield from _setup(params)
-        case ResumeSessionRequest():
-            yield from _setup(params)
-            if isinstance(params.replay_from, Unknown):  # R-SESS-16
-                yield f"a replay from {params.replay_from.tag!r}", "agent.session.unknown"
-        case ListSessionsRequest(archived=str()):
-            yield "archived", "agent.session.archive"
-        case Unknown(tag):
-            yield f"a value of type {tag!r}", "agent.session.unknown"
-        case _:
-            pass
+def _prompt(params: PromptRequest) -> Iterator[tuple[str, str]]:
+    for block in params.prompt:
+        yield from _block(block)
+
+
+def _list(params: ListSessionsRequest) -> Iterator[tuple[str, str]]:
+    if params.archived is not None:
+        yield "archived", "agent.session.archive"
+
+
+def _config(params: SetSessionConfigOptionRequest) -> Iterator[tuple[str, str]]:
+    if isinstance(params, Unknown):
+        yield f"a value of type {params.tag!r}", _NEVER
+
+
+def _resume(params: ResumeSessionRequest) -> Iterator[tuple[str, str]]:
+    yield from _setup(params)
+    if isinstance(params.replay_from, Unknown):  # R-SESS-16
+        yield f"a replay from {params.replay_from.tag!r}", _NEVER
 
 
 def _setup(
@@ -64,7 +68,7 @@ def _server(server: object) -> Iterator[tuple[str, str]]:
         case McpServerAcp():
             yield "an MCP server of type acp", "agent.session.mcp.acp"
         case Unknown(tag):
-            yield f"an MCP server of type {tag!r}", "agent.session.unknown"
+            yield f"an MCP server of type {tag!r}", _NEVER
         case _:
             pass
 
@@ -78,6 +82,17 @@ def _block(block: object) -> Iterator[tuple[str, str]]:
         case EmbeddedResource():
             yield "an embedded resource", "agent.session.prompt.embedded_context"
         case Unknown(tag):
-            yield f"content of type {tag!r}", "agent.session.unknown"
+            yield f"content of type {tag!r}", _NEVER
         case _:
             pass
+
+
+# By call: what yields the parts that have to be offered, each with its gate.
+NEEDS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
+    "prompt": _prompt,
+    "new_session": _setup,
+    "resume_session": _resume,
+    "fork_session": _setup,
+    "list_sessions": _list,
+    "set_session_config_option": _config,
+}
