@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
@@ -33,7 +33,7 @@ from accord.serving import Serving
 from accord.tasks import Tasks
 from accord.trace import traced
 from accord.transports.base import Frame, Transport
-from accord.wire.codec import encode
+from accord.wire.codec import encode, encode_into
 
 __all__ = ("Connection", "Observer")
 
@@ -87,7 +87,7 @@ class Connection:
         self.transport = transport
         self.limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
-        self._peer = Peer(encode)
+        self._peer = Peer(encode, encode_into)
         self._tasks = Tasks()
         self._lanes = Lanes(self._tasks, self._begin, self._regulate, _drop)
         self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
@@ -137,6 +137,10 @@ class Connection:
         held, self._held = self._held, None
         for message in held or ():
             self._dispatch(message)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something as long as the connection lives; what it raises is logged."""
+        self._tasks.spawn(_logged(work), name="accord work")
 
     def observe(self, observer: Observer) -> None:
         """Show every frame from now on, both ways; the observer must not raise."""
@@ -458,6 +462,13 @@ class Connection:
             self._lanes.put(lane, _Answered(answer, call.method, size))
             return
         _settle(answer)
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:
+        log.exception("! work beyond a handler failed")
 
 
 def _drop(item: _Arrival | _Answered) -> None:

@@ -264,6 +264,7 @@ class _ClientSide:
             result = convert(raw, client.kit.initialize_response)
         except DecodeError as exc:
             raise RemoteProtocolError(f"The result of initialize does not fit: {exc}") from None
+        result = replace(result, protocol_version=version)  # a false v2 says otherwise
         offers = client.kit.client_capabilities(params) if version == asked else None
         return _Settled(connection, client, result, offers)
 

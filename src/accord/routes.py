@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
@@ -39,6 +39,10 @@ class Context:
     def __init__(self, connection: Connection, request_id: RequestId) -> None:
         self.connection = connection
         self.request_id = request_id
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with something after the handler has answered; the connection's end cancels it."""
+        self.connection.spawn(work)
 
     @property
     def trace(self) -> dict[str, Any]:

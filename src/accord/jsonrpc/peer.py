@@ -45,18 +45,24 @@ class Peer:
     """One side of a JSON-RPC connection.
 
     Feed it frames with `receive`, tell it what to send, and write out what `frames_to_send`
-    returns. `encode` turns params and results into JSON text.
+    returns. `encode` turns params and results into JSON text; `encode_into` appends it to a text,
+    for large values.
     """
 
-    def __init__(self, encode: Callable[[Any], bytes] = jsontext.dumps) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Any], bytes] = jsontext.dumps,
+        encode_into: Callable[[Any, bytearray], None] | None = None,
+    ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
         self.rejected_bytes = 0  # in answers made by `receive` and `reject`, for the shell to take
         self._encode = encode
+        self._encode_into = encode_into or self._append
         self._next_id = 0
         self._calls: dict[RequestId, Any] = {}
         self._unanswered: set[RequestId] = set()
         self._forgotten: set[RequestId] = set()
-        self._frames: list[bytes] = []
+        self._frames: list[bytes | bytearray] = []
         self._heads: dict[str, bytes] = {}
 
     # Sending.
@@ -64,11 +70,12 @@ class Peer:
     def request(self, method: str, params: Any, call: Any) -> RequestId:
         """Ask the peer; the `Answer` will carry `call`."""
         request_id = self._next_id
-        head = b'{"jsonrpc":"2.0","id":%d,"method":%b' % (request_id, _encode_plain(method))
-        if params is ABSENT:
-            frame = head + b"}"
-        else:
-            frame = head + b',"params":' + self._encode(params) + b"}"
+        frame = bytearray(b'{"jsonrpc":"2.0","id":%d,"method":' % request_id)
+        frame += _encode_plain(method)
+        if params is not ABSENT:
+            frame += b',"params":'
+            self._encode_into(params, frame)
+        frame += b"}"
         self._next_id = request_id + 1
         self._calls[request_id] = call
         self._frames.append(frame)
@@ -94,8 +101,10 @@ class Peer:
         """Answer a request of the peer, once; return the size of the frame in bytes."""
         if request_id not in self._unanswered:
             return 0
-        head = b'{"jsonrpc":"2.0","id":%b,"result":' % _id_text(request_id)
-        return self._close(request_id, head + self._encode(result) + b"}")
+        frame = bytearray(b'{"jsonrpc":"2.0","id":%b,"result":' % _id_text(request_id))
+        self._encode_into(result, frame)
+        frame += b"}"
+        return self._close(request_id, frame)
 
     def fail(self, request_id: RequestId, error: RequestError) -> int:
         """Answer a request of the peer with an error, once; return the size of the frame."""
@@ -103,7 +112,7 @@ class Peer:
             return 0
         return self._close(request_id, self._error(request_id, error))
 
-    def _close(self, request_id: RequestId, frame: bytes) -> int:
+    def _close(self, request_id: RequestId, frame: bytes | bytearray) -> int:
         self._unanswered.discard(request_id)
         self._frames.append(frame)
         return len(frame)
@@ -118,7 +127,10 @@ class Peer:
         if self._calls.pop(request_id, None) is not None:
             self._forgotten.add(request_id)
 
-    def frames_to_send(self) -> list[bytes]:
+    def _append(self, value: Any, text: bytearray) -> None:
+        text += self._encode(value)
+
+    def frames_to_send(self) -> list[bytes | bytearray]:
         """Return what must be written now, in order."""
         frames, self._frames = self._frames, []
         return frames

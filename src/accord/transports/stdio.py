@@ -56,32 +56,30 @@ class _Standard:
 
     def __init__(self) -> None:
         type(self).taken = True
-        self._saved_err = None if _is_open(_STDERR) else _STDERR
-        if self._saved_err is not None:
-            # Otherwise the next file opened would be where C libraries write their warnings.
-            _put_null(_STDERR, os.O_WRONLY)
-        self._saved_in = _copy(_STDIN)
-        self._saved_out = _copy(_STDOUT)
-        self.wire_in = _private(self._saved_in, os.O_RDONLY)
-        self.wire_out = _private(self._saved_out, os.O_WRONLY)
-        _put_null(_STDIN, os.O_RDONLY)
+        # Else the next file opened would be where C libraries write their warnings.
+        self._were_closed = [fd for fd in (_STDIN, _STDOUT, _STDERR) if _fill(fd)]
+        self._saved = _copy(_STDIN), _copy(_STDOUT)
+        self.wire_in = _private(self._saved[0], os.O_RDONLY)
+        self.wire_out = _private(self._saved[1], os.O_WRONLY)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, _STDIN)
+        os.close(null)
         os.dup2(_STDERR, _STDOUT)
         self._undo_prints = _redirect_prints()
 
     def give_back(self) -> None:
         """Make them what they were."""
         self._undo_prints()
-        _put_back(self._saved_in, _STDIN)
-        _put_back(self._saved_out, _STDOUT)
-        if self._saved_err is not None:
-            os.close(self._saved_err)
+        for saved, fd in zip(self._saved, (_STDIN, _STDOUT), strict=True):
+            os.dup2(saved, fd)
+        for fd in (*self._saved, *self._were_closed):
+            os.close(fd)
         type(self).taken = False
 
     def forget(self) -> None:
         """Close the real ones."""
-        for saved in (self._saved_in, self._saved_out):
-            if saved is not None:
-                os.close(saved)
+        for fd in self._saved:
+            os.close(fd)
 
 
 def _redirect_prints() -> Callable[[], None]:
@@ -131,70 +129,34 @@ def _flush(stream: TextIO | None) -> None:
         pass  # stderr has no reader, or the stream was closed
 
 
-def _is_open(fd: int) -> bool:
+def _fill(fd: int) -> bool:
+    """Put the null device where nothing is; return whether that was so."""
     try:
         os.fstat(fd)
     except OSError:
-        return False
-    return True
+        # The lowest free number is given out, and those below are taken.
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        return True
+    return False
 
 
-def _copy(fd: int) -> int | None:
-    """Return a copy of a standard file descriptor above them; None when it is closed."""
-    if not _is_open(fd):
-        return None
+def _copy(fd: int) -> int:
     if sys.platform == "win32":
         import msvcrt
 
         msvcrt.setmode(fd, os.O_BINARY)
-        return _above(os.dup(fd))
-    import fcntl
-
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
+    return os.dup(fd)
 
 
-def _above(fd: int) -> int:
-    """Return the same file with a number that is not one of the standard three."""
-    if fd > _STDERR:
-        return fd
-    higher = _above(os.dup(fd))
-    os.close(fd)
-    return higher
-
-
-def _private(saved: int | None, mode: int) -> int:
+def _private(saved: int, mode: int) -> int:
     """Return the wire's own way to the file.
 
     Being non-blocking is a property of the open file, which may be shared: with stderr, with
     the shell, with the parent's other children. So it is opened once more where Linux lets us.
     """
-    if saved is None:
-        return _above(os.open(os.devnull, mode))
-    if sys.platform == "linux" and _can_open_again(saved):
+    if sys.platform == "linux" and (stat.S_ISFIFO(os.fstat(saved).st_mode) or os.isatty(saved)):
         try:
-            flags = mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-            return os.open(f"/proc/self/fd/{saved}", flags)
+            return os.open(f"/proc/self/fd/{saved}", mode | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
             pass  # no /proc, not ours, or nobody at the other end
-    return _above(os.dup(saved))
-
-
-def _can_open_again(fd: int) -> bool:
-    return stat.S_ISFIFO(os.fstat(fd).st_mode) or os.isatty(fd)
-
-
-def _put_null(fd: int, mode: int) -> None:
-    null = os.open(os.devnull, mode)
-    if null == fd:
-        os.set_inheritable(fd, True)
-    else:
-        os.dup2(null, fd)
-        os.close(null)
-
-
-def _put_back(saved: int | None, fd: int) -> None:
-    if saved is None:
-        os.close(fd)
-    else:
-        os.dup2(saved, fd)
-        os.close(saved)
+    return os.dup(saved)

@@ -35,6 +35,7 @@ __all__ = (
     "decode",
     "decoder",
     "encode",
+    "encode_into",
     "struct_converter",
     "to_builtins",
 )
@@ -78,7 +79,8 @@ def _raw(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not a wire type")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_raw).encode
+_encoder = msgspec.json.Encoder(enc_hook=_raw)
+_encode, _encode_into = _encoder.encode, _encoder.encode_into
 
 
 def encode(value: Any) -> bytes:
@@ -87,6 +89,15 @@ def encode(value: Any) -> bytes:
         return _encode(value)
     except UnicodeEncodeError:
         return jsontext.dumps(to_builtins(value))
+
+
+def encode_into(value: Any, text: bytearray) -> None:
+    """Append the JSON text of a value, without a copy of it in between."""
+    size = len(text)
+    try:
+        _encode_into(value, text, size)
+    except UnicodeEncodeError:
+        text[size:] = jsontext.dumps(to_builtins(value))
 
 
 def to_builtins(value: Any) -> Any:
