@@ -14,6 +14,7 @@ import pytest
 from modules import SOURCE, Module, arrows, bound, circle, read
 
 MODULES = read()
+ARROWS = arrows(MODULES)
 EVERY = pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.name)
 
 # What of v1 and v2 is no type.
@@ -108,7 +109,7 @@ def package(name: str) -> str:
 
 @EVERY
 def test_module_imports_only_downward(module: Module) -> None:
-    for target in arrows(MODULES)[module.name]:
+    for target in ARROWS[module.name]:
         assert layer(target) <= layer(module.name), f"{module.name} imports {target}"
 
 
@@ -119,7 +120,7 @@ def test_no_circle_of_imports() -> None:
 
 @pytest.mark.parametrize("pair", STRANGERS, ids=" and ".join)
 def test_strangers_do_not_import_each_other(pair: set[str]) -> None:
-    for name, targets in arrows(MODULES).items():
+    for name, targets in ARROWS.items():
         here = package(name)
         there = set(map(package, targets))
         if here in pair:
