@@ -1,0 +1,244 @@
+"""Requests of the peer: each is answered exactly once, whatever its handler does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from accord.errors import AuthRequired, InvalidParams, RequestError
+from requirement import requirement
+from sides import QUICK, Params, beside_raw, cancel, request, serving, settled
+
+
+async def forever(params: Params, context: Any) -> None:
+    await asyncio.Event().wait()
+
+
+@requirement("R-EXT-05")
+async def test_results_are_sent_plain_or_awaited() -> None:
+    async def later(params: Params, context: Any) -> Any:
+        return {"n": params.n}
+
+    async with beside_raw(serving(ask_now=lambda p, c: [p.n], ask_later=later)) as sides:
+        assert await sides.other.result_of(1, "now", {"n": 3}) == [3]
+        assert await sides.other.result_of("x", "later", {"n": 4}) == {"n": 4}
+
+
+@requirement("R-GEN-09")
+@pytest.mark.parametrize("params", [{}, {"params": None}, {"params": {}}])
+async def test_absent_and_null_params_are_empty_ones(params: Any) -> None:
+    async with beside_raw(serving(ask_now=lambda p, c: p.n)) as sides:
+        sides.other.send({"jsonrpc": "2.0", "id": 1, "method": "now", **params})
+        assert (await sides.other.get())["result"] == 0
+
+
+@requirement("R-GEN-11", "R-ERR-05")
+async def test_params_that_do_not_fit_are_refused_with_the_place() -> None:
+    async with beside_raw(serving(ask_now=lambda p, c: p.n)) as sides:
+        error = await sides.other.error_of(1, "now", {"n": "three"})
+        assert error["code"] == -32602
+        assert error["data"]["path"] == "$.n"
+        assert await sides.other.result_of(2, "now") == 0
+
+
+@requirement("R-EXT-06")
+async def test_an_unknown_method_is_not_found() -> None:
+    async with beside_raw(serving()) as sides:
+        error = await sides.other.error_of(1, "nothing", {"a": 1})
+        assert (error["code"], error["data"]) == (-32601, {"method": "nothing"})
+
+
+@requirement("R-GEN-05", "R-EXT-07", "R-REQCAN-10")
+async def test_nothing_is_answered_to_a_notification() -> None:
+    def fails(params: Params, context: Any) -> None:
+        raise RequestError("not even this")
+
+    async with beside_raw(serving(tell_fails=fails, ask_ping=lambda p, c: 1)) as sides:
+        for method in ("fails", "unknown", "$/unknown", "_unknown"):
+            sides.other.tell(method)
+        sides.other.tell("fails", {"n": "wrong"})
+        assert await sides.other.result_of(1, "ping") == 1
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+@pytest.mark.parametrize(
+    "error", [AuthRequired(), InvalidParams("Bad", data=[1]), RequestError("Odd", code=77)]
+)
+async def test_a_request_error_reaches_the_peer_as_it_is(
+    error: RequestError, delayed: bool
+) -> None:
+    async def later(params: Params, context: Any) -> None:
+        raise error
+
+    def now(params: Params, context: Any) -> None:
+        raise error
+
+    async with beside_raw(serving(ask_it=later if delayed else now)) as sides:
+        came = await sides.other.error_of(1, "it")
+        assert (came["code"], came["message"], came.get("data")) == (
+            error.code,
+            error.message,
+            error.data,
+        )
+
+
+@requirement("R-ERR-05")
+@pytest.mark.parametrize("delayed", [False, True])
+async def test_of_another_exception_the_peer_learns_nothing(
+    delayed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def later(params: Params, context: Any) -> None:
+        raise ValueError("secret")
+
+    def now(params: Params, context: Any) -> None:
+        raise OSError("secret")
+
+    async with beside_raw(serving(ask_it=later if delayed else now)) as sides:
+        error = await sides.other.error_of(1, "it")
+        assert error == {"code": -32603, "message": "Internal error"}
+    assert "secret" in caplog.text
+
+
+async def test_a_result_that_cannot_be_written_is_an_internal_error() -> None:
+    async with beside_raw(serving(ask_it=lambda p, c: object())) as sides:
+        assert (await sides.other.error_of(1, "it"))["code"] == -32603
+
+
+async def test_data_of_an_error_that_cannot_be_written_is_left_out() -> None:
+    def fails(params: Params, context: Any) -> None:
+        raise RequestError("Odd", code=77, data=object())
+
+    async with beside_raw(serving(ask_it=fails)) as sides:
+        assert await sides.other.error_of(1, "it") == {"code": 77, "message": "Odd"}
+
+
+async def test_requests_begin_in_order_and_are_answered_when_done() -> None:
+    begun: list[int] = []
+    gates = [asyncio.Event() for _ in range(3)]
+
+    async def handle(params: Params, context: Any) -> int:
+        begun.append(params.n)
+        await gates[params.n].wait()
+        return params.n
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        sides.other.send(*(request(n, "it", {"n": n}) for n in range(3)))
+        await settled()
+        assert begun == [0, 1, 2]
+        for n in (2, 0, 1):
+            gates[n].set()
+            assert (await sides.other.get())["result"] == n
+
+
+async def test_more_requests_than_the_limit_are_refused_until_one_is_done() -> None:
+    gate = asyncio.Event()
+
+    async def handle(params: Params, context: Any) -> None:
+        await gate.wait()
+
+    limits = structs.replace(QUICK, requests=2)
+    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+        sides.other.send(*(request(n, "it") for n in range(3)))
+        refused = await sides.other.get()
+        assert (refused["id"], refused["error"]["code"]) == (2, -32603)
+        gate.set()
+        assert {(await sides.other.get())["id"] for _ in range(2)} == {0, 1}
+        assert await sides.other.result_of(3, "it") is None
+
+
+# Cancelling.
+
+
+@requirement("R-REQCAN-03", "R-REQCAN-05", "R-REQCAN-13")
+async def test_a_cancelled_request_is_answered_so() -> None:
+    ended: list[str] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cleaned up")
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        sides.other.send(cancel(1))
+        answer = await sides.other.get()
+        assert (answer["id"], answer["error"]["code"]) == (1, -32800)
+        assert ended == ["cleaned up"]
+
+
+@requirement("R-REQCAN-05")
+async def test_a_request_cancelled_before_its_first_step_is_answered() -> None:
+    async with beside_raw(serving(ask_it=forever)) as sides:
+        sides.other.send(request(1, "it"), cancel(1))
+        assert (await sides.other.get())["error"]["code"] == -32800
+        await settled()
+        assert sides.other.inbox.empty()
+
+
+@requirement("R-REQCAN-05")
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_method_with_a_result_for_it_is_answered_with_that(together: bool) -> None:
+    async with beside_raw(serving(ask_it=forever, cancelled=lambda: {"gone": True})) as sides:
+        if together:
+            sides.other.send(request(1, "it"), cancel(1))
+        else:
+            sides.other.ask(1, "it")
+            await settled()
+            sides.other.send(cancel(1))
+        assert (await sides.other.get())["result"] == {"gone": True}
+
+
+@requirement("R-REQCAN-13")
+async def test_a_handler_that_finishes_all_the_same_is_answered_with_its_result() -> None:
+    async def stubborn(params: Params, context: Any) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "partial"
+        return "never"
+
+    async with beside_raw(serving(ask_it=stubborn)) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        sides.other.send(cancel(1))
+        assert (await sides.other.get())["result"] == "partial"
+
+
+@requirement("R-CANCEL-06")
+async def test_what_an_aborted_operation_raises_is_no_error_where_there_is_a_result_for_it() -> (
+    None
+):
+    async def breaks(params: Params, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ConnectionError("aborted") from None
+
+    async with beside_raw(serving(ask_it=breaks, cancelled=lambda: "cancelled")) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        sides.other.send(cancel(1))
+        assert (await sides.other.get())["result"] == "cancelled"
+
+
+@requirement("R-REQCAN-06")
+async def test_a_cancel_that_comes_too_late_or_for_nothing_is_ignored() -> None:
+    async with beside_raw(serving(ask_it=lambda p, c: 1)) as sides:
+        assert await sides.other.result_of(1, "it") == 1
+        sides.other.send(cancel(1), cancel(99), cancel(None))
+        assert await sides.other.result_of(2, "it") == 1
+
+
+async def test_only_the_requests_that_match_are_cancelled() -> None:
+    async with beside_raw(serving(ask_it=forever)) as sides:
+        sides.other.send(*(request(n, "it", {"n": n}) for n in range(3)))
+        await settled()
+        sides.ours.cancel_where(lambda method, params: method == "it" and params.n == 1)
+        assert (await sides.other.get())["id"] == 1
+        await settled()
+        assert sides.other.inbox.empty()

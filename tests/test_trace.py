@@ -1,0 +1,83 @@
+"""The trace of a request goes on in all that its handler sends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from accord.routes import Context
+from accord.trace import TRACE_KEYS, current_trace
+from requirement import requirement
+from sides import Params, any_json, beside_raw, serving, settled
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TRACE = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"}
+
+
+@requirement("R-EXT-02")
+@pytest.mark.parametrize("delayed", [False, True])
+async def test_a_handler_knows_the_trace_of_its_request(delayed: bool) -> None:
+    def now(params: Params, context: Any) -> Any:
+        return current_trace()
+
+    async def later(params: Params, context: Any) -> Any:
+        await asyncio.sleep(0)
+        return Context(sides.ours, 1).trace
+
+    async with beside_raw(serving(ask_it=later if delayed else now)) as sides:
+        meta = {**TRACE, "other": 1}
+        assert await sides.other.result_of(1, "it", {"_meta": meta}) == TRACE
+        assert await sides.other.result_of(2, "it", {"_meta": {"other": 1}}) == {}
+        assert await sides.other.result_of(3, "it") == {}
+
+
+@requirement("R-EXT-02")
+@pytest.mark.parametrize(
+    ("params", "sent"),
+    [
+        (Params(n=1), {"n": 1, "_meta": TRACE}),
+        (Params(meta={"x": 1}), {"_meta": {**TRACE, "x": 1}}),
+        (Params(meta={"baggage": "own"}), {"_meta": {**TRACE, "baggage": "own"}}),
+        ({"n": 1}, {"n": 1, "_meta": TRACE}),
+        ({"_meta": {"x": 1}}, {"_meta": {**TRACE, "x": 1}}),
+        ([1], [1]),
+        (UNSET, UNSET),
+    ],
+    ids=str,
+)
+async def test_what_a_handler_sends_carries_the_trace(params: Any, sent: Any) -> None:
+    async def handle(_params: Params, context: Any) -> None:
+        await sides.ours.notify("told", params)
+        await sides.ours.call("asked", params, any_json)
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        sides.other.ask(1, "it", {"_meta": TRACE})
+        told, asked = await sides.other.get(), await sides.other.get()
+        assert told.get("params", UNSET) == asked.get("params", UNSET) == sent
+        sides.other.answer(asked["id"], None)
+        await sides.other.get()
+
+
+async def test_traces_of_requests_do_not_mix() -> None:
+    async def handle(params: Params, context: Any) -> Any:
+        await settled()
+        return current_trace()
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        for n in range(3):
+            sides.other.ask(n, "it", {"_meta": {"traceparent": f"{n}"}})
+        answers = [await sides.other.get() for _ in range(3)]
+        assert [a["result"] for a in answers] == [{"traceparent": f"{n}"} for n in range(3)]
+
+
+async def test_without_a_trace_params_are_sent_as_they_are() -> None:
+    async with beside_raw(serving()) as sides:
+        await sides.ours.notify("told", Params(n=1))
+        assert (await sides.other.get())["params"] == {"n": 1}
+
+
+def test_the_keys_are_those_of_w3c() -> None:
+    assert TRACE_KEYS == ("traceparent", "tracestate", "baggage")
