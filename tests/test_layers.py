@@ -33,6 +33,7 @@ LAYERS = {
     "accord.binding": 4,
     "accord.connection": 4,
     "accord.lanes": 4,
+    "accord.outbox": 4,
     "accord.routes": 4,
     "accord.serving": 4,
     "accord.tasks": 4,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -28,6 +27,7 @@ from accord.errors import (
 from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
 from accord.jsonrpc.peer import Peer
 from accord.lanes import Asker, Lanes
+from accord.outbox import Outbox
 from accord.routes import Limits, Route, Routes
 from accord.serving import Serving
 from accord.tasks import Tasks
@@ -41,9 +41,7 @@ log = logging.getLogger("accord.connection")
 
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
-_TURN_BYTES = 16 * 1024  # what one task may send before others get their turn
-_SENDERS_AT_ONCE = 8
-_FLUSH_BYTES = 64 * 1024  # what is held back for one write at most
+_ITEM_BYTES = 300  # what a waiting message takes besides its text, about
 _NO_PARAMS = b"{}"
 
 
@@ -95,18 +93,14 @@ class Connection:
         self._shared: Any = None  # the context of notifications
         self._observers: list[Observer] = []
         self._held: list[Message] | None = None
+        self._held_bytes = 0
         # How it ends.
         self._closed: TransportError | None = None
         self._ended = asyncio.Event()
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
-        # What is on its way out.
-        self._flush_due = False
-        self._turn_bytes = 0
-        self._unsent_bytes = 0
+        self._outbox = Outbox(transport, self._peer.frames_to_send)
         self._unread_answers_bytes = 0
-        self._blocked = False  # the transport is congested
-        self._senders: deque[asyncio.Future[None]] = deque()
         # What is on its way in.
         self._inside_calls = 0
         self._reading_paused = False
@@ -131,6 +125,7 @@ class Connection:
     def hold(self) -> None:
         """Keep what arrives, answers apart, until `release`."""
         self._held = []
+        self._held_bytes = 0
 
     def release(self) -> None:
         """Handle what was kept, in order."""
@@ -145,6 +140,7 @@ class Connection:
     def observe(self, observer: Observer) -> None:
         """Show every frame from now on, both ways; the observer must not raise."""
         self._observers.append(observer)
+        self._outbox.sent = self._show_sent
 
     async def wait_ended(self) -> None:
         """Return once the peer has hung up and its requests are done, or after `aclose`."""
@@ -160,7 +156,7 @@ class Connection:
 
     async def _close(self) -> None:
         await self._tasks.cancel(self.limits.close_timeout_s)
-        self._flush()
+        self._outbox.flush()
         try:
             async with asyncio.timeout(2 * self.limits.close_timeout_s):
                 await self.transport.aclose()
@@ -177,9 +173,7 @@ class Connection:
             if not call.future.done():
                 call.future.set_exception(error)
                 call.future.exception()  # whoever does not await it any more is not warned
-        self._blocked = False
-        while self._senders:
-            self._wake(self._senders.popleft())
+        self._outbox.close(self._closed)
 
     def _end(self, error: Exception | None) -> None:
         if not self._finishing and self._closing is None:
@@ -199,7 +193,7 @@ class Connection:
             reason = ConnectionLost("The peer ended the connection")
         log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
         await self.serving.wait(self.limits.eof_grace_s)
-        self._flush()
+        self._outbox.flush()
         self._shut(reason)
         self.serving.cancel_where(lambda _method, _params: True)
         await self._lanes.wait_empty(self.limits.drain_s)
@@ -224,12 +218,12 @@ class Connection:
         """
         if self._closed is not None:
             raise self._closed
-        if self._blocked:
-            await self._room()
+        if self._outbox.blocked:
+            await self._outbox.room()
         asker = Asker.current()
         call = _Call(method, self._loop.create_future(), decode, session, asker)
         request_id = self._peer.request(method, traced(params), call)
-        self._flush_soon()
+        self._outbox.flush_soon()
         if asker is not None:
             # Its answer lies behind what waits in the lanes: reading has to go on.
             self._inside_calls += 1
@@ -240,7 +234,7 @@ class Connection:
         except asyncio.CancelledError:
             self._peer.cancel(request_id)
             self._peer.forget(request_id)
-            self._flush_soon()
+            self._outbox.flush_soon()
             raise
         finally:
             if asker is not None:
@@ -253,48 +247,17 @@ class Connection:
         if self._closed is not None:
             raise self._closed
         size = self._peer.notify(method, traced(params))
-        self._unsent_bytes += size
-        self._turn_bytes += size
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-        if self._turn_bytes > _TURN_BYTES or self._blocked:
-            await self._room()
+        if self._outbox.added(size):
+            await self._outbox.room()
 
-    async def _room(self) -> None:
-        """Let others send; while the peer reads slower, wait for one's turn."""
-        self._turn_bytes = 0
-        if self._unsent_bytes > _FLUSH_BYTES:
-            self._flush()
-        if not self._blocked:
-            await asyncio.sleep(0)
-        while self._blocked and self._closed is None:
-            sender: asyncio.Future[None] = self._loop.create_future()
-            self._senders.append(sender)
-            await sender
-        if self._closed is not None:
-            raise self._closed
-
-    def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        self._unsent_bytes = 0
-        frames = self._peer.frames_to_send()
-        if not frames:
-            return
+    def _show_sent(self, frames: Sequence[Frame]) -> None:
         for observer in self._observers:
             for frame in frames:
                 observer("sent", frame)
-        self.transport.write(frames)
-        self._blocked = self.transport.congested
 
     def _answer_queued(self, size: int) -> None:
-        self._flush_soon()
-        if self._blocked:
+        self._outbox.flush_soon()
+        if self._outbox.blocked:
             self._unread_answers_bytes += size
 
     def _count_rejected(self) -> None:
@@ -307,7 +270,7 @@ class Connection:
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)
-        self._flush_due = True  # at the end of this
+        self._outbox.hold()
         for event in self._peer.receive(frames):
             if type(event) is Message:
                 self._dispatch(event)
@@ -321,7 +284,7 @@ class Connection:
             self._count_rejected()
         if self._lanes.by_key or self._unread_answers_bytes:
             self._regulate()
-        self._flush()
+        self._outbox.flush()
 
     def frame_refused(self, limit: int) -> None:
         log.warning("! refused a frame of more than %d bytes", limit)
@@ -332,35 +295,16 @@ class Connection:
         self._end(error)
 
     def writable(self) -> None:
-        self._blocked = False
-        self._wake_senders()
+        self._outbox.unblock()
         if self._unread_answers_bytes:
             self._unread_answers_bytes = 0
             self._regulate()
-
-    def _wake_senders(self) -> None:
-        """Give a few senders their turn, and the next ones theirs unless it is too much again."""
-        for _ in range(min(len(self._senders), _SENDERS_AT_ONCE)):
-            self._wake(self._senders.popleft())
-        if self._senders:
-            self._loop.call_soon(self._wake_more)
-
-    def _wake_more(self) -> None:
-        # Comes up when those woken before have had their turn.
-        if not self._blocked:
-            self._wake_senders()
-
-    @staticmethod
-    def _wake(sender: asyncio.Future[None]) -> None:
-        if not sender.done():
-            sender.set_result(None)
 
     def _regulate(self) -> None:
         """Let the peer wait while too much of it waits here, unless a handler waits for it."""
         waiting, limits = self._lanes, self.limits
         if waiting.size_bytes > limits.most_waiting_bytes and not self._finishing:
-            self.transport.pause_reading()
-            self._end(ConnectionLost("The peer sends faster than its messages are handled"))
+            self._overrun("The peer sends faster than its messages are handled")
             return
         full = (
             waiting.items > limits.waiting
@@ -375,13 +319,22 @@ class Connection:
             self._reading_paused = False
             self.transport.resume_reading()
 
+    def _overrun(self, reason: str) -> None:
+        self.transport.pause_reading()
+        self._end(ConnectionLost(reason))
+
     # Handling.
+
+    def _hold(self, held: list[Message], message: Message) -> None:
+        held.append(message)
+        self._held_bytes += 0 if message.params is UNSET else len(message.params)
+        limits = self.limits
+        if len(held) > limits.held or self._held_bytes > limits.most_waiting_bytes:
+            self._overrun("The peer sends without answering `initialize`")
 
     def _dispatch(self, message: Message) -> None:
         if self._held is not None:
-            self._held.append(message)
-            if len(self._held) > self.limits.held:
-                self._end(ConnectionLost("The peer sends without answering `initialize`"))
+            self._hold(self._held, message)
             return
         routes = self._routes
         assert routes is not None, "a connection is started with routes"
@@ -405,7 +358,7 @@ class Connection:
         if lanes := self._lanes.by_key:
             lane = lanes.get(getattr(params, "session_id", None))
             if lane is not None:
-                size = 0 if text is UNSET else len(text)
+                size = _ITEM_BYTES + (0 if text is UNSET else len(text))
                 self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
         outcome = self._handle(route, method, params, request_id)
