@@ -23,7 +23,7 @@ test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -q
 
 unit: $(VENV)/.dev  ## Run the tests that take under a minute
-	$(BIN)/python -m pytest -q -m "not slow" --ignore tests/interop --ignore tests/docs
+	$(BIN)/python -m pytest -q -m "not slow" --ignore tests/interop --ignore tests/docs --ignore tests/bad_input
 
 lint: $(VENV)/.dev  ## Check format, lint and types
 	$(BIN)/ruff format --check
