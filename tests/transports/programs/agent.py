@@ -1,0 +1,80 @@
+"""An agent that does what its first argument says with stdin and stdout taken, and echoes."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from accord.testing import Recorder
+from accord.transports.base import Frame
+from accord.transports.stdio import stdio
+
+give_back = "keep" not in sys.argv
+
+
+def print_everywhere() -> None:
+    os.write(1, b"from os.write\n")
+    print("from print")
+    subprocess.run(["echo", "from a child"], check=True)
+    print("from the old stdout", file=sys.__stdout__)
+    libc = ctypes.CDLL(None)
+    libc.puts(b"from C")
+    libc.fflush(None)
+    print("from ", end="")
+    print("halves", flush=True)
+    print("from stderr", file=sys.stderr)
+    handler.handle(logging.makeLogRecord({"msg": "from a log"}))
+
+
+def read_stdin() -> None:
+    child = subprocess.run(["cat"], stdout=subprocess.PIPE, check=True)
+    sys.stderr.write(f"left for children {child.stdout!r}, for us {sys.stdin.read()!r}\n")
+
+
+def nothing() -> None:
+    pass
+
+
+def later() -> None:
+    print("later")
+
+
+WHAT: dict[str, Callable[[], None]] = {
+    "print": print_everywhere,
+    "read": read_stdin,
+    "echo": nothing,
+    "later": nothing,
+}
+what = sys.argv[1]
+handler = logging.StreamHandler(sys.stdout)
+if what == "print":
+    print("before")
+transport = stdio(give_back=give_back)
+WHAT[what]()
+
+
+class Echo(Recorder):
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        transport.write(frames)
+
+    def frame_refused(self, limit: int) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        transport.write([b'{"refused":%d,"peak":%d}' % (limit, peak)])
+
+
+async def main() -> None:
+    heard = Echo()
+    await transport.start(heard)
+    await heard.until(lambda: heard.ended)
+    await transport.aclose()
+
+
+asyncio.run(main())
+if what == "later":
+    print("later")

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from requirement import requirement
+
+AGENT = [sys.executable, str(Path(__file__).parent / "programs" / "agent.py")]
+FRAMES = b'{"a":1}\n{"b":2}\n'
+
+
+def run(*argv: str, shell: str = "") -> subprocess.CompletedProcess[bytes]:
+    """Let an agent echo; `shell` is what a shell is told to do with its file descriptors."""
+    command = ["sh", "-c", f'exec "$@" {shell}', "sh", *AGENT, *argv]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        command, input=FRAMES, capture_output=True, check=False, timeout=30, env=env
+    )
+
+
+@requirement("R-STDIO-04")
+def test_only_frames_get_to_stdout_and_all_else_to_stderr_in_order() -> None:
+    done = run("print")
+    assert done.stdout == FRAMES
+    assert done.stderr.decode().splitlines() == [
+        "before",
+        "from os.write",
+        "from print",
+        "from a child",
+        "from the old stdout",
+        "from C",
+        "from halves",
+        "from stderr",
+        "from a log",
+    ]
+
+
+@requirement("R-STDIO-05")
+def test_only_the_transport_reads_stdin() -> None:
+    done = run("read")
+    assert done.stdout == FRAMES
+    assert done.stderr == b"left for children b'', for us ''\n"
+
+
+def test_what_is_printed_after_closing_goes_to_stdout_again() -> None:
+    assert run("later").stdout == FRAMES + b"later\n"
+
+
+def test_program_that_only_serves_keeps_its_last_prints_from_the_wire() -> None:
+    done = run("later", "keep")
+    assert (done.stdout, done.stderr) == (FRAMES, b"later\n")
+
+
+def test_stdin_can_be_a_regular_file_without_a_last_newline(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(FRAMES[:-1])
+    assert run("echo", shell=f"<{tmp_path}/in").stdout == FRAMES
+
+
+def test_stdout_can_be_a_regular_file(tmp_path: Path) -> None:
+    run("echo", shell=f">{tmp_path}/out")
+    assert (tmp_path / "out").read_bytes() == FRAMES
+
+
+@pytest.mark.parametrize(
+    ("shell", "stdout"),
+    [
+        ("</dev/null", b""),
+        (">/dev/null", b""),
+        ("<&-", b""),
+        (">&-", b""),
+        ("2>&-", FRAMES),
+        ("2>/dev/null", FRAMES),
+        ("2>&1", FRAMES),
+        ("<&- >&-", b""),
+        ("<&- 2>&-", b""),
+        (">&- 2>&-", b""),
+        ("<&- >&- 2>&-", b""),
+    ],
+)
+def test_agent_runs_with_any_standard_files(shell: str, stdout: bytes) -> None:
+    done = run("echo", shell=shell)
+    assert (done.stdout, done.stderr, done.returncode) == (stdout, b"", 0)
+
+
+def test_nothing_is_printed_into_the_wire_when_stderr_is_closed() -> None:
+    assert run("print", shell="2>&-").stdout == FRAMES
+
+
+@contextmanager
+def echoing(stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([*AGENT, "echo"], stdin=stdin, stdout=stdout) as agent:
+        try:
+            yield agent
+        finally:
+            agent.kill()
+
+
+def test_stdin_and_stdout_can_be_one_socket() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, echoing(theirs.fileno(), theirs.fileno()) as agent:
+        ours.sendall(FRAMES)
+        ours.shutdown(socket.SHUT_WR)
+        received = b""
+        while len(received) < len(FRAMES):
+            received += ours.recv(100)
+        assert received == FRAMES
+        assert agent.wait(10) == 0
+        # It was set for the time of the connection only, on what is ours as well.
+        assert os.get_blocking(theirs.fileno())
+
+
+def test_terminal_is_not_changed_for_others_while_in_use() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        tty.setraw(theirs, termios.TCSANOW)
+        with echoing(theirs, theirs):
+            os.write(ours, b"{}\n")
+            assert os.read(ours, 100) == b"{}\n"
+            assert not fcntl.fcntl(theirs, fcntl.F_GETFL) & os.O_NONBLOCK
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to open a pipe once more")
+def test_pipes_are_not_changed_for_others_while_in_use() -> None:
+    their_in, our_out = os.pipe()
+    our_in, their_out = os.pipe()
+    try:
+        with echoing(their_in, their_out):
+            os.write(our_out, b"{}\n")
+            assert os.read(our_in, 100) == b"{}\n"
+            assert os.get_blocking(their_in)
+            assert os.get_blocking(their_out)
+    finally:
+        for fd in (their_in, our_out, our_in, their_out):
+            os.close(fd)
+
+
+@pytest.mark.slow
+def test_line_without_end_is_refused_in_bounded_memory() -> None:
+    with subprocess.Popen([*AGENT, "echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        megabyte = b"x" * 1_000_000
+        for _ in range(300):
+            agent.stdin.write(megabyte)
+        agent.stdin.write(b"\n{}\n")
+        agent.stdin.close()
+        refused, echoed = agent.stdout.read().splitlines()
+        assert echoed == b"{}"
+        answer = json.loads(refused)
+        assert answer["refused"] == 64 * 1024 * 1024
+        assert answer["peak"] < 150_000  # KiB
+
+
+def test_second_transport_is_refused_while_the_first_has_them() -> None:
+    code = (
+        "from accord.transports.stdio import stdio\n"
+        "from accord.errors import TransportError\n"
+        "stdio()\n"
+        "try: stdio()\n"
+        "except TransportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stderr == b"stdin and stdout are the wire of another transport\n"
+
+
+def test_both_are_given_back_and_can_be_taken_again() -> None:
+    code = """
+import asyncio, os, sys
+from accord.testing import Recorder
+from accord.transports.stdio import stdio
+
+async def serve(count):
+    transport, heard = stdio(), Recorder()
+    await transport.start(heard)
+    await heard.until(lambda: len(heard.frames) >= count)
+    transport.write(heard.frames)
+    await transport.aclose()
+    await transport.aclose()
+
+before = sys.stdout, sys.stdin, os.listdir("/dev/fd")
+for count in (1, 0):
+    asyncio.run(serve(count))
+    print("printed")
+assert (sys.stdout, sys.stdin, os.listdir("/dev/fd")) == before
+print(input())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b"{}\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"{}\n"
+        child.stdin.write(b"typed\n")
+        child.stdin.close()
+        assert child.stdout.read() == b"printed\nprinted\ntyped\n"
+
+
+def test_captured_stdout_is_left_alone() -> None:
+    code = (
+        "import contextlib, io, sys\n"
+        "from accord.transports.stdio import stdio\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as captured:\n"
+        "    stdio()\n"
+        "    print('text')\n"
+        "assert captured.getvalue() == 'text\\n'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_it_brings_nothing_beyond_asyncio_and_msgspec() -> None:
+    code = (
+        "import asyncio, msgspec, sys; before = set(sys.modules)\n"
+        "import accord.transports.stdio\n"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"accord"}
