@@ -466,6 +466,6 @@ def _second_try(
 
 def _tell(routes: Routes, method: Any, text: Raw | Any, error: DecodeError) -> None:
     try:
-        routes.unreadable(method, b"" if text is UNSET else bytes(text), error)
+        routes.unreadable(method, _NO_PARAMS if text is UNSET else bytes(text), error)
     except Exception:
         log.exception("! the handler of unreadable notifications failed")
