@@ -1,0 +1,108 @@
+"""Our client over its own stdin and stdout, to be treated badly by an agent that is the test.
+
+What it sees it tells on stderr, a line each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+from accord import v1
+from accord.errors import AccordError
+from accord.router import connect
+from accord.routes import Limits
+from accord.transports.stdio import stdio
+
+LIMITS = Limits(close_timeout_s=0.5)
+
+
+def tell(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+class Plain(v1.Client):
+    """Tells the text of updates."""
+
+    def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
+        match params.update:
+            case v1.AgentMessageChunk(content=v1.TextContent(text=text)):
+                tell(f"update {text!a}")
+            case other:
+                tell(f"update {other}")
+
+
+class Slow(v1.Client):
+    """Its first update takes until SIGUSR1; tells whether the others came in order."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.go_on.set)
+        self.count = 0
+        self.in_order = True
+
+    async def session_update(
+        self, params: v1.SessionNotification, context: v1.ClientContext
+    ) -> None:
+        if self.count == 0:
+            tell("waiting")
+        await self.go_on.wait()
+        match params.update:
+            case v1.AgentMessageChunk(content=v1.TextContent(text=text)):
+                self.in_order &= int(text.split()[0]) == self.count
+                self.count += 1
+            case _:
+                tell(f"{self.count} updates, in order: {self.in_order}")
+
+
+class Asking(v1.Client):
+    """Its updates ask the agent something that it never answers."""
+
+    async def session_update(
+        self, params: v1.SessionNotification, context: v1.ClientContext
+    ) -> None:
+        tell("asking")
+        try:
+            await context.agent.call_extension("_never")
+        except AccordError as exc:
+            tell(f"{type(exc).__name__}: {exc}")
+
+
+class Stubborn(v1.Client):
+    """Its updates cannot be cancelled."""
+
+    async def session_update(
+        self, params: v1.SessionNotification, context: v1.ClientContext
+    ) -> None:
+        tell("stubborn")
+        never = asyncio.Event()
+        while True:
+            try:
+                await never.wait()
+            except asyncio.CancelledError:
+                tell("ignored")
+
+
+async def ask(agent: Any, count: int) -> None:
+    """Ask so many questions, one after the other, and tell what came of them."""
+    for number in range(count):
+        try:
+            result = await agent.call_extension("_question", {"number": number})
+            tell(f"answered {result!a}")
+        except AccordError as exc:
+            tell(f"{type(exc).__name__} {exc}")
+
+
+async def main(kind: str, count: int) -> None:
+    client = {"plain": Plain, "slow": Slow, "asking": Asking, "stubborn": Stubborn}[kind]()
+    async with connect(stdio(give_back=False), client, limits=LIMITS) as agent:
+        tell("connected")
+        await ask(agent, count)
+    tell("closed")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,26 @@
+"""Agents that get all the bad input of one file, since none of it may harm them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bad_input.raw import Program, agent
+
+
+@pytest.fixture(scope="module")
+def survivor_v1() -> Iterator[Program]:
+    with agent() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def survivor_v2() -> Iterator[Program]:
+    with agent(version=2) as running:
+        yield running
+
+
+@pytest.fixture(params=[1, 2])
+def survivor(request: pytest.FixtureRequest) -> Program:
+    return request.getfixturevalue(f"survivor_v{request.param}")

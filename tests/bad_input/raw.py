@@ -1,0 +1,273 @@
+"""A program at the other end of real pipes, to which a test writes raw bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+LIMIT_S = 20.0  # for every single wait
+MIB = 1024 * 1024
+_PIECE = 64 * 1024
+
+
+class Program:
+    """One process of ours. Every wait is bounded; a bound that is passed fails the test."""
+
+    def __init__(self, script: str, *arguments: str, stderr: int = subprocess.PIPE) -> None:
+        command = [sys.executable, "-W", "error", str(HERE / script), *arguments]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.pid = self._process.pid
+        self._in = self._process.stdin.fileno()
+        self._out = self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        self._begun = bytearray()  # of a line
+        self._lines: list[bytes] = []
+        self._err_read = b""
+
+    # What it reads.
+
+    def send(self, *messages: object) -> None:
+        """Send messages, one a line."""
+        self.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    def write(self, data: bytes, *, reading: bool = False) -> None:
+        """Write all of it, if wanted reading meanwhile what comes back."""
+        rest = memoryview(data)
+        while rest:
+            reads = [self._out] if reading else []
+            readable, writable, _ = select.select(reads, [self._in], [], LIMIT_S)
+            assert readable or writable, f"{self} does not read"
+            if readable:
+                self._fill()
+            if writable:
+                rest = rest[self._write_some(rest) :]
+
+    def write_until_full(self, pieces: Sequence[bytes], *, still_s: float = 1.0) -> int:
+        """Write piece after piece until the program has not read for a while.
+
+        Return how many went in, the last maybe in part: `finish_piece` writes its rest.
+        """
+        self._rest = memoryview(b"")
+        for count, piece in enumerate(pieces, 1):
+            self._rest = memoryview(piece)
+            while self._rest:
+                if not select.select([], [self._in], [], still_s)[1]:
+                    return count
+                self._rest = self._rest[self._write_some(self._rest) :]
+        return len(pieces)
+
+    def write_until_refused(self, pieces: Iterable[bytes]) -> None:
+        """Write until the program has closed its input, or says something on stderr."""
+        assert self._process.stderr is not None
+        fd = self._process.stderr.fileno()
+        for piece in pieces:
+            rest = memoryview(piece)
+            while rest:
+                said, writable, _ = select.select([fd], [self._in], [], LIMIT_S)
+                assert said or writable, f"{self} does not read"
+                if said:
+                    return
+                try:
+                    rest = rest[self._write_some(rest) :]
+                except BrokenPipeError:
+                    return
+        raise AssertionError(f"{self} has taken it all")
+
+    def finish_piece(self) -> None:
+        """Write what `write_until_full` could not."""
+        self.write(bytes(self._rest), reading=True)
+
+    def _write_some(self, data: memoryview) -> int:
+        try:
+            return os.write(self._in, data[:_PIECE])
+        except BlockingIOError:
+            return 0
+
+    def close_input(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    # What it writes.
+
+    def line(self) -> bytes:
+        """Return the next line."""
+        while not self._lines:
+            assert self._wait_readable(), f"{self} writes nothing"
+            assert self._fill(), f"{self} ended\n{self.stderr()}"
+        return self._lines.pop(0)
+
+    def receive(self) -> Any:
+        """Return the next message."""
+        return json.loads(self.line())
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        """Send a request and return the next message."""
+        self.send(request)
+        return self.receive()
+
+    def rest(self) -> list[Any]:
+        """Return all messages up to the end of what it writes."""
+        while self._wait_readable() and self._fill():
+            pass
+        lines, self._lines = self._lines, []
+        return [json.loads(line) for line in lines]
+
+    def count_lines(self, wanted: bytes) -> int:
+        """Read until a line contains something; return how many came before it."""
+        count = 0
+        while True:
+            for number, line in enumerate(self._lines):
+                if wanted in line:
+                    del self._lines[: number + 1]
+                    return count + number
+            count += len(self._lines)
+            self._lines.clear()
+            assert self._wait_readable(), f"{self} writes nothing"
+            assert self._fill(), f"{self} ended\n{self.stderr()}"
+
+    def close_output(self) -> None:
+        """Stop reading, for ever."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _wait_readable(self) -> bool:
+        return bool(select.select([self._out], [], [], LIMIT_S)[0])
+
+    def _fill(self) -> bool:
+        data = os.read(self._out, 16 * _PIECE)
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._begun += line
+            self._lines.append(bytes(self._begun))
+            self._begun.clear()
+        self._begun += rest
+        return bool(data)
+
+    def err_line(self) -> str:
+        """Return the next line on stderr, where our programs tell the test what they see."""
+        assert self._process.stderr is not None
+        fd = self._process.stderr.fileno()
+        while b"\n" not in self._err_read:
+            assert select.select([fd], [], [], LIMIT_S)[0], f"{self} says nothing"
+            data = os.read(fd, _PIECE)
+            assert data, f"{self} ended\n{self._err_read.decode()}"
+            self._err_read += data
+        line, _, self._err_read = self._err_read.partition(b"\n")
+        return line.decode()
+
+    def stderr(self) -> str:
+        """Return the rest of stderr, up to its end."""
+        assert self._process.stderr is not None
+        fd = self._process.stderr.fileno()
+        while select.select([fd], [], [], LIMIT_S)[0] and (data := os.read(fd, _PIECE)):
+            self._err_read += data
+        text, self._err_read = self._err_read.decode(), b""
+        return text
+
+    # What becomes of it.
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, limit_s: float = LIMIT_S) -> int:
+        """Return the exit status."""
+        return self._process.wait(limit_s)
+
+    def peak_mib(self) -> float:
+        """Return the most memory it has ever held."""
+        status = Path(f"/proc/{self.pid}/status").read_text("ascii")
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(peak.split()[1]) / 1024
+
+    def cpu_s(self) -> float:
+        """Return the CPU time spent up to the exit, which is waited for."""
+        _, _, used = self._wait_usage()
+        return used.ru_utime + used.ru_stime
+
+    def _wait_usage(self) -> Any:
+        end = time.monotonic() + LIMIT_S
+        pidfd = os.pidfd_open(self.pid)
+        try:
+            exited = select.select([pidfd], [], [], max(0.0, end - time.monotonic()))[0]
+        finally:
+            os.close(pidfd)
+        assert exited, f"{self} does not exit"
+        ended = os.wait4(self.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(ended[1])
+        return ended
+
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait(LIMIT_S)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def __repr__(self) -> str:
+        return f"process {self.pid}"
+
+
+@contextlib.contextmanager
+def program(script: str, *arguments: str, **how: Any) -> Iterator[Program]:
+    """Run a program of this folder; it does not outlive the block."""
+    running = Program(script, *arguments, **how)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+# Messages.
+
+
+def request(request_id: object, method: str, params: object = None) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def notification(method: str, params: object = None) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def answer(request_id: object, result: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def initialize(version: int = 1) -> dict[str, Any]:
+    about = {"name": "test", "version": "0"}
+    params: dict[str, Any] = {"protocolVersion": version}
+    return request("init", "initialize", {**params, "info": about} if version > 1 else params)
+
+
+def prompt(request_id: object, text: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return request(request_id, "session/prompt", {"sessionId": "s", "prompt": content})
+
+
+@contextlib.contextmanager
+def agent(*arguments: str, version: int = 1, **how: Any) -> Iterator[Program]:
+    """Run our agent, initialized."""
+    with program("agent.py", *arguments, **how) as running:
+        assert running.ask(initialize(version))["result"]["protocolVersion"] == version
+        yield running
+
+
+def still_answers(running: Program) -> bool:
+    """Tell whether the next request gets its answer, as the next message."""
+    return running.ask(request("next", "_echo", {"a": 1})) == answer("next", {"a": 1})

@@ -1,0 +1,61 @@
+"""Agents that our client has started, and that end when they should not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import v1
+from accord.errors import ConnectionLost
+from accord.router import connect
+from accord.transports.process import process
+from requirement import requirement
+
+AGENT = str(Path(__file__).with_name("dying_agent.py"))
+
+
+class Client(v1.Client):
+    """Offers nothing."""
+
+
+async def ask(kind: str) -> Any:
+    async with (
+        asyncio.timeout(20),
+        connect(process(sys.executable, AGENT, kind), Client()) as agent,
+    ):
+        return await agent.call_extension("_question")
+
+
+@requirement("R-STDIO-06")
+@pytest.mark.parametrize("kind", ["dies", "dies in a line"])
+async def test_a_call_fails_at_once_with_the_last_words_of_an_agent_that_dies(kind: str) -> None:
+    with pytest.raises(ConnectionLost) as lost:
+        await ask(kind)
+    assert lost.value.exit_status == 3
+    assert lost.value.stderr is not None
+    assert lost.value.stderr.endswith("the last words\n")
+
+
+async def test_a_call_fails_with_the_signal_that_ended_the_agent() -> None:
+    with pytest.raises(ConnectionLost) as lost:
+        await ask("is killed")
+    assert lost.value.exit_status == -9
+
+
+async def test_a_call_fails_when_the_agent_hangs_up_and_lives_on() -> None:
+    with pytest.raises(ConnectionLost):
+        await ask("hangs up")
+
+
+@requirement("R-STDIO-06")
+async def test_an_agent_may_write_a_lot_to_stderr() -> None:
+    assert await ask("floods stderr") == "done"
+
+
+@requirement("R-STDIO-04")
+async def test_lines_of_an_agent_that_are_no_json_are_skipped() -> None:
+    assert await ask("prints") == "done"

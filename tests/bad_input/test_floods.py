@@ -1,0 +1,138 @@
+"""One side writes more than the other takes: it has to wait, and nobody's memory grows."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from bad_input.raw import (
+    Program,
+    agent,
+    answer,
+    notification,
+    program,
+    prompt,
+    request,
+    still_answers,
+)
+from requirement import requirement
+
+FLAT_MIB = 60  # an agent at rest holds about 30
+
+
+def updates(count: int, *, first: int = 0, size: int = 100) -> bytes:
+    """Return updates as an agent streams them; each begins with its number."""
+    frames: list[bytes] = []
+    for number in range(first, first + count):
+        content = {"type": "text", "text": f"{number} ".ljust(size, "x")}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        params = {"sessionId": "s", "update": update}
+        frames.append(json.dumps(notification("session/update", params)).encode() + b"\n")
+    return b"".join(frames)
+
+
+def sent_until_it_stands_still(running: Program) -> int:
+    """Return how many updates an agent has sent once it sends no more."""
+    before = -1
+    while True:
+        running.send(notification("_tell_sent"))
+        sent = int(running.err_line().removeprefix("sent "))
+        if sent == before:
+            return sent
+        before = sent
+
+
+@pytest.mark.slow
+def test_a_million_updates_wait_for_a_client_that_does_not_read() -> None:
+    count = 1_000_000
+    with agent() as running:
+        running.send(prompt("turn", f"stream {count}"))
+        running.line()
+        assert sent_until_it_stands_still(running) < 20_000
+        assert running.peak_mib() < FLAT_MIB
+        assert running.count_lines(b'"stopReason"') == count - 1
+        assert running.peak_mib() < FLAT_MIB
+        assert still_answers(running)
+
+
+@pytest.mark.slow
+def test_requests_wait_while_nobody_reads_their_answers() -> None:
+    count = 117_000
+    lines = [
+        json.dumps(request(number, "_echo", "x" * 1000)).encode() + b"\n" for number in range(count)
+    ]
+    with agent() as running:
+        taken = running.write_until_full(lines)
+        assert taken < 30_000
+        assert running.peak_mib() < 100
+        running.finish_piece()
+        running.write(b"".join(lines[taken:]), reading=True)
+        running.send(request("last", "_echo"))
+        assert running.count_lines(b'"last"') == count
+        assert running.peak_mib() < 100
+
+
+@requirement("R-ERR-03")
+@pytest.mark.parametrize("line", [b"{\n", b"[]\n", b'{"jsonrpc":"2.0","method":5}\n'])
+def test_what_is_no_message_waits_while_nobody_reads_the_answers(line: bytes) -> None:
+    pieces = [line * 1000] * 1000
+    with agent() as running:
+        assert running.write_until_full(pieces) < len(pieces)
+        assert running.peak_mib() < 100
+
+
+def connected(running: Program) -> None:
+    """Answer the `initialize` of our client."""
+    asked = running.receive()
+    assert asked["method"] == "initialize"
+    running.send(answer(asked["id"], {"protocolVersion": 1, "agentCapabilities": {}}))
+    assert running.err_line() == "connected"
+
+
+@requirement("R-GEN-17")
+def test_updates_wait_for_a_slow_handler_and_are_handled_in_order() -> None:
+    size = 500
+    with program("client.py", "slow", "1") as running:
+        connected(running)
+        question = running.receive()
+        pieces = [updates(size, first=first * size) for first in range(100)]
+        sent = running.write_until_full(pieces)
+        assert running.err_line() == "waiting"
+        assert sent < 30
+        assert running.peak_mib() < FLAT_MIB
+        running.signal(signal.SIGUSR1)
+        running.finish_piece()
+        title = {"sessionUpdate": "session_info_update", "title": "end"}
+        params = {"sessionId": "s", "update": title}
+        running.send(notification("session/update", params), answer(question["id"], "done"))
+        assert running.err_line() == f"{sent * size} updates, in order: True"
+        assert running.err_line() == "answered 'done'"
+        assert running.err_line() == "closed"
+        assert running.peak_mib() < FLAT_MIB
+
+
+@pytest.mark.parametrize("size", [0, 10_000])
+def test_a_flood_while_a_handler_asks_ends_the_connection_before_memory_does(size: int) -> None:
+    """Reading has to go on, since the answer lies behind; but not for ever."""
+    pieces = [updates(1_000_000 // (size + 200), size=size)] * 1000
+    with program("client.py", "asking", "1") as running:
+        connected(running)
+        running.receive()
+        running.write(updates(1))
+        assert running.err_line() == "asking"
+        running.write_until_refused(pieces)
+        assert running.err_line().startswith("ConnectionLost")
+        assert running.peak_mib() < 500
+
+
+@requirement("R-INIT-36")
+@pytest.mark.parametrize("size", [0, 1_000_000])
+def test_a_flood_before_initialize_is_answered_ends_the_connection(size: int) -> None:
+    pieces = [updates(1_000_000 // (size + 200) or 1, size=size)] * 1000
+    with program("client.py", "plain", "1") as running:
+        assert running.receive()["method"] == "initialize"
+        running.write_until_refused(pieces)
+        assert running.wait() == 1
+        assert "ConnectionLost" in running.stderr()

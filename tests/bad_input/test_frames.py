@@ -1,0 +1,170 @@
+"""Lines that are no JSON, or no message, are answered with an error; the agent goes on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bad_input.raw import (
+    Program,
+    agent,
+    answer,
+    initialize,
+    notification,
+    program,
+    prompt,
+    request,
+    still_answers,
+)
+from requirement import requirement
+
+DEEP = 100_000
+
+
+def code_for(line: bytes, running: Program) -> int:
+    """Return the error code that an agent answers a line with; nothing else is answered."""
+    running.write(line + b"\n")
+    response = running.receive()
+    assert still_answers(running)
+    assert response.keys() == {"jsonrpc", "id", "error"}
+    assert response["id"] is None
+    assert isinstance(response["error"]["message"], str)
+    return response["error"]["code"]
+
+
+@requirement("R-ERR-01", "R-ERR-03")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"_echo"',
+        b"hello",
+        b'{"jsonrpc":"2.0","id":1,"method":"_echo"} {"a":1}',
+        b"{'jsonrpc':'2.0'}",
+        b"\xef\xbb\xbf\x00",
+        b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":{"n":NaN}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":{"n":-Infinity}}',
+        b'{"jsonrpc":"2.0","id":NaN,"method":"_echo"}',
+        b"[" * DEEP + b"]" * DEEP,
+        b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":' + b"[" * DEEP + b"]" * DEEP + b"}",
+        b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":' + b'{"a":' * DEEP,
+    ],
+    ids=lambda line: line[:60].decode("ascii", "replace")[-30:],
+)
+def test_what_is_no_json_is_answered_with_a_parse_error(line: bytes, survivor: Program) -> None:
+    assert code_for(line, survivor) == -32700
+
+
+@requirement("R-ERR-03", "R-GEN-03", "R-GEN-04", "R-STDIO-08")
+@pytest.mark.parametrize(
+    "message",
+    [
+        5,
+        "text",
+        True,
+        None,
+        {},
+        {"jsonrpc": "2.0"},
+        {"jsonrpc": "2.0", "params": {}},
+        {"jsonrpc": "2.0", "id": 1, "method": 5},
+        {"jsonrpc": "2.0", "id": 1, "method": None},
+        {"jsonrpc": "2.0", "id": 1, "method": ["_echo"]},
+        {"jsonrpc": "2.0", "method": 5},
+        {"jsonrpc": "1.0", "id": 1, "method": "_echo"},
+        {"jsonrpc": 2.0, "id": 1, "method": "_echo"},
+        {"id": 1, "method": "_echo"},
+        {"method": "_echo"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "_echo"},
+        {"jsonrpc": "2.0", "id": True, "method": "_echo"},
+        {"jsonrpc": "2.0", "id": [1], "method": "_echo"},
+        {"jsonrpc": "2.0", "id": {}, "method": "_echo"},
+        {"jsonrpc": "2.0", "id": 2**63, "method": "_echo"},
+        {"jsonrpc": "2.0", "id": -(2**63) - 1, "method": "_echo"},
+        {"jsonrpc": "2.0", "id": 10**400, "method": "_echo"},
+    ],
+    ids=lambda message: json.dumps(message)[:60],
+)
+def test_json_that_is_no_message_is_an_invalid_request(message: object, survivor: Program) -> None:
+    assert code_for(json.dumps(message).encode(), survivor) == -32600
+
+
+BATCHES = pytest.mark.parametrize(
+    "batch",
+    [
+        [],
+        [request(1, "_echo"), request(2, "_echo")],
+        [notification("_count")],
+        [initialize()],
+        [1, 2],
+        [[]],
+    ],
+    ids=["empty", "requests", "notifications", "initialize", "numbers", "nested"],
+)
+
+
+@requirement("R-BATCH-10", "R-BATCH-12")
+@BATCHES
+def test_a_batch_gets_one_error_and_none_of_it_is_handled(batch: object, survivor: Program) -> None:
+    response = survivor.ask(batch)
+    assert (response["id"], response["error"]["code"]) == (None, -32600)
+    assert survivor.ask(request("seen", "_seen")) == answer("seen", 0)
+
+
+@requirement("R-BATCH-10")
+@BATCHES
+def test_a_batch_before_initialize_gets_one_error(batch: object) -> None:
+    with program("agent.py") as running:
+        response = running.ask(batch)
+        assert (response["id"], response["error"]["code"]) == (None, -32600)
+        assert "result" in running.ask(initialize())
+
+
+@requirement("R-STDIO-11")
+def test_blank_lines_and_carriage_returns_mean_nothing() -> None:
+    with agent() as running:
+        running.write(b"\n\r\n \t \n")
+        running.write(json.dumps(request(1, "_echo", 5)).encode() + b"\r\n")
+        assert running.receive() == answer(1, 5)
+
+
+@requirement("R-STDIO-11", "R-STDIO-03")
+def test_invalid_utf_8_is_replaced() -> None:
+    with agent() as running:
+        running.write(b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":["a\xff\xc3z"]}\n')
+        assert running.receive() == answer(1, ["a\ufffd\ufffdz"])
+        assert still_answers(running)
+
+
+@requirement("R-STDIO-11")
+def test_invalid_utf_8_in_a_typed_request_is_replaced() -> None:
+    with agent() as running:
+        line = json.dumps(prompt(1, "broken")).encode()
+        running.write(line.replace(b"broken", b"a\xffz") + b"\n")
+        update = running.receive()
+        assert update["params"]["update"]["content"]["text"] == "a\ufffdz"
+        assert running.receive()["id"] == 1
+
+
+@requirement("R-STDIO-03")
+@pytest.mark.parametrize("text", ["\ud83d", "a\udc00b", "\udc00\ud83d"])
+def test_a_lone_surrogate_escape_goes_in_and_out(text: str) -> None:
+    with agent() as running:
+        assert running.ask(request(1, "_echo", {"text": text})) == answer(1, {"text": text})
+        running.send(prompt(2, text))
+        update = running.receive()
+        assert update["params"]["update"]["content"]["text"] == text
+        assert running.receive()["result"] == {"stopReason": "end_turn"}
+
+
+def test_a_lone_surrogate_escape_may_be_in_an_id() -> None:
+    with agent() as running:
+        assert running.ask(request("\ud83d", "_echo", 1)) == answer("\ud83d", 1)
+
+
+def test_a_lone_surrogate_escape_may_be_in_a_method() -> None:
+    with agent() as running:
+        response = running.ask(request(1, "_\ud83d"))
+        assert (response["id"], response["error"]["code"]) == (1, -32601)
+        response = running.ask(request(2, "\ud83d"))
+        assert (response["id"], response["error"]["code"]) == (2, -32601)
+        assert still_answers(running)

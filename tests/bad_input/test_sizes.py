@@ -1,0 +1,98 @@
+"""Lines that are large, and lines that are too large."""
+
+from __future__ import annotations
+
+import pytest
+
+from bad_input.raw import MIB, Program, agent, answer, request, still_answers
+from requirement import requirement
+
+
+def write_large(running: Program, head: bytes, size: int, tail: bytes) -> None:
+    """Write a line of some size without holding it."""
+    running.write(head)
+    piece = b"x" * MIB
+    left = size - len(head) - len(tail)
+    while left > 0:
+        running.write(piece[:left])
+        left -= MIB
+    running.write(tail)
+
+
+HEAD = b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":"'
+
+
+@requirement("R-STDIO-11")
+def test_a_line_of_60_mb_is_read_and_written() -> None:
+    size = 60_000_000
+    with agent() as running:
+        write_large(running, HEAD, size, b'"}\n')
+        response = running.line()
+        assert response.startswith(b'{"jsonrpc":"2.0","id":1,"result":"xxx')
+        assert response.count(b"x") == size - len(HEAD) - len(b'"}\n')
+        assert still_answers(running)
+
+
+@requirement("R-STDIO-11", "R-ERR-03")
+@pytest.mark.parametrize("megabytes", [65, 100, 300])
+def test_a_line_over_the_limit_is_refused_and_not_held(megabytes: int) -> None:
+    with agent() as running:
+        write_large(running, HEAD, megabytes * MIB, b"")
+        refusal = running.receive()  # as soon as it is known, not at the end of the line
+        assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
+        running.write(b'"}\n')
+        assert still_answers(running)
+        assert running.peak_mib() < 150
+
+
+@requirement("R-STDIO-11")
+def test_every_line_over_the_limit_is_refused_once() -> None:
+    with agent() as running:
+        for _ in range(3):
+            write_large(running, HEAD, 65 * MIB, b'"}\n')
+            assert running.receive()["error"]["code"] == -32600
+        assert still_answers(running)
+        assert running.peak_mib() < 150
+
+
+def test_a_line_that_comes_byte_by_byte_is_one_line() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":"\xc3\xa9"}\n'
+    with agent() as running:
+        for number in range(len(line)):
+            running.write(line[number : number + 1])
+        assert running.receive() == answer(1, "é")
+
+
+def test_many_lines_that_come_at_once_are_all_answered_in_order() -> None:
+    with agent() as running:
+        running.write(
+            b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"_echo"}\n' % n for n in range(1000))
+        )
+        assert [running.receive()["id"] for _ in range(1000)] == list(range(1000))
+
+
+@requirement("R-ERR-05")
+def test_ten_thousand_requests_in_flight_are_all_answered() -> None:
+    count = 10_000
+    with agent() as running:
+        running.send(*(request(number, "_hold", number) for number in range(count)))
+        running.send({"jsonrpc": "2.0", "method": "_release"})
+        answers = {message["id"]: message for message in (running.receive() for _ in range(count))}
+        assert answers == {number: answer(number, number) for number in range(count)}
+        assert running.peak_mib() < 100
+
+
+@requirement("R-ERR-05")
+def test_more_requests_in_flight_than_are_served_are_answered_with_an_error() -> None:
+    count = 20_000
+    with agent() as running:
+        running.write(
+            b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"_hold"}\n' % n for n in range(count)),
+            reading=True,
+        )
+        running.send({"jsonrpc": "2.0", "method": "_release"})
+        answers = [running.receive() for _ in range(count)]
+        assert {each["id"] for each in answers} == set(range(count))
+        refused = [each for each in answers if "error" in each]
+        assert len(refused) == count - 16_384
+        assert {each["error"]["code"] for each in refused} == {-32603}
