@@ -29,7 +29,7 @@ __all__ = ("ProcessTransport", "argv_of", "process")
 log = logging.getLogger("accord.transports")
 
 STDERR_BYTES = 64 * 1024  # kept for the error message
-_EXIT_S = 1.0  # between the end of the output and that of the process, usually nothing
+EXIT_S = 1.0  # between the end of the output and that of the process, usually nothing
 _LEFT_OPEN_S = 0.25  # for output that somebody else holds open after the process has ended
 _SHOWN_BYTES = 4096  # of a line of noise
 _OBJECT = ord("{")
@@ -158,12 +158,12 @@ class ProcessTransport(PipeTransport):
         group = self._group
         if group is None:
             return None
-        await asyncio.wait([group.exited], timeout=_EXIT_S)
-        await self._stderr.read_up(_EXIT_S)
+        await asyncio.wait([group.exited], timeout=EXIT_S)
         name = self._argv[0]
-        tail = self.stderr_tail
         if not group.exited.done():
-            return ConnectionLost(f"{name} hung up but goes on running", stderr=tail)
+            return ConnectionLost(f"{name} hung up but goes on running", stderr=self.stderr_tail)
+        await self._stderr.read_up(EXIT_S)
+        tail = self.stderr_tail
         status = group.exited.result()
         message = f"{name} {exit_text(status)}"
         if last := tail.strip().rpartition("\n")[2].strip():

@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.errors import ConnectionLost, StartError
+from accord.testing import Recorder
+from accord.transports.process import ProcessTransport, process
+from requirement import requirement
+
+PROGRAMS = Path(__file__).parent / "programs"
+STUBBORN = str(PROGRAMS / "stubborn.py")
+
+
+@asynccontextmanager
+async def running(*argv: str, **options: Any) -> AsyncIterator[tuple[ProcessTransport, Recorder]]:
+    transport, heard = process(*argv, **options)(), Recorder()
+    await transport.start(heard)
+    try:
+        yield transport, heard
+    finally:
+        await transport.aclose()
+
+
+def shell(script: str, **options: Any) -> Any:
+    return running("sh", "-c", script, **options)
+
+
+def python(code: str, **options: Any) -> Any:
+    return running(sys.executable, "-c", code, **options)
+
+
+async def lost(transport: ProcessTransport, heard: Recorder) -> ConnectionLost:
+    await heard.until(lambda: heard.ended)
+    error = await transport.lost()
+    assert isinstance(error, ConnectionLost)
+    return error
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; an orphan that nobody reaps in this container does not."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
+    state = done.stdout.strip()
+    return bool(state) and not state.startswith(b"Z")
+
+
+async def pids(heard: Recorder) -> list[int]:
+    await heard.until(lambda: bool(heard.frames))
+    return json.loads(heard.frames[0])["pids"]
+
+
+def open_files() -> set[str]:
+    return set(map(str, Path("/dev/fd").iterdir()))
+
+
+# Starting.
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (["no-such-agent"], r"Cannot start no-such-agent: not found in PATH \(.*/bin.*\)"),
+        (["/no/such/agent"], "/no/such/agent does not exist"),
+        ([__file__], "is not executable"),
+        (["sh", "a\0b"], "embedded null byte"),
+    ],
+)
+async def test_start_that_fails_names_command_and_reason(argv: list[str], reason: str) -> None:
+    transport = process(*argv)()
+    with pytest.raises(StartError, match=reason):
+        await transport.start(Recorder())
+    await transport.aclose()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("#!/no/such/interpreter\n", "interpreter that .* names"), ("\0\1\2", "Exec format error")],
+)
+async def test_program_that_is_none_is_a_start_error(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    program = tmp_path / "agent"
+    program.write_text(text)
+    program.chmod(0o755)
+    with pytest.raises(StartError, match=reason):
+        await process(str(program))().start(Recorder())
+
+
+async def test_each_call_of_the_factory_starts_a_process_of_its_own() -> None:
+    factory = process("cat")
+    first, second = factory(), factory()
+    await first.start(Recorder())
+    await second.start(Recorder())
+    assert first.pid != second.pid
+    await first.aclose()
+    await second.aclose()
+
+
+async def test_process_runs_where_and_with_what_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GONE", "1")
+    script = """printf '{"all":["%s","%s","%s"]}\n' "$PWD" "$NEW" "$GONE" """
+    env = {"NEW": "2", "GONE": None}
+    async with shell(script, cwd=tmp_path, env=env) as (_, heard):
+        await heard.until(lambda: bool(heard.frames))
+        assert json.loads(heard.frames[0]) == {"all": [str(tmp_path), "2", ""]}
+
+
+async def test_process_gets_only_its_own_file_descriptors() -> None:
+    async with (
+        running("cat"),
+        python("import os; print('[' + ','.join(os.listdir('/dev/fd')) + ']')") as (_, heard),
+    ):
+        await heard.until(lambda: bool(heard.frames))
+        # The fourth is the folder that is being read.
+        assert sorted(json.loads(heard.frames[0])) == [0, 1, 2, 3]
+
+
+# What it says.
+
+
+async def test_lines_that_are_not_json_are_noise() -> None:
+    noise: list[str] = []
+    lines = [
+        "Loading...",
+        "",
+        "[info] starting",
+        '{"a":1}',
+        '  {"b":2}  ',
+        '[{"c":3}]',
+        "null",
+        '"text"',
+        "{broken",
+        "\xef\xbb\xbf".encode("latin-1").decode() + '{"d":4}',
+    ]
+    code = f"import sys; sys.stdout.buffer.write({os.linesep.join(lines).encode()!r})"
+    async with python(code, on_noise=noise.append) as (transport, heard):
+        await heard.until(lambda: heard.ended)
+        assert [frame.strip(b"\xef\xbb\xbf ") for frame in heard.frames] == [
+            b'{"a":1}',
+            b'{"b":2}',
+            b'[{"c":3}]',
+            b"{broken",
+            b'{"d":4}',
+        ]
+        assert noise == ["Loading...", "[info] starting", "null", '"text"']
+        assert transport.noise_lines == 4
+
+
+async def test_observer_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError
+
+    script = "echo noise; echo error >&2; echo '{}'"
+    async with shell(script, on_noise=fail, on_stderr=fail) as (transport, heard):
+        await heard.until(lambda: heard.ended)
+        await transport.lost()
+        assert heard.frames == [b"{}"]
+    assert [record.message for record in caplog.records] == ["! fail failed"] * 2
+
+
+@requirement("R-STDIO-06")
+async def test_stderr_is_shown_line_by_line() -> None:
+    lines: list[str] = []
+    script = "printf 'one\\ntw' >&2; printf 'o\\r\\nthr\\377ee' >&2"
+    async with shell(script, on_stderr=lines.append) as (transport, heard):
+        await lost(transport, heard)
+        assert lines == ["one", "two", "thr\ufffdee"]
+
+
+async def test_stderr_is_read_all_the_time_and_its_end_kept() -> None:
+    code = "import sys; sys.stderr.write('x' * 1_000_000 + 'end'); print('{}', flush=True); input()"
+    async with python(code) as (transport, heard):
+        await heard.until(lambda: bool(heard.frames))
+        transport.write([b"{}"])
+        error = await lost(transport, heard)
+        assert error.exit_status == 0
+        assert error.stderr == transport.stderr_tail
+        assert error.stderr == "x" * (65536 - 3) + "end"
+
+
+# How it ends.
+
+
+async def test_process_that_fails_leaves_status_and_last_words() -> None:
+    async with shell("echo starting >&2; echo 'no licence' >&2; exit 3") as (transport, heard):
+        error = await lost(transport, heard)
+    assert str(error) == "sh exited with status 3: no licence"
+    assert error.exit_status == 3
+    assert error.stderr == "starting\nno licence\n"
+
+
+async def test_process_that_is_killed_leaves_the_signal() -> None:
+    async with shell("kill -9 $$") as (transport, heard):
+        error = await lost(transport, heard)
+    assert str(error) == "sh was ended by SIGKILL"
+    assert error.exit_status == -9
+
+
+async def test_process_that_only_hangs_up_is_said_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accord.transports.process.EXIT_S", 0.01)
+    script = "exec >&- 2>&-; sleep 100"
+    async with shell(script, stop_times_s=(0.0, 10.0, 0.0)) as (transport, heard):
+        error = await lost(transport, heard)
+    assert str(error) == "sh hung up but goes on running"
+    assert error.exit_status is None
+
+
+async def test_error_names_the_program_but_none_of_its_arguments() -> None:
+    async with shell("exit 1 # secret") as (transport, heard):
+        assert "secret" not in str(await lost(transport, heard))
+
+
+async def test_last_frames_of_a_process_that_reads_no_more_arrive() -> None:
+    script = 'exec <&-; read line < "$0"; echo \'{"last":1}\''
+    pipe, _ = ready = os.pipe()
+    async with running("sh", "-c", script, f"/proc/{os.getpid()}/fd/{pipe}") as (transport, heard):
+        # It has closed its stdin when it opens the other pipe, at the latest when it has ended.
+        os.write(ready[1], b"go\n")
+        while not heard.ended:
+            transport.write([b"{}"])
+            await asyncio.sleep(0)
+        assert heard.frames == [b'{"last":1}']
+        assert len(heard.ends) == 1
+    for fd in ready:
+        os.close(fd)
+
+
+async def test_process_that_leaves_when_stdin_closes_is_not_signalled() -> None:
+    async with shell("cat >&2; echo left >&2", stop_times_s=(10.0, 0.0, 0.0)) as (transport, _):
+        transport.write([b'{"a":1}'])
+        await transport.aclose()
+        assert transport.stderr_tail == '{"a":1}\nleft\n'
+
+
+async def test_process_may_write_its_last_while_it_is_being_closed() -> None:
+    code = "import sys; sys.stdin.read(); print('x' * 1_000_000); sys.stderr.write('done')"
+    async with python(code, stop_times_s=(10.0, 0.0, 0.0)) as (transport, _):
+        transport.pause_reading()
+        await transport.aclose()
+        assert transport.stderr_tail == "done"
+
+
+@requirement("R-STDIO-07")
+async def test_process_that_stays_is_terminated() -> None:
+    script = "trap 'echo terminated >&2; exit' TERM; echo '{}'; while :; do sleep 0.01; done"
+    async with shell(script, stop_times_s=(0.01, 10.0, 0.0)) as (transport, heard):
+        await heard.until(lambda: bool(heard.frames))
+        await transport.aclose()
+        assert transport.stderr_tail.endswith("terminated\n")
+
+
+async def test_stubborn_process_and_its_child_are_killed() -> None:
+    async with running(sys.executable, STUBBORN, stop_times_s=(0.05, 0.05, 10.0)) as (way, heard):
+        both = await pids(heard)
+        assert all(map(is_alive, both))
+        await way.aclose()
+        assert not any(map(is_alive, both))
+
+
+async def test_child_that_survives_its_parent_is_killed_and_its_hold_on_stdout_ends_nothing() -> (
+    None
+):
+    argv = [sys.executable, STUBBORN, "leave"]
+    async with running(*argv, stop_times_s=(10.0, 0.05, 10.0)) as (transport, heard):
+        _, child = await pids(heard)
+        error = await lost(transport, heard)
+        assert error.exit_status == 7
+        assert is_alive(child)
+        await transport.aclose()
+        assert not is_alive(child)
+
+
+async def test_closing_does_not_wait_for_who_has_left_the_group_and_holds_stdout() -> None:
+    code = (
+        "import os, time\n"
+        "child = os.fork()\n"
+        "if child: print('{\"pids\":[%d]}' % child, flush=True); input()\n"
+        "else: os.setsid(); time.sleep(1000)"
+    )
+    async with python(code) as (transport, heard):
+        (child,) = await pids(heard)
+        async with asyncio.timeout(5):
+            await transport.aclose()
+        os.kill(child, 9)
+
+
+async def test_cancelled_closing_kills_at_once() -> None:
+    async with running(sys.executable, STUBBORN, stop_times_s=(1000, 1000, 1000)) as (way, heard):
+        both = await pids(heard)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await way.aclose()
+        assert not any(map(is_alive, both))
+
+
+async def test_lost_transport_kills_its_process() -> None:
+    transport, heard = process("cat")(), Recorder()
+    await transport.start(heard)
+    pid = transport.pid
+    assert pid is not None
+    # What the garbage collector does when nobody holds the loop and the transport any more.
+    assert transport._group is not None
+    transport._group._kill()
+    await heard.until(lambda: heard.ended)
+    assert not is_alive(pid)
+    await transport.aclose()
+
+
+OWNER = """
+import asyncio, os, sys
+from accord.testing import Recorder
+from accord.transports.process import process
+
+async def main():
+    heard = Recorder()
+    transport = process(sys.executable, {stubborn!r})()
+    await transport.start(heard)
+    await heard.until(lambda: bool(heard.frames))
+    sys.stdout.write(heard.frames[0].decode())
+    {end}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("end", ["pass", "raise SystemExit", "1 / 0"])
+def test_owner_that_ends_without_closing_takes_its_processes_along(end: str) -> None:
+    code = OWNER.format(stubborn=STUBBORN, end=end)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    both = json.loads(done.stdout)["pids"]
+    assert not any(map(is_alive, both))
+
+
+def test_fork_of_the_owner_leaves_the_processes_alone_when_it_ends() -> None:
+    end = """if not os.fork():
+        sys.exit()
+    os.wait()
+    assert transport._group._members.alive() and not transport._group.exited.done()
+    print("untouched")"""
+    code = OWNER.format(stubborn=STUBBORN, end=end)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.stdout.endswith(b"untouched\n")
+
+
+async def test_waiting_costs_no_time() -> None:
+    async with shell("sleep 0.3") as (transport, heard):
+        busy_s = time.process_time()
+        await lost(transport, heard)
+        assert time.process_time() - busy_s < 0.15
+
+
+async def test_nothing_is_left_open_after_closing() -> None:
+    gc.collect()
+    before = open_files()
+    async with running(sys.executable, STUBBORN, stop_times_s=(0.01, 0.01, 10.0)) as (_, heard):
+        await pids(heard)
+    assert open_files() == before
