@@ -198,6 +198,7 @@ class Connection:
         self.serving.cancel_where(lambda _method, _params: True)
         await self._lanes.wait_empty(self.limits.drain_s)
         await self._tasks.cancel(self.limits.close_timeout_s)
+        self._outbox.flush()
         self._ended.set()
 
     # Sending.
@@ -267,6 +268,8 @@ class Connection:
     # Receiving: called by the transport.
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
+        if self._closing is not None:
+            return  # whoever would handle it is being cancelled
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)

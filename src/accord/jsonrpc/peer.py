@@ -163,9 +163,8 @@ class Peer:
         return events
 
     def receive_eof(self) -> list[Any]:
-        """Return the calls that will never be answered."""
+        """Return the calls that will never be answered; those of the peer may still be."""
         lost, self._calls = list(self._calls.values()), {}
-        self._unanswered.clear()
         return lost
 
     @property
