@@ -1,0 +1,554 @@
+"""A connection: calls, writes, bounds, what observers see, and the end that always comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from accord.connection import Connection
+from accord.errors import (
+    ConnectionClosed,
+    ConnectionLost,
+    RemoteProtocolError,
+    RequestError,
+    ResourceNotFound,
+    TransportError,
+)
+from accord.transports.memory import pair
+from accord.wire.codec import decoder
+from requirement import requirement
+from sides import (
+    QUICK,
+    Params,
+    any_json,
+    beside_raw,
+    both_ours,
+    notification,
+    request,
+    serving,
+    settled,
+    success,
+)
+
+
+async def ask(connection: Connection, method: str = "it", n: int = 0) -> Any:
+    return await connection.call(method, Params(n=n), any_json)
+
+
+async def forever(params: Params, context: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def error_of(waiting: Any) -> BaseException:
+    """Return what an awaitable raises."""
+    (error,) = await asyncio.gather(waiting, return_exceptions=True)
+    assert isinstance(error, BaseException), error
+    return error
+
+
+# Calls.
+
+
+async def test_a_call_returns_the_result_as_it_is_decoded() -> None:
+    async with both_ours(serving(), serving(ask_it=lambda p, c: Params(n=p.n + 1))) as (left, _):
+        assert await left.call("it", Params(n=1), decoder(Params)) == Params(n=2)
+
+
+async def test_many_calls_get_each_their_own_answer() -> None:
+    async with both_ours(serving(), serving(ask_it=lambda p, c: p.n)) as (left, _):
+        answers = await asyncio.gather(*(ask(left, n=n) for n in range(500)))
+        assert answers == list(range(500))
+
+
+async def test_an_error_answer_is_raised_as_the_class_of_its_code() -> None:
+    async with beside_raw(serving()) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        error = {"code": -32002, "message": "No such session", "data": {"sessionId": "s"}}
+        sides.other.send({"jsonrpc": "2.0", "id": 0, "error": error})
+        with pytest.raises(ResourceNotFound) as caught:
+            await call
+        assert caught.value.data == {"sessionId": "s"}
+
+
+@requirement("R-ERR-04")
+@pytest.mark.parametrize("answer", [{"result": "no object"}, {"result": {"n": "x"}}])
+async def test_a_result_that_does_not_fit_is_an_error_of_the_peer(answer: Any) -> None:
+    async with beside_raw(serving()) as sides:
+        call = asyncio.create_task(sides.ours.call("it", {}, decoder(Params)))
+        await sides.other.get()
+        sides.other.send({"jsonrpc": "2.0", "id": 0, **answer})
+        with pytest.raises(RemoteProtocolError):
+            await call
+
+
+async def test_a_malformed_answer_fails_the_call_and_the_connection_lives_on() -> None:
+    async with beside_raw(serving(ask_ping=lambda p, c: 1)) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        sides.other.send({"jsonrpc": "2.0", "id": 0}, {"jsonrpc": "2.0", "id": 0, "result": 2})
+        assert isinstance(await error_of(call), RequestError)
+        assert await sides.other.result_of(1, "ping") == 1
+
+
+async def test_params_that_cannot_be_written_raise_where_they_are_sent() -> None:
+    async with beside_raw(serving()) as sides:
+        with pytest.raises(TypeError):
+            await sides.ours.call("it", object(), any_json)
+        with pytest.raises(TypeError):
+            await sides.ours.notify("it", object())
+        await settled()
+        assert sides.other.inbox.empty()
+
+
+@requirement("R-REQCAN-02", "R-REQCAN-12")
+async def test_cancelling_who_waits_for_a_call_cancels_the_request() -> None:
+    async with beside_raw(serving(ask_ping=lambda p, c: 1)) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        asked = await sides.other.get()
+        call.cancel()
+        assert isinstance(await error_of(call), asyncio.CancelledError)
+        assert await sides.other.get() == notification(
+            "$/cancel_request", {"requestId": asked["id"]}
+        )
+        sides.other.answer(asked["id"], "late")
+        assert await sides.other.result_of(1, "ping") == 1
+
+
+async def test_a_call_that_is_over_is_not_cancelled_at_the_peer() -> None:
+    async with beside_raw(serving()) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        asked = await sides.other.get()
+        sides.other.answer(asked["id"], 1)
+        await call
+        call.cancel()
+        await settled()
+        assert sides.other.inbox.empty()
+
+
+@requirement("R-REQCAN-09")
+async def test_a_cancel_is_passed_on_to_the_requests_that_the_handler_waits_for() -> None:
+    async def middle(params: Params, context: Any) -> Any:
+        return await ask(sides.ours, "inner")
+
+    async with beside_raw(serving(ask_outer=middle)) as sides:
+        sides.other.ask(5, "outer")
+        inner = await sides.other.get()
+        sides.other.tell("$/cancel_request", {"requestId": 5})
+        came = [await sides.other.get(), await sides.other.get()]
+        assert notification("$/cancel_request", {"requestId": inner["id"]}) in came
+        assert [m["error"]["code"] for m in came if "error" in m] == [-32800]
+
+
+# What is written together.
+
+
+async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
+    async with beside_raw(serving()) as sides:
+        calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(3)]
+        for n in range(10):
+            await sides.ours.notify("told", Params(n=n))
+        await settled()
+        assert sides.other.reads == [10, 3] or sides.other.reads == [13]
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_answers_to_what_was_read_together_leave_together() -> None:
+    async with beside_raw(serving(ask_it=lambda p, c: p.n)) as sides:
+        sides.other.send(*(request(n, "it", {"n": n}) for n in range(20)))
+        await settled()
+        assert sides.other.reads == [20]
+
+
+async def test_frames_leave_in_the_order_they_were_made() -> None:
+    async def handle(params: Params, context: Any) -> str:
+        for n in range(3):
+            await sides.ours.notify("told", Params(n=n))
+        return "done"
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        sides.other.ask(1, "it")
+        came = [await sides.other.get() for _ in range(4)]
+        assert [m.get("params", {}).get("n", 0) for m in came[:3]] == [0, 1, 2]
+        assert came[3]["result"] == "done"
+
+
+# Back-pressure.
+
+
+async def test_who_notifies_waits_while_the_peer_does_not_read() -> None:
+    async with beside_raw(serving(), limit_bytes=10_000) as sides:
+        sides.other.transport.pause_reading()
+        sent: list[int] = []
+
+        async def stream() -> None:
+            for n in range(500):
+                await sides.ours.notify("told", {"n": n, "text": "x" * 1000})
+                sent.append(n)
+
+        streaming = asyncio.create_task(stream())
+        await settled()
+        held = len(sent)
+        assert held < 200
+        await settled()
+        assert len(sent) == held
+        sides.other.transport.resume_reading()
+        await streaming
+        came = [(await sides.other.get())["params"]["n"] for _ in range(500)]
+        assert came == list(range(500))
+
+
+async def test_calls_wait_while_the_peer_does_not_read() -> None:
+    async with beside_raw(serving(), limit_bytes=100) as sides:
+        sides.other.transport.pause_reading()
+        await sides.ours.notify("told", {"text": "x" * 1000})
+        await settled()
+        call = asyncio.create_task(ask(sides.ours))
+        await settled()
+        sides.other.transport.resume_reading()
+        assert (await sides.other.get())["method"] == "told"
+        asked = await sides.other.get()
+        sides.other.answer(asked["id"], 1)
+        assert await call == 1
+
+
+async def test_who_waits_for_room_is_told_of_the_close() -> None:
+    async with beside_raw(serving(), limit_bytes=100) as sides:
+        sides.other.transport.pause_reading()
+
+        async def stream() -> None:
+            while True:
+                await sides.ours.notify("told", {"text": "x" * 20_000})
+
+        streaming = asyncio.create_task(stream())
+        await settled()
+        await sides.ours.aclose()
+        assert isinstance(await error_of(streaming), ConnectionClosed)
+
+
+async def test_a_slow_handler_slows_the_peer_down_and_all_is_handled_in_order() -> None:
+    gate = asyncio.Event()
+    handled: list[int] = []
+
+    async def slow(params: Params, context: Any) -> None:
+        await gate.wait()
+        handled.append(params.n)
+
+    def update(n: int) -> Any:
+        return notification("update", {"sessionId": "s", "n": n})
+
+    limits = structs.replace(QUICK, waiting=10)
+    async with beside_raw(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
+        for n in range(40):
+            sides.other.send(update(n))
+            await settled()
+        assert sides.other.transport.congested
+        gate.set()
+        await settled()
+        assert not sides.other.transport.congested
+        await settled()
+        assert handled == list(range(40))
+
+
+async def test_reading_goes_on_while_a_handler_waits_for_an_answer() -> None:
+    handled: list[Any] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        if params.n == 0:
+            handled.append(await ask(sides.ours))
+        handled.append(params.n)
+
+    limits = structs.replace(QUICK, waiting=2)
+    async with beside_raw(serving(tell_update=handle), limits=limits) as sides:
+        sides.other.send(*(notification("update", {"n": n}) for n in range(20)))
+        asked = await sides.other.get()
+        sides.other.answer(asked["id"], "answer")
+        await settled()
+        await settled()
+        assert handled == ["answer", *range(20)]
+
+
+async def test_a_peer_that_goes_beyond_all_bounds_is_left() -> None:
+    async def handle(params: Params, context: Any) -> None:
+        await ask(sides.ours)
+
+    limits = structs.replace(QUICK, waiting_bytes=100, most_waiting_bytes=10_000)
+    async with beside_raw(serving(tell_update=handle), limits=limits) as sides:
+        sides.other.tell("update")
+        call = asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        sides.other.send(*(notification("update", {"x": "x" * 1000}) for _ in range(20)))
+        assert isinstance(await error_of(call), ConnectionLost)
+        await sides.ours.wait_ended()
+
+
+# Observers.
+
+
+async def test_observers_see_every_frame_both_ways() -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def observe(direction: str, frame: bytes | bytearray) -> None:
+        seen.append((direction, frame if frame == b"{" else json.loads(frame)))
+
+    async with beside_raw(serving(ask_it=lambda p, c: 1)) as sides:
+        sides.ours.observe(observe)
+        await sides.ours.notify("told", {})
+        sides.other.send(request(1, "it"), b"{", success(9, 1))
+        for _ in range(3):
+            await sides.other.get()
+    assert [direction for direction, _ in seen].count("received") == 3
+    assert ("received", request(1, "it")) in seen
+    assert ("received", b"{") in seen
+    assert ("received", success(9, 1)) in seen
+    assert ("sent", notification("told", {})) in seen
+    assert ("sent", success(1, 1)) in seen
+    assert [m["error"]["code"] for d, m in seen if d == "sent" and "error" in m] == [-32700]
+
+
+# Bad frames.
+
+
+async def test_a_frame_over_the_limit_is_answered_and_skipped() -> None:
+    here, there = pair(frame_bytes=200)
+    async with both_started(here, there) as (ours, other):
+        other.send(request(1, "it", {"x": "x" * 300}), request(2, "it"))
+        came = [await other.get(), await other.get()]
+        assert {(m["id"], "error" in m) for m in came} == {(None, True), (2, False)}
+        assert ours.transport is here
+
+
+@pytest.mark.parametrize("depth", [*range(700, 1000, 20)])
+async def test_params_of_any_depth_are_answered_once(depth: int) -> None:
+    deep = b"[" * depth + b"]" * depth
+    async with beside_raw(serving(ask_it=lambda p, c: 1, ask_any=lambda p, c: 1)) as sides:
+        sides.other.send(b'{"jsonrpc":"2.0","id":1,"method":"it","params":{"n":%b}}' % deep)
+        assert (await sides.other.get())["error"]["code"] in (-32602, -32700)
+        assert await sides.other.result_of(2, "it") == 1
+
+
+async def test_ids_with_lone_surrogates_are_answered() -> None:
+    async with beside_raw(serving(ask_it=lambda p, c: 1)) as sides:
+        assert await sides.other.result_of("\ud800", "it") == 1
+
+
+# The end.
+
+
+def both_started(here: Any, there: Any) -> Any:
+    """Like `beside_raw`, on a given pair."""
+    from contextlib import asynccontextmanager
+
+    from sides import Raw
+
+    @asynccontextmanager
+    async def run() -> Any:
+        ours, other = Connection(here, limits=QUICK), Raw(there)
+        await ours.start(serving(ask_it=lambda p, c: 1))
+        await there.start(other)
+        try:
+            yield ours, other
+        finally:
+            await ours.aclose()
+            await there.aclose()
+
+    return run()
+
+
+async def test_closing_fails_pending_and_later_calls() -> None:
+    async with beside_raw(serving()) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        await sides.ours.aclose()
+        assert isinstance(await error_of(call), ConnectionClosed)
+        with pytest.raises(ConnectionClosed):
+            await ask(sides.ours)
+        with pytest.raises(ConnectionClosed):
+            await sides.ours.notify("told", {})
+        await sides.ours.wait_ended()
+
+
+async def test_closing_ends_the_other_side_after_what_was_sent() -> None:
+    async with beside_raw(serving()) as sides:
+        await sides.ours.notify("told", {})
+        await sides.ours.aclose()
+        assert (await sides.other.get())["method"] == "told"
+        await sides.other.ended.wait()
+
+
+@requirement("R-REQCAN-13", "R-REQCAN-08")
+async def test_closing_cancels_handlers_and_answers_their_requests() -> None:
+    ended: list[int] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(params.n)
+
+    async with beside_raw(serving(ask_it=handle, tell_it=handle)) as sides:
+        sides.other.send(request(1, "it", {"n": 1}), notification("it", {"n": 2}))
+        await settled()
+        await sides.ours.aclose()
+        assert sorted(ended) == [1, 2]
+        assert (await sides.other.get())["error"]["code"] == -32800
+
+
+async def test_closing_again_or_before_the_start_is_fine() -> None:
+    here, there = pair()
+    connection = Connection(here, limits=QUICK)
+    await asyncio.gather(connection.aclose(), connection.aclose())
+    await connection.aclose()
+    await connection.wait_ended()
+    with pytest.raises(TransportError):
+        await connection.start(serving())
+    await there.aclose()
+
+
+async def test_a_handler_may_close_the_connection() -> None:
+    closed: list[str] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        await sides.ours.aclose()
+        closed.append("returned")
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        sides.other.ask(1, "it")
+        await sides.ours.wait_ended()
+        assert closed == ["returned"]
+        await sides.other.ended.wait()
+
+
+async def test_a_handler_that_does_not_stop_does_not_stop_the_close(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    release = asyncio.Event()
+
+    async def stubborn(params: Params, context: Any) -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    limits = structs.replace(QUICK, close_timeout_s=0.01)
+    async with beside_raw(serving(ask_it=stubborn), limits=limits) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        await sides.ours.aclose()
+        assert "does not stop" in caplog.text
+        release.set()
+        await settled()
+
+
+async def test_what_comes_while_closing_is_not_handled_any_more() -> None:
+    handled: list[str] = []
+    gate = asyncio.Event()
+
+    async def slow_to_end(params: Params, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await gate.wait()
+
+    async def late(params: Params, context: Any) -> None:
+        handled.append("late")
+        await asyncio.Event().wait()
+
+    async with beside_raw(serving(ask_slow=slow_to_end, ask_late=late, tell_late=late)) as sides:
+        before = asyncio.all_tasks()
+        sides.other.ask(1, "slow")
+        await settled()
+        closing = asyncio.create_task(sides.ours.aclose())
+        await settled()
+        sides.other.send(request(2, "late"), notification("late"))
+        await settled()
+        gate.set()
+        await closing
+        await settled()
+        assert handled == []
+        assert asyncio.all_tasks() == before
+
+
+async def test_a_peer_that_hangs_up_fails_pending_calls() -> None:
+    async with beside_raw(serving()) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        await sides.other.hang_up()
+        assert isinstance(await error_of(call), ConnectionLost)
+        with pytest.raises(ConnectionLost):
+            await ask(sides.ours)
+        await sides.ours.wait_ended()
+
+
+async def test_a_request_that_came_before_the_peer_hung_up_has_time_to_finish() -> None:
+    gate = asyncio.Event()
+    ended: list[str] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        await gate.wait()
+        ended.append("done")
+
+    limits = structs.replace(QUICK, eof_grace_s=10)
+    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        await sides.other.hang_up()
+        await settled()
+        gate.set()
+        await sides.ours.wait_ended()
+        assert ended == ["done"]
+
+
+async def test_a_request_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    async with beside_raw(serving(ask_it=handle)) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        await sides.other.hang_up()
+        await sides.ours.wait_ended()
+        assert ended == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda s: None,
+        lambda s: s.other.ask(1, "it"),
+        lambda s: s.other.tell("it"),
+        lambda s: s.other.send(b"{", b"[]"),
+        lambda s: s.other.transport.pause_reading(),
+    ],
+    ids=["idle", "request", "notification", "rubbish", "paused"],
+)
+@pytest.mark.parametrize("hang_up", [False, True])
+@pytest.mark.parametrize("turns", range(6))
+async def test_closing_in_any_state_ends(
+    prepare: Callable[[Any], None], hang_up: bool, turns: int
+) -> None:
+    async with beside_raw(serving(ask_it=forever, tell_it=forever)) as sides:
+        before = asyncio.all_tasks()
+        prepare(sides)
+        call = asyncio.create_task(ask(sides.ours))
+        if hang_up:
+            await sides.other.hang_up()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await sides.ours.aclose()
+        assert isinstance(await error_of(call), TransportError)
+        await sides.ours.wait_ended()
+        assert asyncio.all_tasks() == before
