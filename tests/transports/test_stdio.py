@@ -149,7 +149,7 @@ def test_pipes_are_not_changed_for_others_while_in_use() -> None:
             os.close(fd)
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to measure memory")
 def test_line_without_end_is_refused_in_bounded_memory() -> None:
     with subprocess.Popen([*AGENT, "echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdin is not None
