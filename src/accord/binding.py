@@ -201,6 +201,14 @@ def derived_capabilities(role: Role, cls: type[Any]) -> Any:
             )
         gates.append(gate)
         gates += [kit.opened_by[m.call] for m in served if m.call in kit.opened_by]
+    for gate in gates:
+        # To offer a part is to offer the whole that it is in.
+        for whole, methods in by_gate.items():
+            if gate.startswith(f"{whole}.") and whole not in gates:
+                raise LocalProtocolError(
+                    f"{type(role).__name__} offers {gate}, so it has to serve "
+                    f"{', '.join(m.call for m in methods if m.call not in kit.optional)} too"
+                )
     own = [gate for gate in gates if gate.startswith(f"{role.side}.")]
     return opening(cls, role.side, own, convert)
 

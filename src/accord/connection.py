@@ -95,7 +95,8 @@ class Connection:
         self._held: list[Message] | None = None
         self._held_bytes = 0
         # How it ends.
-        self._closed: TransportError | None = None
+        self._hung_up: TransportError | None = None  # no answer will come
+        self._closed: TransportError | None = None  # nothing goes out any more
         self._ended = asyncio.Event()
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
@@ -169,11 +170,15 @@ class Connection:
         """Fail everything that waits for the peer, now and later."""
         if self._closed is None:
             self._closed = error
+        self._fail_calls(error)
+        self._outbox.close(self._closed)
+
+    def _fail_calls(self, error: TransportError) -> None:
+        self._hung_up = error
         for call in self._peer.receive_eof():
             if not call.future.done():
                 call.future.set_exception(error)
                 call.future.exception()  # whoever does not await it any more is not warned
-        self._outbox.close(self._closed)
 
     def _end(self, error: Exception | None) -> None:
         if not self._finishing and self._closing is None:
@@ -182,6 +187,22 @@ class Connection:
 
     async def _finish(self, error: Exception | None) -> None:
         """The peer has hung up: say so to whoever waits, let the handlers come to an end."""
+        try:
+            reason = await self._why_ended(error)
+            log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
+            self._fail_calls(reason)
+            # It may still read what they have to say.
+            await self.serving.wait(self.limits.eof_grace_s)
+            self._outbox.flush()
+            self._shut(reason)
+            self.serving.cancel_where(lambda _method, _params: True)
+            await self._lanes.wait_empty(self.limits.drain_s)
+            await self._tasks.cancel(self.limits.close_timeout_s)
+            self._outbox.flush()
+        finally:
+            self._ended.set()
+
+    async def _why_ended(self, error: Exception | None) -> TransportError:
         reason: Exception | None = None
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
@@ -189,17 +210,9 @@ class Connection:
         except TimeoutError:
             log.debug("! the transport could not say how the peer ended")
         reason = reason or error
-        if not isinstance(reason, TransportError):
-            reason = ConnectionLost("The peer ended the connection")
-        log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
-        await self.serving.wait(self.limits.eof_grace_s)
-        self._outbox.flush()
-        self._shut(reason)
-        self.serving.cancel_where(lambda _method, _params: True)
-        await self._lanes.wait_empty(self.limits.drain_s)
-        await self._tasks.cancel(self.limits.close_timeout_s)
-        self._outbox.flush()
-        self._ended.set()
+        if isinstance(reason, TransportError):
+            return reason
+        return ConnectionLost("The peer ended the connection")
 
     # Sending.
 
@@ -217,8 +230,8 @@ class Connection:
         not decode, `TransportError` when the connection ends first. Cancelling the task that
         waits sends `$/cancel_request`.
         """
-        if self._closed is not None:
-            raise self._closed
+        if self._hung_up is not None:
+            raise self._closed or self._hung_up
         if self._outbox.blocked:
             await self._outbox.room()
         asker = Asker.current()

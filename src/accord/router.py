@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Raw
@@ -21,6 +22,7 @@ from accord.connection import Connection, Observer
 from accord.errors import (
     DecodeError,
     InvalidParams,
+    InvalidRequest,
     RemoteProtocolError,
     RequestError,
     TransportError,
@@ -30,6 +32,7 @@ from accord.jsonrpc.message import RequestId
 from accord.routes import Context, Limits, Route, Routes
 from accord.rules.lifecycle import AgentLifecycle
 from accord.rules.negotiation import requested_version, select, spoken, v1_params_of
+from accord.tasks import discard
 from accord.transports.base import Transport, TransportFactory
 from accord.version import ProtocolVersion
 from accord.wire.base import replace
@@ -77,6 +80,7 @@ class _AgentSide:
         self._agents = agents
         self._lifecycle = AgentLifecycle()
         self._initialize = Route(decode=decoder(Any), handler=self._handle)
+        self._routes: Routes | None = None  # of the last success
 
     def routes_before(self) -> Routes:
         """What is served until `initialize` has succeeded: `initialize`."""
@@ -96,24 +100,26 @@ class _AgentSide:
         self._lifecycle.begin(requested)
         try:
             version = select(requested, self._agents.keys())
+            if version == 2 and context.request_id is None:
+                raise InvalidRequest("The id of initialize must not be null")  # R-ROUTE-03
             agent = self._agents[version]
             remote = agent.make_remote(self._connection)
             params = _initialize_params(agent, version, requested, raw)
             remote.initialized = params
             outcome = agent.initialize(params, agent.make_context(context, remote))
-            if inspect.isawaitable(outcome):
-                return self._await(agent, remote, params, outcome)
-            return self._settle(agent, remote, params, outcome)
+            if not inspect.isawaitable(outcome):
+                return self._settle(agent, remote, params, outcome)
         except BaseException:
-            self._lifecycle.fail()
+            self._fail()
             raise
+        if self._lifecycle.version == 2:
+            self._connection.serve(self.routes_before())  # R-INIT-35
+        return _Opening(outcome, partial(self._settle, agent, remote, params), self._fail)
 
-    async def _await(self, agent: Any, remote: Remote, params: Any, outcome: Awaitable[Any]) -> Any:
-        try:
-            return self._settle(agent, remote, params, await outcome)
-        except BaseException:
-            self._lifecycle.fail()
-            raise
+    def _fail(self) -> None:
+        self._lifecycle.fail()
+        if self._routes is not None:
+            self._connection.serve(self._routes)
 
     def _settle(self, agent: Any, remote: Remote, params: Any, result: Any) -> Any:
         version = agent.kit.version
@@ -123,20 +129,66 @@ class _AgentSide:
             "client": agent.kit.client_capabilities(params),
         }
         remote.settle(capabilities)
-        self._lifecycle.settle(version)
 
         def context(request_id: RequestId) -> Any:
-            self._lifecycle.use()
             return agent.make_context(Context(self._connection, request_id), remote)
 
         routes = routes_for(agent, capabilities, context)
-        routes.requests["initialize"] = self._initialize
         if version == 2:
+            routes = _telling(routes, self._lifecycle.use)
             self._connection.refuse_null_ids()
+        routes.requests["initialize"] = self._initialize
+        self._routes = routes
         self._connection.serve(routes)
-        self._lifecycle.settle(version)  # building the routes was no use
+        self._lifecycle.settle(version)
         log.debug("= protocol version %d", version)
         return result
+
+
+class _Opening:
+    """An `initialize` that is being handled; to drop it is to fail it."""
+
+    def __init__(
+        self, outcome: Awaitable[Any], settle: Callable[[Any], Any], fail: Callable[[], None]
+    ) -> None:
+        self._outcome = outcome
+        self._settle = settle
+        self._fail = fail
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._run().__await__()
+
+    async def _run(self) -> Any:
+        try:
+            return self._settle(await self._outcome)
+        except BaseException:
+            self._fail()
+            raise
+
+    def close(self) -> None:
+        discard(self._outcome)
+        self._fail()
+
+
+def _telling(routes: Routes, used: Callable[[], None]) -> Routes:
+    """Return the same routes, with `used` told of every request (R-INIT-34)."""
+
+    def telling(route: Route) -> Route:
+        handler = route.handler
+
+        def handle(params: Any, context: Any) -> Any:
+            used()
+            return handler(params, context)
+
+        return Route(decode=route.decode, handler=handle, cancelled=route.cancelled)
+
+    def missing(method: str, is_request: bool) -> Route | RequestError:
+        if is_request:
+            used()
+        return routes.missing(method, is_request)
+
+    requests = {name: telling(route) for name, route in routes.requests.items()}
+    return replace(routes, requests=requests, missing=missing)
 
 
 def _initialize_params(agent: Any, version: int, requested: int, raw: dict[str, Any]) -> Any:

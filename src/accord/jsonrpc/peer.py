@@ -21,6 +21,7 @@ __all__ = ("ABSENT", "Peer")
 ABSENT = UNSET  # params that are not sent at all
 
 CANCEL_REQUEST = "$/cancel_request"
+_MOST_FORGOTTEN = 10_000
 _INT64 = range(-(2**63), 2**63)
 
 _decode_message = msgspec.json.Decoder(Message).decode
@@ -61,7 +62,7 @@ class Peer:
         self._next_id = 0
         self._calls: dict[RequestId, Any] = {}
         self._unanswered: set[RequestId] = set()
-        self._forgotten: set[RequestId] = set()
+        self._forgotten: dict[RequestId, None] = {}  # in the order they were given up
         self._frames: list[bytes | bytearray] = []
         self._heads: dict[str, bytes] = {}
 
@@ -125,7 +126,9 @@ class Peer:
     def forget(self, request_id: RequestId) -> None:
         """Stop waiting for an answer; a late one is dropped silently (R-REQCAN-12)."""
         if self._calls.pop(request_id, None) is not None:
-            self._forgotten.add(request_id)
+            self._forgotten[request_id] = None
+            if len(self._forgotten) > _MOST_FORGOTTEN:
+                del self._forgotten[next(iter(self._forgotten))]
 
     def _append(self, value: Any, text: bytearray) -> None:
         text += self._encode(value)
@@ -197,7 +200,7 @@ class Peer:
             return Stray("answers without an id")
         if message.id not in self._calls:
             if message.id in self._forgotten:
-                self._forgotten.discard(message.id)
+                del self._forgotten[message.id]
                 return Stray("answers a request given up")
             return Stray("answers no request")
         call = self._calls.pop(message.id)

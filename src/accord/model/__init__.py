@@ -1,0 +1,1 @@
+"""What both sides talk about, the same in every version of the protocol: layer 6's values."""

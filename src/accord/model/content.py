@@ -1,0 +1,69 @@
+"""Content: text, images, sounds, links and resources, whatever version carries them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+__all__ = ("Audio", "Content", "Image", "Link", "Other", "Resource", "text_of")
+
+
+class Image(Struct, frozen=True):
+    """An image; `data` are its bytes."""
+
+    data: bytes
+    mime_type: str
+    uri: str | None = None
+
+
+class Audio(Struct, frozen=True):
+    """A sound; `data` are its bytes."""
+
+    data: bytes
+    mime_type: str
+
+
+class Link(Struct, frozen=True):
+    """A resource that the other side can read by itself; `size` in bytes."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+
+class Resource(Struct, frozen=True):
+    """A resource with its content: text, or bytes."""
+
+    uri: str
+    content: str | bytes
+    mime_type: str | None = None
+
+
+class Other(Struct, frozen=True):
+    """Content of a type that nobody here knows, kept as it came."""
+
+    raw: Any
+
+
+# Plain text is a str, read as Markdown.
+Content: TypeAlias = str | Image | Audio | Link | Resource | Other
+
+
+def text_of(contents: list[Content] | tuple[Content, ...]) -> str:
+    """Return the text of some content; links and resources stand in it as Markdown links."""
+    parts: list[str] = []
+    for content in contents:
+        match content:
+            case str():
+                parts.append(content)
+            case Link(uri=uri, name=name):
+                parts.append(f"[{name}]({uri})")
+            case Resource(uri=uri, content=str() as text):
+                parts.append(f"[{uri}]({uri})\n\n{text}")
+            case _:
+                pass
+    return "\n".join(parts)

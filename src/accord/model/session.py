@@ -1,0 +1,97 @@
+"""What sessions have besides messages: plans, options, modes, commands, usage."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+__all__ = (
+    "Choice",
+    "Command",
+    "Cost",
+    "Info",
+    "PlanEntry",
+    "Select",
+    "SessionOption",
+    "StopReason",
+    "Switch",
+    "Usage",
+)
+
+# Others are an agent's own; `error` is v2's, with the error beside it.
+StopReason: TypeAlias = (
+    Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"] | str
+)
+
+
+class Info(Struct, frozen=True):
+    """A program and its version; `title` is for the user, else `name`."""
+
+    name: str
+    version: str = "0"
+    title: str | None = None
+
+
+class PlanEntry(Struct, frozen=True):
+    """One step of a plan."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] | str = "pending"
+    priority: Literal["high", "medium", "low"] | str = "medium"
+
+
+class Choice(Struct, frozen=True):
+    """One value of an option that the user chooses."""
+
+    value: str
+    name: str
+    description: str | None = None
+    group: str | None = None
+
+
+class Select(Struct, frozen=True, kw_only=True):
+    """An option with one of several values; category `mode` is the mode of the session."""
+
+    id: str
+    name: str
+    value: str
+    choices: tuple[Choice, ...]
+    description: str | None = None
+    category: Literal["mode", "model", "model_config", "thought_level"] | str | None = None
+
+
+class Switch(Struct, frozen=True, kw_only=True):
+    """An option that is on or off."""
+
+    id: str
+    name: str
+    value: bool
+    description: str | None = None
+    category: str | None = None
+
+
+SessionOption: TypeAlias = Select | Switch
+
+
+class Command(Struct, frozen=True):
+    """A command that the user can type after a slash; `hint` says what may follow."""
+
+    name: str
+    description: str
+    hint: str | None = None
+
+
+class Cost(Struct, frozen=True):
+    """What the session has cost so far."""
+
+    amount: float
+    currency: str = "USD"
+
+
+class Usage(Struct, frozen=True):
+    """How full the model's context is, in tokens."""
+
+    used: int
+    size: int
+    cost: Cost | None = None

@@ -1,0 +1,59 @@
+"""What tool calls show: kinds, statuses, diffs, terminals, places."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord.model.content import Content
+
+__all__ = ("Diff", "Location", "TerminalView", "ToolContent", "ToolKind", "ToolStatus")
+
+# Other strings are a peer's own; show them as `other` and as in progress.
+ToolKind: TypeAlias = (
+    Literal[
+        "read",
+        "edit",
+        "delete",
+        "move",
+        "search",
+        "execute",
+        "think",
+        "fetch",
+        "switch_mode",
+        "other",
+    ]
+    | str
+)
+ToolStatus: TypeAlias = (
+    Literal["pending", "in_progress", "paused", "completed", "failed", "cancelled"] | str
+)
+
+
+class Diff(Struct, frozen=True):
+    """A change of one file: what it was (None: it was not there) and is (None: it is gone).
+
+    `patch` is the change as a git patch where that is all that came.
+    """
+
+    path: str
+    old: str | None = None
+    new: str | None = None
+    patch: str | None = None
+
+
+class TerminalView(Struct, frozen=True):
+    """A terminal shown in a tool call."""
+
+    terminal_id: str
+
+
+class Location(Struct, frozen=True):
+    """A place in a file that a tool works at; the first line is 1."""
+
+    path: str
+    line: int | None = None
+
+
+ToolContent: TypeAlias = Content | Diff | TerminalView
