@@ -1,0 +1,134 @@
+"""The model in version 2: how it is written, and how it is read."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+from accord import v2
+from accord.model.content import Audio, Content, Image, Link, Other, Resource
+from accord.model.patch import git_patch
+from accord.model.tools import Diff, Location, TerminalView, ToolContent
+from accord.wire.base import Unknown
+from accord.wire.codec import convert, to_builtins
+
+__all__ = (
+    "content_from_wire",
+    "content_to_wire",
+    "location_to_wire",
+    "tool_content_from_wire",
+    "tool_content_to_wire",
+)
+
+
+def content_to_wire(content: Content) -> v2.ContentBlock:
+    """Return content as v2 writes it."""
+    match content:
+        case str():
+            return v2.TextContent(text=content)
+        case Image(data, mime_type, uri):
+            return v2.ImageContent(data=_encoded(data), mime_type=mime_type, uri=uri)
+        case Audio(data, mime_type):
+            return v2.AudioContent(data=_encoded(data), mime_type=mime_type)
+        case Link(uri, name, title, description, mime_type, size):
+            return v2.ResourceLink(
+                uri=uri,
+                name=name,
+                title=title,
+                description=description,
+                mime_type=mime_type,
+                size=size,
+            )
+        case Resource(uri, str() as text, mime_type):
+            inner = v2.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
+            return v2.EmbeddedResource(resource=inner)
+        case Resource(uri, bytes() as data, mime_type):
+            blob = v2.BlobResourceContents(uri=uri, blob=_encoded(data), mime_type=mime_type)
+            return v2.EmbeddedResource(resource=blob)
+        case Other(raw):
+            return convert(raw, v2.ContentBlock)
+        case _:
+            raise TypeError(f"{type(content).__name__} is no content")
+
+
+def content_from_wire(block: v2.ContentBlock) -> Content:
+    """Return a content block of v2 as content; broken base64 is kept as it came."""
+    match block:
+        case v2.TextContent(text=text):
+            return text
+        case v2.ImageContent(data=data, mime_type=mime_type, uri=uri):
+            decoded = _decoded(data)
+            return Other(to_builtins(block)) if decoded is None else Image(decoded, mime_type, uri)
+        case v2.AudioContent(data=data, mime_type=mime_type):
+            decoded = _decoded(data)
+            return Other(to_builtins(block)) if decoded is None else Audio(decoded, mime_type)
+        case v2.ResourceLink():
+            return Link(
+                block.uri,
+                block.name,
+                block.title,
+                block.description,
+                block.mime_type,
+                block.size,
+            )
+        case v2.EmbeddedResource(resource=v2.TextResourceContents() as inner):
+            return Resource(inner.uri, inner.text, inner.mime_type)
+        case v2.EmbeddedResource(resource=v2.BlobResourceContents() as inner):
+            decoded = _decoded(inner.blob)
+            if decoded is None:
+                return Other(to_builtins(block))
+            return Resource(inner.uri, decoded, inner.mime_type)
+        case _:
+            return Other(to_builtins(block))
+
+
+def tool_content_to_wire(content: ToolContent) -> v2.ToolCallContent:
+    """Return what a tool call shows as v2 writes it."""
+    match content:
+        case Diff():
+            return _diff_to_wire(content)
+        case TerminalView(terminal_id):
+            return v2.Terminal(terminal_id=terminal_id)
+        case _:
+            return v2.Content(content=content_to_wire(content))
+
+
+def tool_content_from_wire(content: v2.ToolCallContent) -> ToolContent:
+    """Return what a v2 tool call shows; of changes of several files the first and the patch."""
+    match content:
+        case v2.Diff(changes=[first, *_]) if not isinstance(first, Unknown):
+            return Diff(first.path, patch=content.patch.text if content.patch else None)
+        case v2.Terminal(terminal_id=terminal_id):
+            return TerminalView(terminal_id)
+        case v2.Content(content=block):
+            return content_from_wire(block)
+        case _:
+            return Other(to_builtins(content))
+
+
+def location_to_wire(locations: Iterable[Location]) -> list[v2.ToolCallLocation]:
+    """Return the places of a tool call as v2 writes them."""
+    return [v2.ToolCallLocation(path=place.path, line=place.line) for place in locations]
+
+
+def _diff_to_wire(diff: Diff) -> v2.Diff:
+    patch = diff.patch
+    change: v2.DiffChange = v2.DiffModify(path=diff.path)
+    if patch is None:
+        patch = git_patch(diff.path, diff.old, diff.new)
+        if diff.old is None:
+            change = v2.DiffAdd(path=diff.path)
+        elif diff.new is None:
+            change = v2.DiffDelete(path=diff.path)
+    return v2.Diff(changes=[change], patch=v2.DiffPatch(format="git_patch", text=patch))
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decoded(data: str) -> bytes | None:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError:
+        return None
