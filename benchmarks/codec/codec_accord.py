@@ -10,9 +10,10 @@ from timing import Item, main
 from accord.jsonrpc.message import Answer
 from accord.jsonrpc.peer import Peer
 from accord.v1.methods import METHODS
-from accord.wire.codec import decoder, encode
+from accord.wire.codec import decoder, encode, encode_into
 
 FRAMES_PER_READ = 100  # about as many as a pipe gives at once
+FRAMES_PER_WRITE = 100  # about as many as one task sends in its turn
 
 PARAMS = {method.name: decoder(method.params) for method in METHODS}
 RESULTS = {method.name: decoder(method.result) for method in METHODS if method.is_request}
@@ -26,7 +27,7 @@ def asked(line: bytes) -> int:
 
 def peer_for(items: list[Item]) -> Peer:
     """Return a peer that waits for the answers among the items."""
-    peer = Peer(encode)
+    peer = Peer(encode, encode_into)
     peer._calls = {asked(line): RESULTS[method] for kind, method, line in items if kind == "result"}
     return peer
 
@@ -48,8 +49,10 @@ def value(item: Item) -> Any:
 
 
 def encode_items(items: list[tuple[str, str, Any]]) -> None:
-    peer = Peer(encode)
-    for kind, method, params in items:
+    peer = Peer(encode, encode_into)
+    for index, (kind, method, params) in enumerate(items):
+        if index % FRAMES_PER_WRITE == 0:
+            peer.frames_to_send()
         if kind == "note":
             peer.notify(method, params)
         elif kind == "request":

@@ -84,16 +84,16 @@ class Peer:
 
     def notify(self, method: str, params: Any) -> int:
         """Tell the peer; return the size of the frame in bytes."""
-        head = self._heads.get(method) or self._head(method)
         if params is ABSENT:
-            frame = head + b"}"
+            frame = b'{"jsonrpc":"2.0","method":%b}' % _encode_plain(method)
         else:
-            frame = b'%b,"params":%b}' % (head, self._encode(params))
+            head = self._heads.get(method) or self._head(method)
+            frame = head + self._encode(params) + b"}"
         self._frames.append(frame)
         return len(frame)
 
     def _head(self, method: str) -> bytes:
-        head = b'{"jsonrpc":"2.0","method":%b' % _encode_plain(method)
+        head = b'{"jsonrpc":"2.0","method":%b,"params":' % _encode_plain(method)
         if not method.startswith("_"):  # the protocol's own methods are few
             self._heads[method] = head
         return head
