@@ -1,0 +1,68 @@
+"""Roles that serve every method of a version, and calls of each over a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from accord.binding import Kit, Role
+from accord.router import connect, serve
+from accord.transports.memory import pair
+from accord.wire.method import Method
+from least import least
+from sides import QUICK
+
+
+def everything(base: type[Role], seen: list[tuple[str, Any]], *, delayed: bool = False) -> Any:
+    """Return a role object that serves all methods of its side with least results."""
+
+    def handler(method: Method) -> Any:
+        def handle(self: Any, params: Any, context: Any) -> Any:
+            seen.append((method.call, params))
+            return None if method.result is None else least(method.result)
+
+        async def later(self: Any, params: Any, context: Any) -> Any:
+            await asyncio.sleep(0)
+            return handle(self, params, context)
+
+        return later if delayed else handle
+
+    methods = [m for m in base.kit.methods if m.to == base.side and m.call != "initialize"]
+    return type("Everything", (base,), {m.call: handler(m) for m in methods})()
+
+
+def served_by(kit: Kit, side: str) -> list[Method]:
+    return [m for m in kit.methods if m.to == side and m.call != "initialize"]
+
+
+class Pair(Struct):
+    """An agent and a client of ours, each as the other sees it."""
+
+    agent: Any  # as the client calls it
+    client: Any  # as the agent calls it
+    frames: list[bytes | bytearray]  # that the client has sent or received
+
+
+@asynccontextmanager
+async def joined(agent: Any, client: Any) -> AsyncGenerator[Pair]:
+    """Connect an agent and a client; frames are kept from the end of `initialize` on."""
+    here, there = pair()
+    frames: list[bytes | bytearray] = []
+    remotes: list[Any] = []
+    make = agent.make_remote
+
+    def make_remote(connection: Any) -> Any:
+        remotes.append(make(connection))
+        return remotes[-1]
+
+    agent.make_remote = make_remote
+    serving = asyncio.create_task(serve(here, agent, limits=QUICK))
+    observers = [lambda _way, frame: frames.append(frame)]
+    async with connect(there, client, limits=QUICK, observers=observers) as remote:
+        frames.clear()
+        yield Pair(remote, remotes[-1], frames)
+    await serving

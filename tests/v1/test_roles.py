@@ -1,0 +1,414 @@
+"""Agents and clients of version 1: every method both ways, and what is not offered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import v1
+from accord.errors import (
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+    NotOffered,
+    RequestError,
+    ResourceNotFound,
+)
+from accord.v1.kit import KIT
+from accord.wire.codec import to_builtins
+from every_method import everything, joined, served_by
+from least import least
+from requirement import requirement
+from sides import settled
+
+LOGIN = v1.AuthMethodAgent(id="text", name="Log in")
+BOTH = [("agent", m) for m in served_by(KIT, "agent")] + [
+    ("client", m) for m in served_by(KIT, "client")
+]
+EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
+PROMPT = v1.PromptRequest(session_id="s", prompt=[])
+
+
+def chunk(text: str = "x") -> Any:
+    update = v1.AgentMessageChunk(content=v1.TextContent(text=text))
+    return v1.SessionNotification(session_id="s", update=update)
+
+
+def agent_with(**handlers: Any) -> Any:
+    return type("Some", (v1.Agent,), handlers)()
+
+
+def client_with(**handlers: Any) -> Any:
+    return type("Some", (v1.Client,), handlers)()
+
+
+async def forever(self: Any, params: Any, context: Any) -> None:
+    await asyncio.Event().wait()
+
+
+def params_of(method: Any) -> Any:
+    if method.call == "set_session_config_option":
+        return least(v1.SetSessionConfigOptionId)  # what any client may send
+    return chunk() if method.call == "session_update" else least(method.params)
+
+
+@EVERY
+@pytest.mark.parametrize("delayed", [False, True])
+async def test_every_method_is_served_and_called(side: str, method: Any, delayed: bool) -> None:
+    seen: list[Any] = []
+    agent = everything(v1.Agent, seen, delayed=delayed)
+    agent.auth_methods = [LOGIN]
+    client = everything(v1.Client, seen, delayed=delayed)
+    async with joined(agent, client) as sides:
+        params = params_of(method)
+        result = await getattr(getattr(sides, side), method.call)(params)
+        await settled()
+        assert seen == [(method.call, params)]
+        if method.result is not None:
+            assert result == least(method.result)
+
+
+@requirement("R-INIT-29", "R-INIT-16", "R-AUTH-25", "R-SESS-20")
+@EVERY
+async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
+    async with joined(v1.Agent(), v1.Client()) as sides:
+        remote = getattr(sides, side)
+        if method.gate is not None:
+            with pytest.raises(NotOffered) as caught:
+                await getattr(remote, method.call)(params_of(method))
+            assert caught.value.gate.startswith(("agent.", "client."))
+            await settled()
+            assert sides.frames == []
+
+
+@requirement("R-INIT-29")
+@EVERY
+async def test_what_is_called_without_an_offer_is_not_found(side: str, method: Any) -> None:
+    async with joined(v1.Agent(), v1.Client()) as sides:
+        caller = sides.agent if side == "agent" else sides.client
+        params = to_builtins(params_of(method))
+        if not method.is_request:
+            await caller.connection.notify(method.name, params)
+            await settled()
+            assert len(sides.frames) == 1
+        else:
+            with pytest.raises(MethodNotFound):
+                await caller.connection.call(method.name, params, bytes)
+
+
+# Capabilities.
+
+
+@requirement("R-INIT-04", "R-INIT-19", "R-INIT-40")
+@pytest.mark.parametrize(
+    ("calls", "offered"),
+    [
+        ((), {}),
+        (("new_session", "prompt", "cancel"), {}),
+        (("load_session",), {"loadSession": True}),
+        (("logout",), {"auth": {"logout": {}}}),
+        (
+            ("list_sessions", "close_session"),
+            {"sessionCapabilities": {"list": {}, "close": {}}},
+        ),
+        (("archive_session", "unarchive_session"), {"sessionCapabilities": {"archive": {}}}),
+    ],
+)
+def test_an_agent_offers_what_it_overrides(calls: Any, offered: Any) -> None:
+    assert to_builtins(agent_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
+
+
+@pytest.mark.parametrize(
+    ("calls", "offered"),
+    [
+        (("session_update", "request_permission"), {}),
+        (("read_text_file",), {"fs": {"readTextFile": True}}),
+        (("create_elicitation",), {"elicitation": {"form": {}}}),
+        (
+            ("create_elicitation", "complete_elicitation"),
+            {"elicitation": {"form": {}, "url": {}}},
+        ),
+    ],
+)
+def test_a_client_offers_what_it_overrides(calls: Any, offered: Any) -> None:
+    assert to_builtins(client_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
+
+
+@pytest.mark.parametrize(
+    ("role", "calls", "missing"),
+    [
+        (agent_with, ["archive_session"], "unarchive_session"),
+        (agent_with, ["start_nes", "suggest_nes"], "close_nes"),
+        (agent_with, ["did_open_document"], "start_nes"),
+        (agent_with, ["set_provider"], "list_providers"),
+        (client_with, ["create_terminal", "terminal_output"], "kill_terminal"),
+        (client_with, ["complete_elicitation"], "create_elicitation"),
+    ],
+)
+def test_half_a_capability_is_refused_with_what_is_missing(
+    role: Any, calls: list[str], missing: str
+) -> None:
+    with pytest.raises(LocalProtocolError, match=missing):
+        role(**dict.fromkeys(calls, forever)).capabilities()
+
+
+# Variants.
+
+
+@requirement("R-INIT-29")
+@pytest.mark.parametrize(
+    ("update", "gate"),
+    [
+        (least(cls), gate)
+        for cls, gate in KIT.variant_gates.items()
+        if "Elicitation" not in cls.__name__
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_an_update_that_the_client_does_not_show_is_never_sent(
+    update: Any, gate: str
+) -> None:
+    async with joined(v1.Agent(), v1.Client()) as sides:
+        with pytest.raises(NotOffered) as caught:
+            await sides.client.session_update(v1.SessionNotification(session_id="s", update=update))
+        assert caught.value.gate == gate
+        await settled()
+        assert sides.frames == []
+
+
+@requirement("R-INIT-29")
+async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> None:
+    client = client_with(create_elicitation=lambda s, p, c: v1.ElicitationCancelAction())
+    async with joined(v1.Agent(), client) as sides:
+        await sides.client.create_elicitation(least(v1.ElicitationFormMode))
+        sides.frames.clear()
+        with pytest.raises(NotOffered, match="url"):
+            await sides.client.create_elicitation(least(v1.ElicitationUrlMode))
+        await settled()
+        assert sides.frames == []
+
+
+# Extensions.
+
+
+@requirement("R-EXT-04", "R-EXT-05", "R-EXT-06", "R-EXT-07")
+@pytest.mark.parametrize("side", ["agent", "client"])
+async def test_extensions_go_both_ways(side: str) -> None:
+    told: list[Any] = []
+
+    def ask(self: Any, method: str, params: Any, context: Any) -> Any:
+        if method != "_acme/ask":
+            return super(type(self), self).extension_request(method, params, context)
+        return [method, params]
+
+    def tell(self: Any, method: str, params: Any, context: Any) -> None:
+        told.append((method, params))
+
+    handlers = {"extension_request": ask, "extension_notification": tell}
+    async with joined(agent_with(**handlers), client_with(**handlers)) as sides:
+        remote = getattr(sides, side)
+        assert await remote.call_extension("_acme/ask", {"a": 1}) == ["_acme/ask", {"a": 1}]
+        with pytest.raises(MethodNotFound):
+            await remote.call_extension("_acme/other")
+        await remote.notify_extension("_acme/tell", [1])
+        await settled()
+        assert told == [("_acme/tell", [1])]
+
+
+async def test_an_extension_without_an_underscore_is_never_sent() -> None:
+    async with joined(v1.Agent(), v1.Client()) as sides:
+        with pytest.raises(LocalProtocolError):
+            await sides.agent.call_extension("acme/ask")
+        with pytest.raises(LocalProtocolError):
+            await sides.agent.notify_extension("$/acme")
+        await settled()
+        assert sides.frames == []
+
+
+# Early spellings.
+
+
+@pytest.mark.parametrize(
+    ("side", "early", "params", "call"),
+    [
+        ("client", "fs/readTextFile", {"sessionId": "s", "path": "/a"}, "read_text_file"),
+        (
+            "client",
+            "terminal/waitForExit",
+            {"sessionId": "s", "terminalId": "t"},
+            "wait_for_terminal_exit",
+        ),
+        (
+            "agent",
+            "unstable_resumeSession",
+            {"sessionId": "s", "cwd": "/", "mcpServers": []},
+            "resume_session",
+        ),
+        (
+            "agent",
+            "session/set_model",
+            {"sessionId": "s", "modelId": "m"},
+            "set_session_config_option",
+        ),
+        ("agent", "session/set_mode", {"sessionId": "s", "mode": "m"}, "set_session_mode"),
+    ],
+)
+async def test_early_spellings_are_served(side: str, early: str, params: Any, call: str) -> None:
+    seen: list[Any] = []
+    async with joined(everything(v1.Agent, seen), everything(v1.Client, seen)) as sides:
+        await getattr(sides, side).connection.call(early, params, bytes)
+        assert [name for name, _ in seen] == [call]
+
+
+async def test_early_spellings_of_what_is_not_offered_are_not_found() -> None:
+    async with joined(v1.Agent(), v1.Client()) as sides:
+        with pytest.raises(MethodNotFound):
+            await sides.client.connection.call("fs/readTextFile", {}, bytes)
+
+
+# Login.
+
+
+@requirement("R-AUTH-07", "R-AUTH-08")
+@pytest.mark.parametrize("method_id", ["terminal", "unknown"])
+async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: str) -> None:
+    agent = everything(v1.Agent, [])
+    agent.auth_methods = [LOGIN, v1.AuthMethodTerminal(id="terminal", name="T")]
+    async with joined(agent, v1.Client()) as sides:
+        with pytest.raises(LocalProtocolError):
+            await sides.agent.authenticate(v1.AuthenticateRequest(method_id=method_id))
+        await settled()
+        assert sides.frames == []
+        await sides.agent.authenticate(v1.AuthenticateRequest(method_id="text"))
+
+
+# Sessions.
+
+
+@requirement("R-SESS-31")
+@pytest.mark.parametrize("call", ["close_session", "delete_session"])
+async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> None:
+    def unknown(self: Any, params: Any, context: Any) -> Any:
+        raise ResourceNotFound(data={"sessionId": "s"})
+
+    async with joined(agent_with(**{call: unknown}), v1.Client()) as sides:
+        method = next(m for m in KIT.methods if m.call == call)
+        assert await getattr(sides.agent, call)(least(method.params)) == method.result()
+
+
+@requirement("R-GEN-10")
+async def test_a_null_result_is_taken_where_nothing_is_required() -> None:
+    agent = agent_with(close_session=lambda s, p, c: None)
+    async with joined(agent, v1.Client()) as sides:
+        closed = await sides.agent.close_session(v1.CloseSessionRequest(session_id="s"))
+        assert closed == v1.CloseSessionResponse()
+
+
+# Cancelling.
+
+
+@requirement("R-CANCEL-01", "R-CANCEL-05", "R-CANCEL-06")
+async def test_a_cancelled_turn_ends_cancelled() -> None:
+    async def prompt(self: Any, params: Any, context: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await context.client.session_update(chunk("late"))
+
+    shown: list[Any] = []
+    client = client_with(session_update=lambda s, p, c: shown.append(p))
+    async with joined(agent_with(prompt=prompt), client) as sides:
+        turn = asyncio.create_task(sides.agent.prompt(PROMPT))
+        await settled()
+        await sides.agent.cancel(v1.CancelNotification(session_id="s"))
+        assert (await turn).stop_reason == "cancelled"
+        assert shown == [chunk("late")]
+
+
+@requirement("R-CANCEL-12")
+async def test_a_cancel_of_another_session_cancels_nothing() -> None:
+    async with joined(agent_with(prompt=forever), v1.Client()) as sides:
+        turn = asyncio.create_task(sides.agent.prompt(PROMPT))
+        await sides.agent.cancel(v1.CancelNotification(session_id="other"))
+        await settled()
+        assert not turn.done()
+        await sides.agent.cancel(v1.CancelNotification(session_id="s"))
+        await turn
+
+
+@requirement("R-CANCEL-03")
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_cancel_answers_the_permission_requests_of_the_session(busy: bool) -> None:
+    answers: list[Any] = []
+    gate = asyncio.Event()
+
+    async def prompt(self: Any, params: Any, context: Any) -> Any:
+        if busy:
+            await context.client.session_update(chunk())
+        request = v1.RequestPermissionRequest(
+            session_id="s", tool_call=v1.ToolCallDetails(tool_call_id="t"), options=[]
+        )
+        answers.append(await asyncio.shield(context.client.request_permission(request)))
+        return v1.PromptResponse(stop_reason="end_turn")
+
+    def ignore(self: Any, params: Any, context: Any) -> None: ...
+
+    async def slow_update(self: Any, params: Any, context: Any) -> None:
+        await gate.wait()
+
+    client = client_with(request_permission=forever, session_update=slow_update)
+    async with joined(agent_with(prompt=prompt, cancel=ignore), client) as sides:
+        turn = asyncio.create_task(sides.agent.prompt(PROMPT))
+        await settled()
+        await sides.agent.cancel(v1.CancelNotification(session_id="s"))
+        await settled()
+        gate.set()
+        assert (await turn).stop_reason == "end_turn"
+        assert answers[0].outcome == v1.CancelledPermissionOutcome()
+
+
+@requirement("R-REQCAN-05")
+async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
+    ended: list[str] = []
+
+    async def prompt(self: Any, params: Any, context: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    async with joined(agent_with(prompt=prompt), v1.Client()) as sides:
+        turn = asyncio.create_task(sides.agent.prompt(PROMPT))
+        await settled()
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+        await settled()
+        assert ended == ["cancelled"]
+        assert b'"stopReason":"cancelled"' in sides.frames[-1]
+
+
+async def test_calls_before_initialize_is_done_are_refused_here() -> None:
+    errors: list[Any] = []
+
+    class Early(v1.Agent):
+        async def initialize(self, params: Any, context: Any) -> Any:
+            try:
+                await context.client.session_update(chunk())
+            except LocalProtocolError as exc:
+                errors.append(exc)
+            return v1.InitializeResponse(protocol_version=1)
+
+    async with joined(Early(), v1.Client()):
+        assert len(errors) == 1
+
+
+async def test_an_error_of_the_agent_is_raised_in_the_client_as_it_was() -> None:
+    def prompt(self: Any, params: Any, context: Any) -> Any:
+        raise InvalidParams("Bad", data={"x": 1})
+
+    async with joined(agent_with(prompt=prompt), v1.Client()) as sides:
+        with pytest.raises(RequestError) as caught:
+            await sides.agent.prompt(PROMPT)
+        assert (type(caught.value), caught.value.data) == (InvalidParams, {"x": 1})

@@ -1,0 +1,226 @@
+"""Agents and clients of version 2: every method both ways, and what is not offered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import v2
+from accord.errors import (
+    InvalidParams,
+    LocalProtocolError,
+    MethodNotFound,
+    NotOffered,
+    RequestCancelled,
+    ResourceNotFound,
+)
+from accord.v2.kit import KIT
+from accord.wire.codec import to_builtins
+from every_method import everything, joined, served_by
+from least import least
+from requirement import requirement
+from sides import settled
+
+LOGIN = v2.AuthMethodAgent(method_id="text", name="Log in")
+BOTH = [("agent", m) for m in served_by(KIT, "agent")] + [
+    ("client", m) for m in served_by(KIT, "client")
+]
+EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
+BASELINE = ("new_session", "resume_session", "list_sessions", "close_session", "prompt")
+PROMPT = least(v2.PromptRequest)
+
+
+def agent_with(**handlers: Any) -> Any:
+    return type("Some", (v2.Agent,), handlers)()
+
+
+def client_with(**handlers: Any) -> Any:
+    return type("Some", (v2.Client,), handlers)()
+
+
+def session_agent(**handlers: Any) -> Any:
+    """Return an agent that serves sessions, with these handlers."""
+    return agent_with(**{**dict.fromkeys(BASELINE, forever), **handlers})
+
+
+async def forever(self: Any, params: Any, context: Any) -> None:
+    await asyncio.Event().wait()
+
+
+@EVERY
+@pytest.mark.parametrize("delayed", [False, True])
+async def test_every_method_is_served_and_called(side: str, method: Any, delayed: bool) -> None:
+    seen: list[Any] = []
+    agent = everything(v2.Agent, seen, delayed=delayed)
+    agent.auth_methods = [LOGIN]
+    async with joined(agent, everything(v2.Client, seen, delayed=delayed)) as sides:
+        params = least(method.params)
+        result = await getattr(getattr(sides, side), method.call)(params)
+        await settled()
+        assert seen == [(method.call, params)]
+        if method.result is not None:
+            assert result == least(method.result)
+
+
+@requirement("R-INIT-28", "R-INIT-29", "R-INIT-16")
+@EVERY
+async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
+    async with joined(v2.Agent(), v2.Client()) as sides:
+        if method.gate is not None:
+            with pytest.raises(NotOffered):
+                await getattr(getattr(sides, side), method.call)(least(method.params))
+            await settled()
+            assert sides.frames == []
+
+
+@requirement("R-INIT-29", "R-TCAN-05")
+@EVERY
+async def test_what_is_called_without_an_offer_is_refused(side: str, method: Any) -> None:
+    async with joined(v2.Agent(), v2.Client()) as sides:
+        connection = getattr(sides, side).connection
+        params = to_builtins(least(method.params))
+        if not method.is_request:
+            await connection.notify(method.name, params)
+            await settled()
+            assert len(sides.frames) == 1
+            return
+        one = method.call in ("cancel_tool_call", "cancel_terminal")
+        with pytest.raises(InvalidParams if one else MethodNotFound):
+            await connection.call(method.name, params, bytes)
+
+
+@requirement("R-INIT-04", "R-INIT-21", "R-INIT-25", "R-INIT-27", "R-INIT-40")
+@pytest.mark.parametrize(
+    ("calls", "offered"),
+    [
+        ((), {}),
+        (("cancel", "cancel_tool_call", "login", "logout"), {}),
+        (BASELINE, {"session": {}}),
+        ((*BASELINE, "set_session_config_option"), {"session": {}}),
+        ((*BASELINE, "delete_session", "fork_session"), {"session": {"delete": {}, "fork": {}}}),
+        (("auth_status",), {"auth": {"status": {}}}),
+        ((*BASELINE, "notify_mcp"), {"session": {"mcp": {"acp": {}}}}),
+    ],
+)
+def test_an_agent_offers_what_it_overrides(calls: Any, offered: Any) -> None:
+    assert to_builtins(agent_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
+
+
+@requirement("R-INIT-27")
+@pytest.mark.parametrize("absent", BASELINE)
+def test_sessions_are_served_whole_or_not_at_all(absent: str) -> None:
+    calls = [call for call in BASELINE if call != absent]
+    with pytest.raises(LocalProtocolError, match=absent):
+        agent_with(**dict.fromkeys(calls, forever)).capabilities()
+
+
+@requirement("R-INIT-27")
+@pytest.mark.parametrize("call", ["delete_session", "fork_session", "notify_mcp"])
+def test_a_part_of_sessions_alone_is_refused(call: str) -> None:
+    with pytest.raises(LocalProtocolError, match="new_session"):
+        agent_with(**{call: forever}).capabilities()
+
+
+def test_half_an_elicitation_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="create_elicitation"):
+        client_with(complete_elicitation=forever).capabilities()
+
+
+@requirement("R-INIT-29")
+async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> None:
+    client = client_with(create_elicitation=lambda s, p, c: v2.ElicitationCancelAction())
+    async with joined(v2.Agent(), client) as sides:
+        await sides.client.create_elicitation(least(v2.ElicitationFormMode))
+        sides.frames.clear()
+        with pytest.raises(NotOffered, match="url"):
+            await sides.client.create_elicitation(least(v2.ElicitationUrlMode))
+        await settled()
+        assert sides.frames == []
+
+
+@requirement("R-EXT-04", "R-EXT-05", "R-EXT-06")
+@pytest.mark.parametrize("side", ["agent", "client"])
+async def test_extensions_go_both_ways(side: str) -> None:
+    told: list[Any] = []
+
+    async def ask(self: Any, method: str, params: Any, context: Any) -> Any:
+        return [method, params]
+
+    async def tell(self: Any, method: str, params: Any, context: Any) -> None:
+        told.append((method, params))
+
+    handlers = {"extension_request": ask, "extension_notification": tell}
+    async with joined(agent_with(**handlers), client_with(**handlers)) as sides:
+        remote = getattr(sides, side)
+        assert await remote.call_extension("_acme/ask", {"a": 1}) == ["_acme/ask", {"a": 1}]
+        await remote.notify_extension("_acme/tell")
+        await settled()
+        assert told[0][0] == "_acme/tell"
+
+
+async def test_early_spellings_of_v1_mean_nothing_in_v2() -> None:
+    async with joined(everything(v2.Agent, []), everything(v2.Client, [])) as sides:
+        with pytest.raises(MethodNotFound):
+            await sides.agent.connection.call("unstable_resumeSession", {}, bytes)
+
+
+@requirement("R-AUTH-08")
+@pytest.mark.parametrize("method_id", ["terminal", "unknown"])
+async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: str) -> None:
+    agent = everything(v2.Agent, [])
+    agent.auth_methods = [LOGIN, v2.AuthMethodTerminal(method_id="terminal", name="T")]
+    async with joined(agent, v2.Client()) as sides:
+        with pytest.raises(LocalProtocolError):
+            await sides.agent.login(v2.LoginAuthRequest(method_id=method_id))
+        await settled()
+        assert sides.frames == []
+        await sides.agent.login(v2.LoginAuthRequest(method_id="text"))
+
+
+@requirement("R-AUTH-05", "R-AUTH-06")
+async def test_without_ways_to_log_in_nobody_logs_in_or_out() -> None:
+    async with joined(everything(v2.Agent, []), v2.Client()) as sides:
+        with pytest.raises(LocalProtocolError):
+            await sides.agent.login(v2.LoginAuthRequest(method_id="text"))
+        with pytest.raises(NotOffered):
+            await sides.agent.logout(v2.LogoutAuthRequest())
+        await settled()
+        assert sides.frames == []
+
+
+@requirement("R-SESS-31")
+@pytest.mark.parametrize("call", ["close_session", "delete_session"])
+async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> None:
+    def unknown(self: Any, params: Any, context: Any) -> Any:
+        raise ResourceNotFound(data={"sessionId": "s"})
+
+    async with joined(session_agent(**{call: unknown}), v2.Client()) as sides:
+        method = next(m for m in KIT.methods if m.call == call)
+        assert await getattr(sides.agent, call)(least(method.params)) == method.result()
+
+
+@requirement("R-CANCEL-13", "R-REQCAN-05")
+async def test_a_cancel_withdraws_prompts_that_are_not_inserted() -> None:
+    async with joined(session_agent(), v2.Client()) as sides:
+        prompt = asyncio.create_task(sides.agent.prompt(PROMPT))
+        await settled()
+        await sides.agent.cancel(v2.CancelSessionNotification(session_id=PROMPT.session_id))
+        with pytest.raises(RequestCancelled):
+            await prompt
+
+
+@requirement("R-CANCEL-15")
+async def test_a_cancel_leaves_permission_requests_to_the_agent() -> None:
+    async with joined(session_agent(), client_with(request_permission=forever)) as sides:
+        asked = least(v2.RequestPermissionRequest)
+        permission = asyncio.create_task(sides.client.request_permission(asked))
+        await settled()
+        await sides.agent.cancel(v2.CancelSessionNotification(session_id=asked.session_id))
+        await settled()
+        assert not permission.done()
+        permission.cancel()
+        await asyncio.gather(permission, return_exceptions=True)
+        await settled()
+        assert b'"outcome":"cancelled"' in sides.frames[-1]
