@@ -227,12 +227,7 @@ def routes_for(
         if method.name in closed or method.name == "initialize" or not _serves(role, method):
             continue
         table = requests if method.is_request else notifications
-        decode = decoder(method.params)
-        table[method.name] = Route(
-            decode=_checked(decode, kit.needs.get(method.call), capabilities),
-            handler=getattr(role, method.call),
-            cancelled=kit.cancelled.get(method.name),
-        )
+        table[method.name] = _route(role, method, capabilities)
     early = _EarlySpellings(kit, requests, notifications)
 
     def missing(method: str, is_request: bool) -> Route | RequestError:
@@ -253,6 +248,22 @@ def routes_for(
         rescue=early.rescue,
         unreadable=unreadable,
     )
+
+
+def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route:
+    """Return the route of a method; its decoder is compiled when it is first used."""
+
+    def first(text: bytes | Raw) -> Any:
+        needs = role.kit.needs.get(method.call)
+        route.decode = _checked(decoder(method.params), needs, capabilities)
+        return route.decode(text)
+
+    route = Route(
+        decode=first,
+        handler=getattr(role, method.call),
+        cancelled=role.kit.cancelled.get(method.name),
+    )
+    return route
 
 
 def _checked(

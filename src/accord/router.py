@@ -79,7 +79,7 @@ class _AgentSide:
         self._connection = connection
         self._agents = agents
         self._lifecycle = AgentLifecycle()
-        self._initialize = Route(decode=decoder(Any), handler=self._handle)
+        self._initialize = Route(decode=bytes, handler=self._handle)
         self._routes: Routes | None = None  # of the last success
 
     def routes_before(self) -> Routes:
@@ -95,7 +95,8 @@ class _AgentSide:
             missing=missing,
         )
 
-    def _handle(self, raw: Any, context: Context) -> Any:
+    def _handle(self, text: bytes, context: Context) -> Any:
+        raw = jsontext.loads(text)
         requested = requested_version(raw)
         self._lifecycle.begin(requested)
         try:
@@ -104,7 +105,7 @@ class _AgentSide:
                 raise InvalidRequest("The id of initialize must not be null")  # R-ROUTE-03
             agent = self._agents[version]
             remote = agent.make_remote(self._connection)
-            params = _initialize_params(agent, version, requested, raw)
+            params = _initialize_params(agent, version, requested, text, raw)
             remote.initialized = params
             outcome = agent.initialize(params, agent.make_context(context, remote))
             if not inspect.isawaitable(outcome):
@@ -191,13 +192,18 @@ def _telling(routes: Routes, used: Callable[[], None]) -> Routes:
     return replace(routes, requests=requests, missing=missing)
 
 
-def _initialize_params(agent: Any, version: int, requested: int, raw: dict[str, Any]) -> Any:
+def _initialize_params(
+    agent: Any, version: int, requested: int, text: bytes, raw: dict[str, Any]
+) -> Any:
+    meant = raw
     if version == 1:
-        raw = v1_params_of(raw)
+        meant = v1_params_of(raw)
     elif requested > version:
-        raw = _leniently(raw)
+        meant = _leniently(raw)
     try:
-        return convert(raw, agent.kit.initialize_request)
+        if meant is raw:
+            return decoder(agent.kit.initialize_request)(text)
+        return convert(meant, agent.kit.initialize_request)
     except DecodeError as exc:
         data = {"path": exc.where, "reason": exc.message}
         raise InvalidParams(f"Invalid params: {exc}", data=data) from None
@@ -313,7 +319,7 @@ class _ClientSide:
         version = spoken(raw, self._clients.keys())
         client = self._clients[version]
         try:
-            result = convert(raw, client.kit.initialize_response)
+            result = decoder(client.kit.initialize_response)(text)
         except DecodeError as exc:
             raise RemoteProtocolError(f"The result of initialize does not fit: {exc}") from None
         result = replace(result, protocol_version=version)  # a false v2 says otherwise

@@ -5,7 +5,7 @@ A gate is a path of attributes that starts with the side that offers it: `client
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import fields
@@ -42,9 +42,11 @@ def closed_variants(gates: Mapping[type, str], capabilities: Mapping[str, Any]) 
 
 
 def opening(
-    capabilities: type[Any], side: str, gates: Iterable[str], convert: Callable[[Any, Any], Any]
+    capabilities: type[Any], side: str, gates: Collection[str], convert: Callable[[Any, Any], Any]
 ) -> Any:
     """Return capabilities that open these gates and no other."""
+    if not gates:
+        return capabilities()
     offered: dict[str, Any] = {}
     for gate in gates:
         owner, *path = gate.split(".")
