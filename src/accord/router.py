@@ -136,7 +136,7 @@ class _AgentSide:
 
         routes = routes_for(agent, capabilities, context)
         if version == 2:
-            routes = _telling(routes, self._lifecycle.use)
+            _tell(routes, self._lifecycle.use)
             self._connection.refuse_null_ids()
         routes.requests["initialize"] = self._initialize
         self._routes = routes
@@ -171,25 +171,26 @@ class _Opening:
         self._fail()
 
 
-def _telling(routes: Routes, used: Callable[[], None]) -> Routes:
-    """Return the same routes, with `used` told of every request (R-INIT-34)."""
+def _tell(routes: Routes, used: Callable[[], None]) -> None:
+    """Let `used` be told of every request (R-INIT-34)."""
 
-    def telling(route: Route) -> Route:
-        handler = route.handler
-
+    def telling(handler: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def handle(params: Any, context: Any) -> Any:
             used()
             return handler(params, context)
 
-        return Route(decode=route.decode, handler=handle, cancelled=route.cancelled)
+        return handle
+
+    find = routes.missing
 
     def missing(method: str, is_request: bool) -> Route | RequestError:
         if is_request:
             used()
-        return routes.missing(method, is_request)
+        return find(method, is_request)
 
-    requests = {name: telling(route) for name, route in routes.requests.items()}
-    return replace(routes, requests=requests, missing=missing)
+    for route in routes.requests.values():
+        route.handler = telling(route.handler)
+    routes.missing = missing
 
 
 def _initialize_params(
