@@ -121,6 +121,25 @@ def test_stdin_and_stdout_can_be_one_socket() -> None:
         assert os.get_blocking(theirs.fileno())
 
 
+def test_stdin_can_be_a_named_pipe_whose_writer_has_gone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read_fd = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    os.close(os.open(tmp_path / "pipe", os.O_WRONLY))
+    os.set_blocking(read_fd, True)
+    with echoing(read_fd, subprocess.DEVNULL) as agent:
+        assert agent.wait(10) == 0
+    os.close(read_fd)
+
+
+def test_stdin_can_have_ended_before_the_start() -> None:
+    for _ in range(5):
+        read_fd, write_fd = os.pipe()
+        os.close(write_fd)
+        with echoing(read_fd, subprocess.DEVNULL) as agent:
+            assert agent.wait(10) == 0
+        os.close(read_fd)
+
+
 def test_terminal_is_not_changed_for_others_while_in_use() -> None:
     ours, theirs = pty.openpty()
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -154,9 +153,13 @@ def _private(saved: int, mode: int) -> int:
     Being non-blocking is a property of the open file, which may be shared: with stderr, with
     the shell, with the parent's other children. So it is opened once more where Linux lets us.
     """
-    if sys.platform == "linux" and (stat.S_ISFIFO(os.fstat(saved).st_mode) or os.isatty(saved)):
+    if sys.platform == "linux":
+        path = f"/proc/self/fd/{saved}"
         try:
-            return os.open(f"/proc/self/fd/{saved}", mode | os.O_NONBLOCK | os.O_NOCTTY)
+            # Not a named pipe: opened once more it would not tell that its writer has gone.
+            target = os.readlink(path)  # noqa: PTH115  # pathlib would cost the start 3 ms
+            if os.isatty(saved) or target.startswith("pipe:"):
+                return os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
             pass  # no /proc, not ours, or nobody at the other end
     return os.dup(saved)
