@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from accord import jsontext
 from accord.binding import Remote, Role, routes_for
@@ -38,15 +38,24 @@ from accord.version import ProtocolVersion
 from accord.wire.base import replace
 from accord.wire.codec import convert, decoder
 
-__all__ = ("connect", "serve")
+__all__ = ("LazyRole", "connect", "serve")
 
 log = logging.getLogger("accord.router")
 
 R = TypeVar("R", bound=Remote)
 
 
+class LazyRole(Struct, frozen=True):
+    """A role object of a version that is made, and perhaps imported, when it is spoken."""
+
+    version: ProtocolVersion
+    make: Callable[[], Role]
+
+
 def _by_version(roles: Sequence[Any]) -> dict[ProtocolVersion, Any]:
-    found = {role.kit.version: role for role in roles}
+    found = {
+        role.version if isinstance(role, LazyRole) else role.kit.version: role for role in roles
+    }
     if not roles or len(found) != len(roles):
         raise ValueError("Expected one role object, or one of each protocol version")
     return found
@@ -57,7 +66,7 @@ def _by_version(roles: Sequence[Any]) -> dict[ProtocolVersion, Any]:
 
 async def serve(
     transport: Transport,
-    *agents: Role,
+    *agents: Role | LazyRole,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
 ) -> None:
@@ -104,6 +113,8 @@ class _AgentSide:
             if version == 2 and context.request_id is None:
                 raise InvalidRequest("The id of initialize must not be null")  # R-ROUTE-03
             agent = self._agents[version]
+            if isinstance(agent, LazyRole):
+                agent = self._agents[version] = agent.make()
             remote = agent.make_remote(self._connection)
             params = _initialize_params(agent, version, requested, text, raw)
             remote.initialized = params
