@@ -49,11 +49,11 @@ class LazyRole(Struct, frozen=True):
     """A role object of a version that is made, and perhaps imported, when it is spoken."""
 
     version: ProtocolVersion
-    make: Callable[[], Role]
+    make: Callable[[], Any]
 
 
 def _by_version(roles: Sequence[Any]) -> dict[ProtocolVersion, Any]:
-    found = {
+    found: dict[ProtocolVersion, Any] = {
         role.version if isinstance(role, LazyRole) else role.kit.version: role for role in roles
     }
     if not roles or len(found) != len(roles):
@@ -113,7 +113,7 @@ class _AgentSide:
             if version == 2 and context.request_id is None:
                 raise InvalidRequest("The id of initialize must not be null")  # R-ROUTE-03
             agent = self._agents[version]
-            if isinstance(agent, LazyRole):
+            if type(agent) is LazyRole:
                 agent = self._agents[version] = agent.make()
             remote = agent.make_remote(self._connection)
             params = _initialize_params(agent, version, requested, text, raw)
