@@ -16,6 +16,7 @@ __all__ = (
     "SessionOption",
     "StopReason",
     "Switch",
+    "Tokens",
     "Usage",
 )
 
@@ -95,3 +96,14 @@ class Usage(Struct, frozen=True):
     used: int
     size: int
     cost: Cost | None = None
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """What a piece of work took; whether v1 counts the turn or the session, it leaves open."""
+
+    total: int
+    input: int
+    output: int
+    thought: int | None = None
+    cached_read: int | None = None
+    cached_write: int | None = None

@@ -1,0 +1,261 @@
+"""What happens in a session, as a client sees it: the same events in every version.
+
+An event says what is so from now on, so a transcript is what its events add up to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord.errors import RequestError
+from accord.model.content import Content
+from accord.model.session import Command, PlanEntry, SessionOption, StopReason, Tokens, Usage
+from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
+
+__all__ = (
+    "Commands",
+    "Compaction",
+    "Decision",
+    "Event",
+    "Media",
+    "ModeChanged",
+    "Notice",
+    "Options",
+    "Permission",
+    "PermissionOption",
+    "PermissionRequest",
+    "Plan",
+    "Rewritten",
+    "Role",
+    "StateChanged",
+    "Terminal",
+    "TerminalOutput",
+    "Text",
+    "Thought",
+    "TitleChanged",
+    "ToolCall",
+    "UnknownUpdate",
+    "UsageChanged",
+    "UserText",
+)
+
+Role: TypeAlias = Literal["agent", "thought", "user"]
+
+
+class Text(Struct, frozen=True, gc=False):
+    """The agent says more; read all of a message as Markdown."""
+
+    text: str
+    message_id: str | None = None
+
+
+class Thought(Struct, frozen=True, gc=False):
+    """The agent thinks more."""
+
+    text: str
+    message_id: str | None = None
+
+
+class UserText(Struct, frozen=True, gc=False):
+    """The user said something: a prompt of ours, of somebody else, or in a replay."""
+
+    text: str
+    message_id: str | None = None
+
+
+class Media(Struct, frozen=True):
+    """A message goes on with something other than text."""
+
+    content: Content
+    role: Role = "agent"
+    message_id: str | None = None
+
+
+class Rewritten(Struct, frozen=True):
+    """A message has other content than it had so far: here is all of it."""
+
+    role: Role
+    message_id: str
+    content: tuple[Content, ...]
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A tool call as it stands now; `changed` names the fields that this event brought."""
+
+    id: str
+    title: str = ""
+    kind: ToolKind = "other"
+    status: ToolStatus = "pending"
+    name: str | None = None  # the tool's name in programs; it grants nothing
+    content: tuple[ToolContent, ...] = ()
+    locations: tuple[Location, ...] = ()
+    raw_input: Any = None
+    raw_output: Any = None
+    can_cancel: bool = False
+    changed: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is to be expected; an unknown status is not the end."""
+        return self.status in {"completed", "failed", "cancelled"}
+
+
+class Plan(Struct, frozen=True):
+    """A plan, all of it; one of several where it has an id. `removed`: it is dropped."""
+
+    entries: tuple[PlanEntry, ...] = ()
+    id: str | None = None
+    markdown: str | None = None
+    uri: str | None = None
+    removed: bool = False
+
+
+class Commands(Struct, frozen=True):
+    """The slash commands that there are now."""
+
+    commands: tuple[Command, ...]
+
+
+class ModeChanged(Struct, frozen=True):
+    """The mode is another one."""
+
+    mode: str
+
+
+class Options(Struct, frozen=True):
+    """All options as they are now."""
+
+    options: tuple[SessionOption, ...]
+
+
+class UsageChanged(Struct, frozen=True):
+    """How full the context is, and what the session has cost."""
+
+    usage: Usage
+
+
+class TitleChanged(Struct, frozen=True):
+    """The session has another title, or none."""
+
+    title: str | None
+
+
+class Notice(Struct, frozen=True):
+    """A word to the user that is no part of the conversation."""
+
+    severity: Literal["info", "warning", "error"] | str
+    title: str
+    description: str | None = None
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """The agent shortens its memory of the conversation."""
+
+    id: str
+    status: Literal["in_progress", "completed", "failed", "cancelled"] | str
+    summary: tuple[Content, ...] = ()
+    error: str | None = None
+
+
+class Terminal(Struct, frozen=True, kw_only=True):
+    """A terminal as it stands now; what it prints comes as `TerminalOutput`."""
+
+    id: str
+    command: str | None = None
+    cwd: str | None = None
+    exited: bool = False
+    exit_code: int | None = None
+    signal: str | None = None
+    size: tuple[int, int] | None = None  # columns and rows
+    can_cancel: bool = False
+
+
+class TerminalOutput(Struct, frozen=True):
+    """A terminal printed this; with `afresh` it stands for all that came before, too."""
+
+    id: str
+    data: bytes
+    afresh: bool = False
+
+
+class StateChanged(Struct, frozen=True, kw_only=True):
+    """What the session is doing; a state that is not known is never idle.
+
+    An idle state may say how the work ended. `background` has the ids of what still runs
+    beside it, None where that was not told.
+    """
+
+    state: Literal["running", "idle", "requires_action"] | str
+    stop_reason: StopReason | None = None
+    error: RequestError | None = None
+    tokens: Tokens | None = None
+    background: tuple[str, ...] | None = None
+
+
+class PermissionOption(Struct, frozen=True):
+    """One answer that may be given."""
+
+    id: str
+    name: str
+    kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str
+
+
+class PermissionRequest(Struct, frozen=True, kw_only=True):
+    """The agent asks before it acts; `tool_call` or `command` say what it is about."""
+
+    session_id: str
+    cwd: str  # of the session
+    title: str
+    options: tuple[PermissionOption, ...]
+    description: str | None = None
+    tool_call: ToolCall | None = None
+    command: str | None = None
+
+
+# What a policy decides. An option stands for itself; of the others one is chosen by its kind.
+Decision: TypeAlias = (
+    Literal["allow", "allow_always", "reject", "reject_always", "cancel"] | PermissionOption
+)
+
+
+class Permission(Struct, frozen=True):
+    """A permission request was answered: by this option, or None when it was cancelled."""
+
+    request: PermissionRequest
+    option: PermissionOption | None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the agent may go on."""
+        return self.option is not None and self.option.kind in {"allow_once", "allow_always"}
+
+
+class UnknownUpdate(Struct, frozen=True):
+    """An update that there is no event for, as it came."""
+
+    raw: Any
+
+
+Event: TypeAlias = (
+    Text
+    | Thought
+    | UserText
+    | Media
+    | Rewritten
+    | ToolCall
+    | Plan
+    | Commands
+    | ModeChanged
+    | Options
+    | UsageChanged
+    | TitleChanged
+    | Notice
+    | Compaction
+    | Terminal
+    | TerminalOutput
+    | StateChanged
+    | Permission
+    | UnknownUpdate
+)

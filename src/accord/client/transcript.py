@@ -1,0 +1,394 @@
+"""What a session has come to: everything that its events add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, TypeAlias
+
+from msgspec.structs import replace
+
+from accord.client.events import (
+    Commands,
+    Compaction,
+    Event,
+    Media,
+    ModeChanged,
+    Options,
+    Plan,
+    Rewritten,
+    Role,
+    StateChanged,
+    Terminal,
+    TerminalOutput,
+    Text,
+    Thought,
+    TitleChanged,
+    ToolCall,
+    UsageChanged,
+    UserText,
+)
+from accord.model.content import Content, text_of
+from accord.model.session import Command, Select, SessionOption, Usage
+
+__all__ = ("Item", "Message", "Shell", "Transcript", "joined")
+
+_SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
+    "agent": Text,
+    "thought": Thought,
+    "user": UserText,
+}
+
+
+def joined(contents: Iterable[Content]) -> tuple[Content, ...]:
+    """Return content with texts that follow each other made one, and empty ones left out."""
+    whole: list[Content] = []
+    texts: list[str] = []
+    for content in contents:
+        if isinstance(content, str):
+            texts.append(content)
+            continue
+        if text := "".join(texts):
+            whole.append(text)
+        texts.clear()
+        whole.append(content)
+    if text := "".join(texts):
+        whole.append(text)
+    return tuple(whole)
+
+
+class Message:
+    """Something that was said or thought; it may still grow."""
+
+    __slots__ = ("_parts", "id", "role")
+
+    def __init__(self, role: Role, message_id: str | None) -> None:
+        self.role: Role = role
+        self.id = message_id
+        self._parts: list[Content] = []
+
+    @property
+    def content(self) -> tuple[Content, ...]:
+        """All of it so far."""
+        whole = joined(self._parts)
+        self._parts = list(whole)
+        return whole
+
+    @property
+    def text(self) -> str:
+        """Its text; links and resources stand in it as Markdown."""
+        return text_of(self.content)
+
+    def add(self, content: Content) -> None:
+        """Go on with this."""
+        self._parts.append(content)
+
+    def rewrite(self, content: tuple[Content, ...]) -> None:
+        """Have this content and no other."""
+        self._parts = list(content)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Message)
+            and (self.role, self.id) == (other.role, other.id)
+            and self.content == other.content
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"Message({self.role!r}, {self.id!r}, {self.content!r})"
+
+
+class Shell:
+    """A terminal and all that it has printed."""
+
+    __slots__ = ("output", "terminal")
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self.output = bytearray()
+
+    @property
+    def text(self) -> str:
+        """The output as text; what is no UTF-8 is replaced."""
+        return self.output.decode("utf-8", "replace")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Shell)
+            and self.terminal == other.terminal
+            and self.output == other.output
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"Shell({self.terminal!r}, {bytes(self.output)!r})"
+
+
+Item: TypeAlias = Message | ToolCall | Compaction
+
+
+class Transcript:
+    """A session as it stands: what was said and done in order, and what holds now.
+
+    `apply` takes what happens; `events` gives back the fewest events that lead here.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.plans: dict[str | None, Plan] = {}
+        self.options: tuple[SessionOption, ...] = ()
+        self.commands: tuple[Command, ...] = ()
+        self.terminals: dict[str, Shell] = {}
+        self.usage: Usage | None = None
+        self.title: str | None = None
+        self.state: StateChanged | None = None
+        self._mode: str | None = None  # where no option has it
+        self._places: dict[tuple[str, str], int] = {}
+        self._last: Message | None = None  # the last item, if it is a message
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Transcript:
+        """Return what these events add up to."""
+        transcript = cls()
+        for event in events:
+            transcript.apply(event)
+        return transcript
+
+    # What was said and done.
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was said and thought, in order."""
+        return [item for item in self.items if isinstance(item, Message)]
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls in the order in which they began, as they stand."""
+        return [item for item in self.items if isinstance(item, ToolCall)]
+
+    @property
+    def text(self) -> str:
+        """What the agent has said, its messages with an empty line between them."""
+        return self.text_since(0)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan, or the first of several."""
+        return next(iter(self.plans.values()), None)
+
+    @property
+    def mode(self) -> str | None:
+        """The mode of the session, None where there are none."""
+        option = self.mode_option
+        return self._mode if option is None else option.value
+
+    @property
+    def mode_option(self) -> Select | None:
+        """The option that is the mode."""
+        for option in self.options:
+            if isinstance(option, Select) and option.category == "mode":
+                return option
+        return None
+
+    def text_since(self, item: int) -> str:
+        """Return what the agent has said from this item on."""
+        texts = (
+            message.text
+            for message in self.items[item:]
+            if isinstance(message, Message) and message.role == "agent"
+        )
+        return "\n\n".join(text for text in texts if text)
+
+    def message(self, role: Role, message_id: str) -> Message | None:
+        """Return the message with this id; each role has ids of its own."""
+        return self._at(role, message_id, Message)
+
+    def tool_call(self, call_id: str) -> ToolCall | None:
+        """Return the tool call with this id."""
+        return self._at("tool call", call_id, ToolCall)
+
+    def compaction(self, compaction_id: str) -> Compaction | None:
+        """Return the compaction with this id."""
+        return self._at("compaction", compaction_id, Compaction)
+
+    def _at(self, kind: str, key: str, cls: type[Any]) -> Any:
+        place = self._places.get((kind, key))
+        if place is None:
+            return None
+        item = self.items[place]
+        assert isinstance(item, cls)
+        return item
+
+    # What happens.
+
+    def apply(self, event: Event) -> None:
+        """Take what has happened."""
+        if type(event) is Text:
+            last = self._last
+            if last is None or last.id != event.message_id or last.role != "agent":
+                last = self._message("agent", event.message_id)
+            last.add(event.text)
+            return
+        take = self._TAKE.get(type(event))
+        if take is not None:
+            take(self, event)
+
+    def _message(self, role: Role, message_id: str | None) -> Message:
+        last = self._last
+        if message_id is None:
+            if last is not None and last.role == role and last.id is None:
+                return last
+        elif (known := self.message(role, message_id)) is not None:
+            return known
+        new = Message(role, message_id)
+        if message_id is not None:
+            self._places[role, message_id] = len(self.items)
+        self.items.append(new)
+        self._last = new
+        return new
+
+    def _thought(self, event: Thought) -> None:
+        self._message("thought", event.message_id).add(event.text)
+
+    def _user_text(self, event: UserText) -> None:
+        self._message("user", event.message_id).add(event.text)
+
+    def _media(self, event: Media) -> None:
+        self._message(event.role, event.message_id).add(event.content)
+
+    def _rewritten(self, event: Rewritten) -> None:
+        self._message(event.role, event.message_id).rewrite(event.content)
+
+    def _tool_call(self, event: ToolCall) -> None:
+        self._put("tool call", event.id, replace(event, changed=()))
+
+    def _compaction(self, event: Compaction) -> None:
+        self._put("compaction", event.id, event)
+
+    def _put(self, kind: str, key: str, item: ToolCall | Compaction) -> None:
+        place = self._places.setdefault((kind, key), len(self.items))
+        if place == len(self.items):
+            self.items.append(item)
+            self._last = None
+        else:
+            self.items[place] = item
+
+    def _plan(self, event: Plan) -> None:
+        if event.removed:
+            self.plans.pop(event.id, None)
+        else:
+            self.plans[event.id] = event
+
+    def _options(self, event: Options) -> None:
+        self.options = event.options
+
+    def _mode_changed(self, event: ModeChanged) -> None:
+        self._mode = event.mode
+        option = self.mode_option
+        if option is not None:
+            changed = replace(option, value=event.mode)
+            self.options = tuple(changed if o is option else o for o in self.options)
+
+    def _commands(self, event: Commands) -> None:
+        self.commands = event.commands
+
+    def _usage(self, event: UsageChanged) -> None:
+        self.usage = event.usage
+
+    def _title(self, event: TitleChanged) -> None:
+        self.title = event.title
+
+    def _state(self, event: StateChanged) -> None:
+        self.state = event
+
+    def _terminal(self, event: Terminal) -> None:
+        self._shell(event.id).terminal = event
+
+    def _output(self, event: TerminalOutput) -> None:
+        output = self._shell(event.id).output
+        if event.afresh:
+            output.clear()
+        output += event.data
+
+    def _shell(self, terminal_id: str) -> Shell:
+        known = self.terminals.get(terminal_id)
+        if known is None:
+            known = self.terminals[terminal_id] = Shell(Terminal(id=terminal_id))
+        return known
+
+    _TAKE: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        Thought: _thought,
+        UserText: _user_text,
+        Media: _media,
+        Rewritten: _rewritten,
+        ToolCall: _tool_call,
+        Plan: _plan,
+        Commands: _commands,
+        ModeChanged: _mode_changed,
+        Options: _options,
+        UsageChanged: _usage,
+        TitleChanged: _title,
+        Compaction: _compaction,
+        Terminal: _terminal,
+        TerminalOutput: _output,
+        StateChanged: _state,
+    }
+
+    # And back.
+
+    def events(self) -> Iterator[Event]:
+        """Return the fewest events that lead to this transcript."""
+        for item in self.items:
+            if isinstance(item, Message):
+                yield from _said(item)
+            else:
+                yield item
+        yield from self.plans.values()
+        if self._mode is not None:
+            yield ModeChanged(self._mode)
+        if self.options:
+            yield Options(self.options)
+        if self.commands:
+            yield Commands(self.commands)
+        for shell in self.terminals.values():
+            yield shell.terminal
+            if shell.output:
+                yield TerminalOutput(shell.terminal.id, bytes(shell.output))
+        if self.usage is not None:
+            yield UsageChanged(self.usage)
+        if self.title is not None:
+            yield TitleChanged(self.title)
+        if self.state is not None:
+            yield self.state
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Transcript) and self._all() == other._all()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def _all(self) -> tuple[Any, ...]:
+        return (
+            self.items,
+            self.plans,
+            self.options,
+            self.commands,
+            self.terminals,
+            self.usage,
+            self.title,
+            self.state,
+            self._mode,
+        )
+
+
+def _said(message: Message) -> Iterator[Event]:
+    role, message_id = message.role, message.id
+    content = message.content
+    if not content:
+        yield _SAID[role]("", message_id)
+    for part in content:
+        if isinstance(part, str):
+            yield _SAID[role](part, message_id)
+        else:
+            yield Media(part, role, message_id)
