@@ -26,6 +26,7 @@ from accord.errors import (
 )
 from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
 from accord.jsonrpc.peer import Peer
+from accord.jsontext import is_object
 from accord.lanes import Asker, Lanes
 from accord.outbox import Outbox
 from accord.routes import Limits, Route, Routes
@@ -372,14 +373,14 @@ class Connection:
                 _tell(routes, method, text, error.__cause__)
             return
         if lanes := self._lanes.by_key:
-            lane = lanes.get(getattr(params, "session_id", None))
+            lane = lanes.get(_session_of(params))
             if lane is not None:
                 size = _ITEM_BYTES + (0 if text is UNSET else len(text))
                 self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
-            self._lanes.open(getattr(params, "session_id", None), method, outcome)  # type: ignore[arg-type]  # as above
+            self._lanes.open(_session_of(params), method, outcome)  # type: ignore[arg-type]  # as above
 
     def _cancel(self, request_id: RequestId) -> None:
         self.serving.cancel(request_id)
@@ -438,6 +439,13 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception:
         log.exception("! work beyond a handler failed")
+
+
+def _session_of(params: Any) -> Any:
+    if is_object(params):  # an extension's
+        session = params.get("sessionId")
+        return session if isinstance(session, str) else None
+    return getattr(params, "session_id", None)
 
 
 def _drop(item: _Arrival | _Answered) -> None:
