@@ -29,7 +29,7 @@ from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
 
-__all__ = ("Kit", "Remote", "Role", "derived_capabilities", "routes_for")
+__all__ = ("Kit", "Remote", "Role", "derived_capabilities", "require_served", "routes_for")
 
 log = logging.getLogger("accord.connection")
 
@@ -166,6 +166,15 @@ class Role:
 
         It is dropped and the session goes on.
         """
+
+
+def require_served(role: Role, offer: str, *calls: str) -> None:
+    """Raise `LocalProtocolError` unless a role object serves what an offer of it stands for."""
+    by_call = {method.call: method for method in role.kit.methods}
+    if absent := [call for call in calls if not _serves(role, by_call[call])]:
+        raise LocalProtocolError(
+            f"{type(role).__name__} has {offer}, so it has to serve {', '.join(absent)} too"
+        )
 
 
 def _serves(role: Role, method: Method) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -224,3 +224,15 @@ async def test_a_cancel_leaves_permission_requests_to_the_agent() -> None:
         await asyncio.gather(permission, return_exceptions=True)
         await settled()
         assert b'"outcome":"cancelled"' in sides.frames[-1]
+
+
+@requirement("R-AUTH-04")
+def test_an_agent_that_lists_logins_has_to_serve_them() -> None:
+    class Locked(v2.Agent):
+        auth_methods = (v2.AuthMethodAgent(method_id="key", name="Key"),)
+
+        def login(self, params: Any, context: Any) -> v2.LoginAuthResponse:
+            return v2.LoginAuthResponse()
+
+    with pytest.raises(LocalProtocolError, match="has to serve logout too"):
+        Locked().initialize(v2.Client().initialize_params(), cast("Any", None))

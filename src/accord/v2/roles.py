@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeAlias, TypeVar
 
-from accord.binding import Role, derived_capabilities
+from accord.binding import Role, derived_capabilities, require_served
 from accord.connection import Connection
 from accord.errors import InvalidParams, MethodNotFound
 from accord.jsonrpc.message import RequestId
@@ -138,6 +138,8 @@ class Agent(Role):
         self, params: InitializeRequest, context: AgentContext
     ) -> Answer[InitializeResponse]:
         """Answer with what this agent is and offers; the version is set by the router."""
+        if self.auth_methods:
+            require_served(self, "auth_methods", "login", "logout")  # R-AUTH-04
         return InitializeResponse(
             protocol_version=2,
             info=self.info or Implementation(name=type(self).__name__, version="0"),
