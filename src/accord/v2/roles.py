@@ -101,7 +101,7 @@ class AgentContext(Context):
 
     def cancel_prompts(self, session_id: SessionId) -> None:
         """Cancel the prompt handlers of a session (R-CANCEL-13)."""
-        self.connection.serving.cancel_where(
+        self.connection.cancel_where(
             lambda method, params: method == "session/prompt" and params.session_id == session_id
         )
 
