@@ -182,6 +182,8 @@ class ProcessTransport(PipeTransport):
             if self._group is not None:
                 left_s = max(leave_s - (loop.time() - began), 0.0)
                 await self._group.end((left_s, terminate_s, kill_s))
+            self._stderr.end_when_empty()
+            await self._stderr.read_up(EXIT_S)
         finally:
             if self._leftovers is not None:
                 self._leftovers.cancel()
