@@ -95,6 +95,10 @@ class Remote:
         self._closed = closed_methods(self.kit.methods, capabilities)
         self._closed_variants = closed_variants(self.kit.variant_gates, capabilities)
 
+    def offers(self, call: str) -> bool:
+        """Tell whether the two sides have offered what this method needs."""
+        return self._closed is not None and self._methods[call].name not in self._closed
+
     async def _call(self, call: str, params: Any) -> Any:
         return await self._call_method(self._methods[call], params)
 

@@ -144,9 +144,10 @@ class Connection:
         self._observers.append(observer)
         self._outbox.sent = self._show_sent
 
-    async def wait_ended(self) -> None:
-        """Return once the peer has hung up and its requests are done, or after `aclose`."""
+    async def wait_ended(self) -> TransportError | None:
+        """Say why once the peer has hung up and its requests are done, or after `aclose`."""
         await self._ended.wait()
+        return self._closed or self._hung_up
 
     async def aclose(self) -> None:
         """End the connection: fail what waits, cancel what runs, free the transport."""
