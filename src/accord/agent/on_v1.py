@@ -1,0 +1,401 @@
+"""Agents in version 1: the prompt's answer ends the turn, modes stand beside options."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from accord import v1
+from accord.agent.host import Host, Setup
+from accord.agent.link import Link, Question, mode_of
+from accord.agent.reports import (
+    CommandsReport,
+    MessageRole,
+    OptionsReport,
+    PlanReport,
+    Report,
+    Said,
+    TitleReport,
+    ToolPart,
+    ToolReport,
+    UsageReport,
+)
+from accord.agent.session import Session
+from accord.errors import InvalidParams, InvalidRequest, RequestError
+from accord.model.content import Content
+from accord.model.on_v1 import (
+    content_from_wire,
+    content_to_wire,
+    location_to_wire,
+    tool_content_to_wire,
+)
+from accord.model.session import Choice, Info, PlanEntry, SessionOption, StopReason
+from accord.model.tools import ToolContent
+from accord.wire.base import replace
+
+__all__ = ("LinkV1", "role_for")
+
+_CHUNKS = {
+    "user": v1.UserMessageChunk,
+    "agent": v1.AgentMessageChunk,
+    "thought": v1.AgentThoughtChunk,
+}
+_STATUSES = {"paused": "in_progress", "cancelled": "failed"}
+_KNOWN_STATUSES = frozenset({"pending", "in_progress", "completed", "failed"})
+_KINDS = frozenset(
+    {"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"}
+)
+_STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
+
+
+class LinkV1(Link):
+    """The client, in version 1."""
+
+    version = 1
+    unanswered_cancels = True
+
+    def __init__(self, params: v1.InitializeRequest, context: v1.AgentContext) -> None:
+        self._context = context
+        self._client = context.client
+        self.capabilities = params.client_capabilities
+        # What each unfinished tool call shows: updates replace all of it.
+        self._items: dict[tuple[str, str], list[v1.ToolCallContent]] = {}
+        if (info := params.client_info) is not None:
+            self.client_info = Info(info.name, info.version, info.title)
+
+    def said(
+        self, session_id: str, role: MessageRole, message_id: str, content: Content
+    ) -> Coroutine[Any, Any, None]:
+        block = v1.TextContent(text=content) if type(content) is str else content_to_wire(content)
+        chunk = _CHUNKS[role](content=block, message_id=message_id)
+        return self._client.session_update(
+            v1.SessionNotification(session_id=session_id, update=chunk)
+        )
+
+    async def show(self, session_id: str, report: Report) -> None:
+        for update in self._updates(session_id, report):
+            await self._client.session_update(
+                v1.SessionNotification(session_id=session_id, update=update)
+            )
+
+    def _updates(self, session_id: str, report: Report) -> list[v1.SessionUpdate]:
+        match report:
+            case Said(role, message_id, content):
+                chunk = _CHUNKS[role]
+                return [
+                    chunk(content=content_to_wire(part), message_id=message_id) for part in content
+                ]
+            case ToolReport():
+                return [self._tool(session_id, report)]
+            case ToolPart(id, content, goes_on):
+                items = self._items_of(session_id, id)
+                _append(items, content, goes_on=goes_on)
+                return [v1.ToolCallUpdate(tool_call_id=id, content=list(items))]
+            case PlanReport(_, entries):
+                return [v1.Plan(entries=[_entry(entry) for entry in entries])]
+            case OptionsReport(options, mode_changed):
+                updates: list[v1.SessionUpdate] = []
+                mode = mode_of(options)
+                if mode_changed and mode is not None:
+                    updates.append(v1.CurrentModeUpdate(current_mode_id=mode.value))
+                return [*updates, v1.ConfigOptionUpdate(config_options=self.options(options))]
+            case CommandsReport(commands):
+                found = [
+                    v1.AvailableCommand(
+                        name=command.name,
+                        description=command.description,
+                        input=None
+                        if command.hint is None
+                        else v1.UnstructuredCommandInput(hint=command.hint),
+                    )
+                    for command in commands
+                ]
+                return [v1.AvailableCommandsUpdate(available_commands=found)]
+            case TitleReport(title):
+                return [v1.SessionInfoUpdate(title=title)]
+            case UsageReport(usage):
+                cost = usage.cost and v1.Cost(
+                    amount=usage.cost.amount, currency=usage.cost.currency
+                )
+                return [v1.UsageUpdate(used=usage.used, size=usage.size, cost=cost)]
+            case _:
+                return []  # version 1 has no word for it
+
+    def _items_of(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
+        return self._items.setdefault((session_id, tool_id), [])
+
+    def _tool(self, session_id: str, report: ToolReport) -> v1.SessionUpdate:
+        fields = _tool_fields(report)
+        key = session_id, report.id
+        if report.content is not UNSET:
+            items = [tool_content_to_wire(item) for item in report.content]
+            self._items[key] = items
+            fields["content"] = list(items)
+        if fields.get("status") in ("completed", "failed"):
+            self._items.pop(key, None)
+        if report.begins:
+            return v1.ToolCall(tool_call_id=report.id, **fields)
+        return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
+
+    async def ask(self, session_id: str, question: Question) -> str | None:
+        tool = question.tool
+        fields = _tool_fields(tool)
+        fields["title"] = question.title
+        if question.description is not None:
+            shown = [*self._items.get((session_id, tool.id), ())]
+            text = v1.TextContent(text=question.description)
+            fields["content"] = [*shown, v1.Content(content=text)]
+        answer = await self._client.request_permission(
+            v1.RequestPermissionRequest(
+                session_id=session_id,
+                tool_call=v1.ToolCallDetails(tool_call_id=tool.id, **fields),
+                options=[
+                    v1.PermissionOption(option_id=o.id, name=o.name, kind=_option_kind(o.kind))
+                    for o in question.options
+                ],
+            )
+        )
+        match answer.outcome:
+            case v1.SelectedPermissionOutcome(option_id=option_id):
+                return option_id
+            case _:
+                return None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._context.start(work)
+
+    def stop_reason(self, reason: StopReason) -> Any:
+        return reason if reason in _STOP_REASONS else "end_turn"
+
+    def shown(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+        offered = self.capabilities.session and self.capabilities.session.config_options
+        if offered is not None and offered.boolean is not None:
+            return options
+        return tuple(o for o in options if not isinstance(o.value, bool))  # R-CONF-08
+
+    def options(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
+        """Return the options that the client can show."""
+        return [_option(option) for option in self.shown(options)]
+
+
+def _append(items: list[v1.ToolCallContent], item: ToolContent, *, goes_on: bool) -> None:
+    """Add to what a tool call shows."""
+    if goes_on and isinstance(item, str) and items:
+        match items[-1]:
+            case v1.Content(content=v1.TextContent(text=text)):
+                items[-1] = v1.Content(content=v1.TextContent(text=text + item))
+                return
+            case _:
+                pass
+    items.append(tool_content_to_wire(item))
+
+
+def _tool_fields(report: ToolReport) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "title": report.title,
+        "name": report.name,
+        "kind": _known(report.kind, _KINDS, "other"),
+        "status": _known(_STATUSES.get(str(report.status), report.status), _KNOWN_STATUSES),
+        "raw_input": report.raw_input,
+        "raw_output": report.raw_output,
+    }
+    if report.locations is not UNSET:
+        fields["locations"] = location_to_wire(report.locations)
+    return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def _known(
+    value: str | UnsetType, known: frozenset[str], other: str = "in_progress"
+) -> str | UnsetType:
+    return value if value is UNSET or value in known else other
+
+
+def _option_kind(kind: str) -> Any:
+    known = ("allow_once", "allow_always", "reject_once", "reject_always")
+    return kind if kind in known else "reject_once"  # for its looks alone
+
+
+def _entry(entry: PlanEntry) -> v1.PlanEntry:
+    status: Any = "completed" if entry.status == "cancelled" else entry.status
+    if status not in ("pending", "in_progress", "completed"):
+        status = "pending"
+    priority: Any = entry.priority if entry.priority in ("high", "medium", "low") else "medium"
+    return v1.PlanEntry(content=entry.content, status=status, priority=priority)
+
+
+def _option(option: SessionOption) -> v1.SessionConfigOption:
+    common: dict[str, Any] = {
+        "id": option.id,
+        "name": option.name,
+        "description": option.description,
+        "category": option.category,
+    }
+    if isinstance(option.value, bool):
+        return v1.SessionConfigBoolean(current_value=option.value, **common)
+    choices: tuple[Choice, ...] = getattr(option, "choices", ())
+    return v1.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
+
+
+def _choices(choices: tuple[Choice, ...]) -> v1.SessionConfigSelectOptions:
+    groups: dict[str | None, list[v1.SessionConfigSelectOption]] = {}
+    for choice in choices:
+        groups.setdefault(choice.group, []).append(
+            v1.SessionConfigSelectOption(
+                value=choice.value, name=choice.name, description=choice.description
+            )
+        )
+    if set(groups) <= {None}:
+        return groups.get(None, [])
+    return [
+        v1.SessionConfigSelectGroup(group=name or "other", name=name or "Other", options=options)
+        for name, options in groups.items()
+    ]
+
+
+def _modes(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
+    mode = mode_of(options)
+    if mode is None:
+        return None
+    return v1.SessionModeState(
+        current_mode_id=mode.value,
+        available_modes=[
+            v1.SessionMode(id=choice.value, name=choice.name, description=choice.description)
+            for choice in mode.choices
+        ],
+    )
+
+
+class _Role(v1.Agent):
+    """Serves version 1 for a host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def _link(self) -> LinkV1:
+        link = self._host.link
+        assert isinstance(link, LinkV1), "set by initialize"
+        return link
+
+    def initialize(
+        self, params: v1.InitializeRequest, context: v1.AgentContext
+    ) -> v1.InitializeResponse:
+        agent = self._host.agent
+        self._host.settle(LinkV1(params, context))
+        info = agent.info or Info(type(agent).__name__)
+        return v1.InitializeResponse(
+            protocol_version=1,
+            agent_info=v1.Implementation(name=info.name, version=info.version, title=info.title),
+            agent_capabilities=self.capabilities(),
+            auth_methods=list(self.auth_methods),
+        )
+
+    def capabilities(self) -> v1.AgentCapabilities:
+        agent = self._host.agent
+        derived = super().capabilities()
+        derived = replace(
+            derived,
+            prompt_capabilities=v1.PromptCapabilities(
+                image="image" in agent.prompt_content,
+                audio="audio" in agent.prompt_content,
+                embedded_context="resource" in agent.prompt_content,
+            ),
+            mcp_capabilities=v1.McpCapabilities(http="http" in agent.mcp, sse="sse" in agent.mcp),
+            session_capabilities=replace(
+                derived.session_capabilities,
+                additional_directories=v1.SessionAdditionalDirectoriesCapabilities(),
+            ),
+        )
+        return agent.capabilities_v1(derived)
+
+    async def new_session(
+        self, params: v1.NewSessionRequest, context: v1.AgentContext
+    ) -> v1.NewSessionResponse:
+        session = await self._host.new_session(_setup(params))
+        self._host.tell_commands(session)
+        return v1.NewSessionResponse(session_id=session.id, **self._offers(session))
+
+    def _offers(self, session: Session) -> dict[str, Any]:
+        if not session.options:
+            return {}
+        return {
+            "modes": _modes(session.options),
+            "config_options": self._link.options(session.options),
+        }
+
+    async def close_session(
+        self, params: v1.CloseSessionRequest, context: v1.AgentContext
+    ) -> v1.CloseSessionResponse:
+        context.cancel_prompts(params.session_id)
+        await self._host.close(params.session_id)
+        return v1.CloseSessionResponse()
+
+    async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
+        content = tuple(content_from_wire(block) for block in params.prompt)
+        turn = self._host.begin(params.session_id, content)
+        if turn.session.turns:
+            raise InvalidRequest("A turn is running in this session")  # A-37
+        turn.queue()
+        try:
+            await turn.insert()
+            ended = await turn.work(self._host.agent)
+        finally:
+            turn.session.idle()
+            turn.leave()
+        if ended.failure is not None:
+            failure = ended.failure
+            raise RequestError.of(
+                failure.code,
+                failure.message,
+                None if failure.data is UNSET else failure.data,
+            )
+        return v1.PromptResponse(stop_reason=self._link.stop_reason(ended.stop_reason))
+
+    def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
+        session = self._host.sessions.get(params.session_id)
+        turn = session.turns[0] if session is not None and session.turns else None
+        if turn is None:
+            context.cancel_prompts(params.session_id)
+        else:
+            turn.cancel()
+
+    async def set_session_mode(
+        self, params: v1.SetSessionModeRequest, context: v1.AgentContext
+    ) -> v1.SetSessionModeResponse:
+        session = self._host.session(params.session_id)
+        mode = mode_of(session.options)
+        if mode is None:
+            raise InvalidParams("The session has no modes")
+        await self._host.set_option(session, mode.id, params.mode_id)
+        # Who sets the mode is told of the option, and the other way round (R-MODE-05).
+        await self._link.show(session.id, OptionsReport(session.options))
+        return v1.SetSessionModeResponse()
+
+    async def set_session_config_option(
+        self, params: v1.SetSessionConfigOptionRequest, context: v1.AgentContext
+    ) -> v1.SetSessionConfigOptionResponse:
+        session = self._host.session(params.session_id)
+        mode_was = session.mode
+        await self._host.set_option(session, params.config_id, params.value)
+        if (mode := session.mode) is not None and mode != mode_was:
+            await context.client.session_update(
+                v1.SessionNotification(
+                    session_id=session.id, update=v1.CurrentModeUpdate(current_mode_id=mode)
+                )
+            )
+        return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
+
+
+def _setup(params: Any) -> Setup:
+    return Setup(
+        cwd=params.cwd,
+        additional=params.additional_directories,
+        mcp_servers=params.mcp_servers,
+    )
+
+
+def role_for(host: Host) -> v1.Agent:
+    """Return what serves version 1 for a host."""
+    return _Role(host)

@@ -1,0 +1,55 @@
+"""A plan on the client's screen, to be updated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from accord.agent.reports import PlanReport
+from accord.model.session import PlanEntry
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+
+__all__ = ("Plan",)
+
+
+class Plan:
+    """The entries of a plan; every change is shown, whole (R-PLAN-02, R-PLAN-05)."""
+
+    def __init__(self, session: Session, plan_id: str, entries: list[PlanEntry]) -> None:
+        self._session = session
+        self.id = plan_id
+        self.entries = entries
+
+    async def update(
+        self,
+        entry: int | str,
+        *,
+        status: Literal["pending", "in_progress", "completed", "cancelled"] | str | None = None,
+        content: str | None = None,
+        priority: Literal["high", "medium", "low"] | str | None = None,
+    ) -> None:
+        """Change an entry, found by its index or its content."""
+        index = entry if isinstance(entry, int) else self._index(entry)
+        old = self.entries[index]
+        self.entries[index] = PlanEntry(
+            old.content if content is None else content,
+            old.status if status is None else status,
+            old.priority if priority is None else priority,
+        )
+        await self._show()
+
+    async def replace(self, entries: Iterable[str | PlanEntry]) -> None:
+        """Put other entries in place of all."""
+        self.entries = [PlanEntry(e) if isinstance(e, str) else e for e in entries]
+        await self._show()
+
+    def _index(self, content: str) -> int:
+        for index, entry in enumerate(self.entries):
+            if entry.content == content:
+                return index
+        raise KeyError(content)
+
+    async def _show(self) -> None:
+        await self._session.report(PlanReport(self.id, tuple(self.entries)))

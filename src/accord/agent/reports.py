@@ -1,0 +1,148 @@
+"""What a session shows, the same in both versions: each report is sent, and may be stored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from accord.model.content import Content
+from accord.model.session import Command, PlanEntry, SessionOption, Usage
+from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
+
+__all__ = (
+    "CommandsReport",
+    "Ended",
+    "Failure",
+    "MessageRole",
+    "OptionsReport",
+    "PlanReport",
+    "Report",
+    "Said",
+    "TerminalEnded",
+    "TerminalOutput",
+    "TerminalStarted",
+    "TitleReport",
+    "ToolPart",
+    "ToolReport",
+    "UsageReport",
+)
+
+MessageRole: TypeAlias = Literal["user", "agent", "thought"]
+
+
+class Said(Struct, frozen=True):
+    """One more piece of a message; a message of the user comes whole."""
+
+    role: MessageRole
+    message_id: str
+    content: tuple[Content, ...]
+
+
+class ToolReport(Struct, frozen=True, kw_only=True):
+    """A tool call begins or changes; UNSET keeps what is known, a list replaces the list."""
+
+    id: str
+    begins: bool = False
+    title: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    kind: ToolKind | UnsetType = UNSET
+    status: ToolStatus | UnsetType = UNSET
+    content: tuple[ToolContent, ...] | UnsetType = UNSET
+    locations: tuple[Location, ...] | UnsetType = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+
+
+class ToolPart(Struct, frozen=True):
+    """One more item of what a tool call shows; `goes_on` if it is text that goes on."""
+
+    id: str
+    content: ToolContent
+    goes_on: bool = False
+
+
+class PlanReport(Struct, frozen=True):
+    """A plan as it is now, whole."""
+
+    id: str
+    entries: tuple[PlanEntry, ...]
+
+
+class OptionsReport(Struct, frozen=True):
+    """All config options as they are now; `mode_changed` if the mode is among what changed."""
+
+    options: tuple[SessionOption, ...]
+    mode_changed: bool = False
+
+
+class CommandsReport(Struct, frozen=True):
+    """All commands that there are now."""
+
+    commands: tuple[Command, ...]
+
+
+class TitleReport(Struct, frozen=True):
+    """The session has another title."""
+
+    title: str | None
+
+
+class UsageReport(Struct, frozen=True):
+    """How full the context is."""
+
+    usage: Usage
+
+
+class TerminalStarted(Struct, frozen=True):
+    """A command of the agent runs."""
+
+    id: str
+    command: str
+    cwd: str
+
+
+class TerminalOutput(Struct, frozen=True):
+    """A command of the agent has printed something."""
+
+    id: str
+    data: bytes
+
+
+class TerminalEnded(Struct, frozen=True):
+    """A command of the agent has ended."""
+
+    id: str
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+class Failure(Struct, frozen=True):
+    """Why a turn failed, as far as the client may know."""
+
+    code: int
+    message: str
+    data: Any = UNSET
+
+
+class Ended(Struct, frozen=True):
+    """A turn is over; `failure` goes with the stop reason "error"."""
+
+    stop_reason: str
+    failure: Failure | None = None
+
+
+Report: TypeAlias = (
+    Said
+    | ToolReport
+    | ToolPart
+    | PlanReport
+    | OptionsReport
+    | CommandsReport
+    | TitleReport
+    | UsageReport
+    | TerminalStarted
+    | TerminalOutput
+    | TerminalEnded
+    | Ended
+)

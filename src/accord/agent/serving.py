@@ -1,0 +1,44 @@
+"""Serves an agent: one connection, in the version that the client speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from accord import router
+from accord.agent.host import Host
+from accord.connection import Observer
+from accord.routes import Limits
+from accord.transports.base import Transport
+
+if TYPE_CHECKING:
+    from accord.agent.agent import Agent
+
+__all__ = ("serve",)
+
+
+async def serve(
+    agent: Agent,
+    transport: Transport,
+    *,
+    limits: Limits | None = None,
+    observers: Sequence[Observer] = (),
+) -> None:
+    """Serve one client until it hangs up; raise `TransportError` when there is no way to it."""
+    host = Host(agent)
+
+    def make_v1() -> Any:
+        from accord.agent.on_v1 import role_for
+
+        return role_for(host)
+
+    def make_v2() -> Any:
+        from accord.agent.on_v2 import role_for
+
+        return role_for(host)
+
+    versions = router.LazyRole(1, make_v1), router.LazyRole(2, make_v2)
+    try:
+        await router.serve(transport, *versions, limits=limits, observers=observers)
+    finally:
+        await host.aclose()

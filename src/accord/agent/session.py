@@ -1,0 +1,206 @@
+"""A conversation: where it works, what the user has set, and the turns that run in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from accord.agent.link import Link, mode_of
+from accord.agent.reports import MessageRole, OptionsReport, Report, Said, TitleReport
+from accord.agent.verbs import Verbs
+from accord.errors import InvalidParams, LocalProtocolError
+from accord.model.content import Content
+from accord.model.session import Command, Select, SessionOption
+
+if TYPE_CHECKING:
+    from accord.agent.agent import Agent
+    from accord.agent.tool import ToolCall
+    from accord.agent.turn import Turn
+
+__all__ = ("Session",)
+
+
+class Session(Verbs):
+    """One conversation with one client.
+
+    `roots` are `cwd` and the further directories that files may be in; `mcp_servers` are as
+    the client gave them, in its version's classes; `data` is for the agent's own use.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        agent: Agent,
+        link: Link,
+        *,
+        cwd: str,
+        roots: Sequence[str],
+        mcp_servers: Sequence[Any] = (),
+        first: int = 0,
+        record: Callable[[Report], Awaitable[None]] | None = None,
+    ) -> None:
+        self.session = self
+        self.id = session_id
+        self.agent = agent
+        self.link = link
+        self.cwd = cwd
+        self.roots = tuple(roots)
+        self.mcp_servers = tuple(mcp_servers)
+        self.data: dict[str, Any] = {}
+        self.title_now: str | None = None
+        self.options: tuple[SessionOption, ...] = ()
+        self.commands_now: tuple[Command, ...] = ()
+        self.is_open = False  # the client knows of it
+        self.closed = False
+        self.remembered: dict[str, bool] = {}  # what the user always allows or rejects
+        self.turns: deque[Turn] = deque()  # the first runs, the others are held
+        self.tools: dict[str, ToolCall] = {}  # those that have not ended
+        self._record = record
+        self._count = first
+        self._role: MessageRole | None = None
+        self._message_id = ""
+        self._asking = 0
+        self._state: Literal["idle", "running", "requires_action"] = "idle"
+
+    # What it shows.
+
+    def next_id(self, kind: str) -> str:
+        """Return an id that nothing else in this session has."""
+        self._count += 1
+        return f"{kind}-{self._count}"
+
+    def said(self, role: MessageRole, content: Content) -> Coroutine[Any, Any, None]:
+        """Add to the message of this role, or begin one if another was spoken last."""
+        if role is not self._role:
+            self._role = role
+            self._message_id = self.next_id("message")
+        if self._record is None and not self.closed:
+            return self.link.said(self.id, role, self._message_id, content)
+        return self.report(Said(role, self._message_id, (content,)))
+
+    def end_message(self) -> None:
+        """Let what is said next begin a message of its own."""
+        self._role = None
+
+    async def report(self, report: Report) -> None:
+        """Store and send a report."""
+        await self.record(report)
+        await self.link.show(self.id, report)
+
+    async def record(self, report: Report) -> None:
+        """Store a report, before anybody is told of it."""
+        if self.closed:
+            raise LocalProtocolError(f"Session {self.id} is closed")
+        if self._record is not None:
+            await self._record(report)
+
+    async def set_title(self, title: str | None) -> None:
+        """Give the session a title, or none."""
+        self.title_now = title
+        if self.is_open:
+            await self.report(TitleReport(title))
+
+    # What the user has set.
+
+    @property
+    def mode(self) -> str | None:
+        """The value of the option whose category is `mode`."""
+        option = mode_of(self.options)
+        return None if option is None else option.value
+
+    def option(self, option_id: str) -> str | bool:
+        """Return the value of a config option; raise KeyError for an unknown one."""
+        return self._find(option_id).value
+
+    async def set_options(self, options: Iterable[SessionOption]) -> None:
+        """Put these config options in place of all; one of category `mode` makes the modes."""
+        options = tuple(options)
+        mode_was = self.mode
+        self._put_options(options)
+        if self.is_open:
+            await self.report(OptionsReport(options, self.mode != mode_was))
+
+    def _put_options(self, options: tuple[SessionOption, ...]) -> None:
+        for option in options:
+            if isinstance(option, Select):
+                values = [choice.value for choice in option.choices]
+                if option.value not in values or len(set(values)) != len(values):  # R-CONF-17
+                    raise ValueError(f"{option.id}: {option.value!r} is not one of {values}")
+        self.options = options
+
+    async def set_option(self, option_id: str, value: str | bool) -> None:
+        """Change the value of a config option and tell the client."""
+        changed = _with(self._find(option_id), value)
+        await self.set_options(o if o.id != option_id else changed for o in self.options)
+
+    def take_option(self, option_id: str, value: str | bool) -> None:
+        """Change the value of an option that the agent has not changed away meanwhile."""
+        self.options = tuple(
+            _with(option, value) if option.id == option_id else option for option in self.options
+        )
+
+    def check_option(self, option_id: str, value: str | bool) -> None:
+        """Raise `InvalidParams` for an unknown option and a value it does not have."""
+        try:
+            _with(self._find(option_id), value)
+        except KeyError:
+            raise InvalidParams("Unknown config option", data={"configId": option_id}) from None
+        except ValueError:
+            data = {"configId": option_id, "value": value}
+            raise InvalidParams("The config option has no such value", data=data) from None
+
+    def _find(self, option_id: str) -> SessionOption:
+        for option in self.options:
+            if option.id == option_id:
+                return option
+        raise KeyError(option_id)
+
+    # Whether it waits for the user.
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncGenerator[None, None]:
+        """The user is asked for something meanwhile."""
+        self._asking += 1
+        await self.tell_state()
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not (self.turns and self.turns[0].cancelled):
+                await self.tell_state()
+
+    async def tell_state(self) -> None:
+        """Say whether the turn goes on or needs the user, if that has changed."""
+        if not self.turns:
+            return
+        goes_on = any(t.status == "in_progress" and not t.asking for t in self.tools.values())
+        state = "requires_action" if self._asking and not goes_on else "running"
+        if state != self._state:
+            self._state = state
+            if state == "running":
+                await self.link.working(self.id)
+            else:
+                await self.link.waiting(self.id)
+
+    @property
+    def state(self) -> Literal["idle", "running", "requires_action"]:
+        """What the agent does in this session."""
+        return self._state
+
+    def idle(self) -> None:
+        """Nothing runs any more; whoever calls this says so to the client."""
+        self._state = "idle"
+
+
+def _with(option: SessionOption, value: str | bool) -> SessionOption:
+    """Return an option with another value; raise ValueError for one it does not have."""
+    if isinstance(option, Select):
+        if not any(choice.value == value for choice in option.choices):
+            raise ValueError(value)
+    elif not isinstance(value, bool):
+        raise ValueError(value)
+    return msgspec.structs.replace(option, value=value)

@@ -1,0 +1,235 @@
+"""A tool call: shown from its beginning to its end, whatever that is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from accord.agent.link import Question
+from accord.agent.reports import ToolPart, ToolReport
+from accord.model.content import Content
+from accord.model.permission import PermissionOption
+from accord.model.tools import Diff, Location, TerminalView, ToolContent, ToolKind, ToolStatus
+from accord.tasks import is_being_cancelled
+
+if TYPE_CHECKING:
+    from accord.agent.verbs import Verbs
+
+__all__ = ("ToolCall", "current_tool")
+
+_OPTIONS = (
+    PermissionOption("allow_once", "Allow", "allow_once"),
+    PermissionOption("allow_always", "Always allow", "allow_always"),
+    PermissionOption("reject_once", "Reject", "reject_once"),
+    PermissionOption("reject_always", "Always reject", "reject_always"),
+)
+
+_current: ContextVar[ToolCall | None] = ContextVar("accord.agent.tool", default=None)
+
+
+def current_tool(session: object) -> ToolCall | None:
+    """Return the tool call of this session that the caller is in."""
+    call = _current.get()
+    return call if call is not None and call.session is session else None
+
+
+class ToolCall:
+    """A tool call, to enter with `async with`.
+
+    It is pending until something happens in it, then in progress. Leaving the block completes
+    it; an exception fails it, a cancel cancels it, and so does leaving it after a refusal
+    without having done anything.
+    """
+
+    def __init__(
+        self,
+        owner: Verbs,
+        title: str,
+        *,
+        kind: ToolKind,
+        name: str | None,
+        locations: Sequence[Location],
+        raw_input: Any,
+    ) -> None:
+        self.owner = owner
+        self.session = owner.session
+        self.id = self.session.next_id("tool")
+        self.title = title
+        self.kind: ToolKind = kind
+        self.name = name
+        self.locations = tuple(locations)
+        self.raw_input = raw_input
+        self.status: ToolStatus = "pending"
+        self.asking = False
+        self._refused = False
+        self._token: Token[ToolCall | None] | None = None
+
+    async def __aenter__(self) -> ToolCall:
+        session = self.session
+        session.end_message()
+        session.tools[self.id] = self
+        self._token = _current.set(self)
+        await session.report(
+            ToolReport(
+                id=self.id,
+                begins=True,
+                title=self.title,
+                name=UNSET if self.name is None else self.name,
+                kind=self.kind,
+                status="pending",
+                locations=self.locations or UNSET,
+                raw_input=UNSET if self.raw_input is None else self.raw_input,
+            )
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        session = self.session
+        if self._token is not None:
+            _current.reset(self._token)
+        session.tools.pop(self.id, None)
+        if self.status in ("completed", "failed", "cancelled"):
+            return
+        if isinstance(error, asyncio.CancelledError) or is_being_cancelled():
+            status = "cancelled"
+        elif error is not None:
+            status = "failed"
+        elif self._refused and self.status == "pending":
+            status = "cancelled"
+        else:
+            status = "completed"
+        if not session.closed:
+            await self._report(status=status)
+
+    # What it says.
+
+    async def start(self) -> None:
+        """Say that it is in progress, unless it has been said."""
+        if self.status == "pending":
+            await self._report(status="in_progress")
+            await self.session.tell_state()
+
+    async def content(self, *items: ToolContent) -> None:
+        """Show more: text, images, diffs, terminals."""
+        await self.start()
+        for item in items:
+            await self.session.report(ToolPart(self.id, item))
+
+    async def replace(self, *items: ToolContent) -> None:
+        """Show this in place of everything so far."""
+        await self.start()
+        await self._report(content=tuple(items))
+
+    async def stream(self, text: str) -> None:
+        """Add text to what is shown, as it comes."""
+        await self.start()
+        await self.session.report(ToolPart(self.id, text, goes_on=True))
+
+    async def diff(self, path: str, old: str | None, new: str | None) -> None:
+        """Show a change of a file; None stands for a file that is not there."""
+        await self.content(Diff(path, old, new))
+
+    async def terminal(self, terminal_id: str) -> None:
+        """Show a terminal, whose output goes on to show by itself."""
+        await self.content(TerminalView(terminal_id))
+
+    async def output(self, raw_output: Any) -> None:
+        """Tell what the tool returned, as JSON."""
+        await self.start()
+        await self._report(raw_output=raw_output)
+
+    async def update(
+        self,
+        *,
+        title: str | None = None,
+        kind: ToolKind | None = None,
+        locations: Iterable[str | Location] | None = None,
+        raw_input: Any = None,
+    ) -> None:
+        """Correct what was said at the beginning."""
+        changes: dict[str, Any] = {}
+        if title is not None:
+            self.title = changes["title"] = title
+        if kind is not None:
+            self.kind = changes["kind"] = kind
+        if locations is not None:
+            places = (Location(at) if isinstance(at, str) else at for at in locations)
+            self.locations = changes["locations"] = tuple(places)
+        if raw_input is not None:
+            self.raw_input = changes["raw_input"] = raw_input
+        await self._report(**changes)
+
+    async def fail(self, content: Content | None = None) -> None:
+        """End as failed, showing why; what comes after is not reported."""
+        if content is not None:
+            await self.content(content)
+        await self._report(status="failed")
+
+    async def _report(self, **changes: Any) -> None:
+        self.status = changes.get("status", self.status)
+        await self.session.report(ToolReport(id=self.id, **changes))
+
+    # Permission.
+
+    async def permission(self, title: str | None = None, *, description: str | None = None) -> bool:
+        """Ask the user whether to go on; answers for always hold for the session.
+
+        What the agent's `permit` decides is not asked. Raises `CancelledError` when the turn
+        is cancelled meanwhile.
+        """
+        session = self.session
+        key = self.name or str(self.kind)
+        allowed = session.remembered.get(key)
+        if allowed is None:
+            allowed = await session.agent.permit(self)
+        if allowed is None:
+            chosen = await self.ask(_OPTIONS, title=title, description=description)
+            allowed = chosen is not None and chosen.allows
+            if chosen is not None and chosen.is_remembered:
+                session.remembered[key] = allowed
+        if allowed:
+            await self.start()
+        else:
+            self._refused = True
+        return allowed
+
+    async def ask(
+        self,
+        options: Iterable[PermissionOption],
+        *,
+        title: str | None = None,
+        description: str | None = None,
+    ) -> PermissionOption | None:
+        """Ask the user to choose one of these options; None means that none was chosen.
+
+        Raises `CancelledError` when the turn is cancelled meanwhile.
+        """
+        session = self.session
+        by_id = {option.id: option for option in options}
+        question = Question(
+            title=title or self.title,
+            description=description,
+            options=tuple(by_id.values()),
+            tool=ToolReport(id=self.id, title=self.title, kind=self.kind, status=self.status),
+        )
+        self.asking = True
+        try:
+            async with session.asking():
+                chosen = await session.link.ask(session.id, question)
+        finally:
+            self.asking = False
+        if chosen is None and session.link.unanswered_cancels:
+            if session.turns:
+                session.turns[0].cancelled = True
+            raise asyncio.CancelledError
+        return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14

@@ -1,0 +1,152 @@
+"""A turn: what the user said, and all that the agent does about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from accord.agent.reports import Ended, Failure, Said
+from accord.agent.verbs import Verbs
+from accord.errors import InternalError, RequestError
+from accord.model.content import Audio, Content, Image, Link, Resource, text_of
+from accord.tasks import is_being_cancelled
+from accord.wire.base import UNSET
+
+if TYPE_CHECKING:
+    from accord.agent.agent import Agent
+    from accord.agent.session import Session
+
+__all__ = ("Turn",)
+
+log = logging.getLogger("accord.agent")
+
+
+class Turn(Verbs):
+    """One prompt being worked on; `content` is what the user said."""
+
+    def __init__(self, session: Session, content: tuple[Content, ...]) -> None:
+        self.session = session
+        self.content = content
+        self.message_id = ""
+        self.cancelled = False
+        self._task: asyncio.Task[object] | None = None
+        self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.finished = asyncio.Event()
+
+    # What the user said.
+
+    @property
+    def text(self) -> str:
+        """The text of the prompt; links and resources stand in it as Markdown."""
+        return text_of(self.content)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images of the prompt."""
+        return tuple(part for part in self.content if isinstance(part, Image))
+
+    @property
+    def audio(self) -> tuple[Audio, ...]:
+        """The sounds of the prompt."""
+        return tuple(part for part in self.content if isinstance(part, Audio))
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The resources that came with their content."""
+        return tuple(part for part in self.content if isinstance(part, Resource))
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The resources that the agent can read by itself."""
+        return tuple(part for part in self.content if isinstance(part, Link))
+
+    # How it goes.
+
+    def cancel(self) -> None:
+        """Stop it: however its handler ends now, it ends as cancelled."""
+        if not self.cancelled:
+            self.cancelled = True
+            if self._task is not None:
+                self._task.cancel()
+
+    def queue(self) -> None:
+        """Take a place behind the turns before."""
+        self.session.turns.append(self)
+        if self.session.turns[0] is self:
+            self.go()
+
+    def go(self) -> None:
+        """It is the first now."""
+        if not self._first.done():
+            self._first.set_result(None)
+
+    async def wait_first(self) -> None:
+        """Return when the turns before are over; withdraw when cancelled until then."""
+        try:
+            await self._first
+        except asyncio.CancelledError:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Let the next turn begin."""
+        turns = self.session.turns
+        turns.remove(self)
+        self.finished.set()
+        if turns:
+            turns[0].go()
+
+    async def insert(self) -> None:
+        """Give the prompt its place in the conversation; a cancel has to wait for that."""
+        session = self.session
+        self.message_id = session.next_id("message")
+        storing = asyncio.ensure_future(session.record(Said("user", self.message_id, self.content)))
+        while not storing.done():
+            try:
+                await asyncio.shield(storing)
+            except asyncio.CancelledError:
+                self.cancelled = True
+        storing.result()
+        session.end_message()
+
+    async def work(self, agent: Agent) -> Ended:
+        """Let the agent work, and return how that ended; it is stored, not yet sent."""
+        self._task = asyncio.current_task()
+        ended = Ended("cancelled") if self.cancelled else await self._handled(agent)
+        if self.cancelled or is_being_cancelled():
+            ended = Ended("cancelled")
+            await self._settle()
+        self._task = None
+        self.session.end_message()
+        if not self.session.closed:
+            await self.session.record(ended)
+        return ended
+
+    async def _settle(self) -> None:
+        """Take what is left of the cancel, so that the end of the turn can be told."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        while self._task is not None and self._task.uncancel():
+            pass
+
+    async def _handled(self, agent: Agent) -> Ended:
+        try:
+            return Ended(await agent.prompt(self) or "end_turn")
+        except asyncio.CancelledError:
+            if self.cancelled or is_being_cancelled():
+                return Ended("cancelled")
+            log.exception("! the turn awaited something that was cancelled")
+            error: RequestError = InternalError()
+        except RequestError as exc:
+            error = exc
+        except Exception as exc:
+            # R-CANCEL-06: what an aborted operation raises is not an error.
+            if self.cancelled or is_being_cancelled():
+                log.debug("! the turn failed while being cancelled", exc_info=True)
+            else:
+                log.error("! the turn failed", exc_info=exc)
+            error = InternalError()  # nothing of it goes to the client (R-ERR-05)
+        data = UNSET if error.data is None else error.data
+        return Ended("error", Failure(error.code, error.message, data))

@@ -1,0 +1,85 @@
+"""What can be said in a session, in a turn and outside of one."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from accord.agent.plan import Plan
+from accord.agent.reports import CommandsReport, PlanReport, UsageReport
+from accord.model.content import Content
+from accord.model.session import Command, Cost, PlanEntry, Usage
+from accord.model.tools import Location, ToolKind
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+    from accord.agent.tool import ToolCall
+
+__all__ = ("Verbs",)
+
+
+class Verbs:
+    """Says what the agent does, in the version that the client speaks."""
+
+    session: Session
+
+    def say(self, content: Content) -> Coroutine[Any, Any, None]:
+        """Add to the message to the user; waits while the client reads slower."""
+        return self.session.said("agent", content)
+
+    def think(self, content: Content) -> Coroutine[Any, Any, None]:
+        """Add to the agent's thinking, which clients may show apart."""
+        return self.session.said("thought", content)
+
+    def next_message(self) -> None:
+        """Let what is said next begin a message of its own."""
+        self.session.end_message()
+
+    async def plan(self, entries: Iterable[str | PlanEntry], *, plan_id: str = "main") -> Plan:
+        """Show a plan, in place of the one with this id; returns it, to update its entries."""
+        plan = Plan(
+            self.session,
+            plan_id,
+            [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries],
+        )
+        await self.session.report(PlanReport(plan_id, tuple(plan.entries)))
+        return plan
+
+    def tool(
+        self,
+        title: str,
+        *,
+        kind: ToolKind = "other",
+        name: str | None = None,
+        locations: Iterable[str | Location] = (),
+        raw_input: Any = None,
+    ) -> ToolCall:
+        """Return a tool call to enter: shown as pending, and at the end with how it ended.
+
+        `name` is the tool's name in programs, `locations` are absolute paths that it works at.
+        """
+        from accord.agent.tool import ToolCall
+
+        return ToolCall(
+            self,
+            title,
+            kind=kind,
+            name=name,
+            locations=[Location(at) if isinstance(at, str) else at for at in locations],
+            raw_input=raw_input,
+        )
+
+    async def usage(self, used: int, size: int, *, cost: Cost | None = None) -> None:
+        """Say how full the model's context is, in tokens."""
+        await self.session.report(UsageReport(Usage(used, size, cost)))
+
+    async def title(self, title: str) -> None:
+        """Give the session a title."""
+        await self.session.set_title(title)
+
+    async def commands(self, commands: Sequence[Command]) -> None:
+        """Say which commands the user can type after a slash, all of them."""
+        session = self.session
+        session.commands_now = tuple(commands)
+        if session.is_open:
+            await session.report(CommandsReport(session.commands_now))

@@ -1,0 +1,481 @@
+"""Turns: what the user said, what the agent says, and how it ends, in both versions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from accord import Agent, InvalidParams, InvalidRequest, Turn, v1, v2
+from accord.errors import RequestCancelled, RequestError, ResourceNotFound
+from agent.talk import BOTH, V1, V2, settled, talk
+from requirement import requirement
+
+
+class Greeter(Agent):
+    """Says hello to whoever prompts it."""
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say(f"Hello! You wrote: {turn.text}")
+
+
+class Steps(Agent):
+    """Waits to be told to go on."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.prompts: list[str] = []
+        self.ends: list[str] = []
+
+    async def prompt(self, turn: Turn) -> None:
+        self.prompts.append(turn.text)
+        self.began.set()
+        await self.may_end.wait()
+        self.ends.append(turn.text)
+
+
+@BOTH
+@requirement("R-SESS-01", "R-PROMPT-03", "R-PROMPT-04", "R-PROMPT-06", "R-PROMPT-08")
+async def test_prompt_is_answered_by_what_the_agent_says_and_a_stop_reason(version: int) -> None:
+    async with talk(Greeter(), version) as client:
+        assert await client.prompt("hi") == "end_turn"
+        assert client.said() == "Hello! You wrote: hi"
+
+
+@BOTH
+async def test_agent_says_what_it_is(version: int) -> None:
+    async with talk(Greeter(), version) as client:
+        initialized = client.remote.initialized
+        info = initialized.agent_info if version == V1 else initialized.info
+        assert info.name == "Greeter"
+
+
+@BOTH
+async def test_stop_reason_is_what_the_handler_returns(version: int) -> None:
+    class Refuses(Agent):
+        async def prompt(self, turn: Turn) -> str:
+            return "refusal"
+
+    async with talk(Refuses(), version) as client:
+        assert await client.prompt("hi") == "refusal"
+
+
+@pytest.mark.parametrize(("version", "told"), [(V1, "end_turn"), (V2, "_tired")])
+@requirement("R-PROMPT-21")
+async def test_stop_reason_of_its_own_is_told_where_the_version_has_room(
+    version: int, told: str
+) -> None:
+    class Tired(Agent):
+        async def prompt(self, turn: Turn) -> str:
+            return "_tired"
+
+    async with talk(Tired(), version) as client:
+        assert await client.prompt("hi") == told
+
+
+# Messages.
+
+
+@BOTH
+@requirement("R-MSG-01", "R-MSG-02", "R-MSG-03")
+async def test_what_is_said_in_a_row_is_one_message(version: int) -> None:
+    class Talks(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            await turn.think("Hm. ")
+            await turn.think("Well.")
+            await turn.say("One ")
+            await turn.say("message.")
+            turn.next_message()
+            await turn.say("Another.")
+
+    async with talk(Talks(), version) as client:
+        await client.prompt("hi")
+        first, second, third = client.message_ids()
+        assert first == second != third
+        assert len(set(client.message_ids("AgentThoughtChunk"))) == 1
+        assert client.said(thought=True) == "Hm. Well."
+        await client.prompt("again")
+        assert len(set(client.message_ids())) == 4
+
+
+@BOTH
+async def test_images_come_and_go(version: int) -> None:
+    class Mirror(Agent):
+        prompt_content = frozenset({"image"})
+
+        async def prompt(self, turn: Turn) -> None:
+            for image in turn.images:
+                await turn.say(image)
+
+    async with talk(Mirror(), version) as client:
+        image = client.types.ImageContent(data="AQID", mime_type="image/png")
+        await client.prompt("look", image)
+        (chunk,) = client.of("AgentMessageChunk")
+        assert chunk.content == image
+
+
+@BOTH
+@requirement("R-PROMPT-26", "R-PROMPT-19")
+async def test_content_that_was_not_offered_is_refused(version: int) -> None:
+    async with talk(Greeter(), version) as client:
+        data = json.dumps(
+            {
+                "sessionId": client.session_id,
+                "prompt": [{"type": "image", "data": "AQID", "mimeType": "image/png"}],
+            }
+        )
+        connection = client.remote.connection
+        with pytest.raises(InvalidParams):
+            await connection.call("session/prompt", json.loads(data), bytes)
+        assert not client.updates
+
+
+@requirement("R-CONT-05", "R-PROMPT-26")
+async def test_content_of_an_unknown_type_is_refused() -> None:
+    async with talk(Greeter(), V2) as client:
+        params = {"sessionId": client.session_id, "prompt": [{"type": "_smell"}]}
+        with pytest.raises(InvalidParams):
+            await client.remote.connection.call("session/prompt", params, bytes)
+
+
+@BOTH
+@requirement("R-SESS-37")
+async def test_prompt_of_an_unknown_session_is_refused(version: int) -> None:
+    async with talk(Greeter(), version) as client:
+        client.session_id = "another"
+        with pytest.raises(ResourceNotFound) as caught:
+            await client.send("hi")
+        assert caught.value.data == {"sessionId": "another"}
+
+
+# The order of things in version 2, and only one turn at a time in version 1.
+
+
+@requirement("R-PROMPT-09", "R-PROMPT-10", "R-PROMPT-11", "R-PROMPT-12", "R-PROMPT-13")
+async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
+    agent = Steps()
+    async with talk(agent, V2) as client:
+        answer = await client.send("hi")
+        await agent.began.wait()
+        await client.until(lambda: len(client.updates) == 2)
+        message, running = client.updates
+        assert message == v2.UserMessage(
+            message_id=answer.message_id, content=[v2.TextContent(text="hi")]
+        )
+        assert running == v2.RunningStateUpdate()
+        agent.may_end.set()
+        await client.until(client.ends)
+        assert client.ends() == [v2.IdleStateUpdate(stop_reason="end_turn")]
+
+
+@requirement("R-PROMPT-24")
+async def test_v2_prompt_that_comes_while_a_turn_runs_is_held_in_order() -> None:
+    agent = Steps()
+    async with talk(agent, V2) as client:
+        first, second, third = client.send("1"), client.send("2"), client.send("3")
+        await first
+        await settled()
+        assert agent.prompts == ["1"]
+        assert not second.done()
+        agent.may_end.set()
+        await third
+        await client.until(lambda: len(client.ends()) == 3)
+        assert agent.ends == ["1", "2", "3"]
+
+
+@requirement("R-PROMPT-22")
+async def test_v1_prompt_that_comes_while_a_turn_runs_is_refused() -> None:
+    agent = Steps()
+    async with talk(agent, V1) as client:
+        first, second = client.send("1"), client.send("2")
+        with pytest.raises(InvalidRequest):
+            await second
+        agent.may_end.set()
+        assert (await first).stop_reason == "end_turn"
+        assert await client.prompt("3") == "end_turn"
+
+
+@BOTH
+@requirement("R-SESS-02")
+async def test_sessions_do_not_wait_for_each_other(version: int) -> None:
+    agent = Steps()
+    async with talk(agent, version) as client:
+        first = client.send("1")
+        await agent.began.wait()
+        agent.began.clear()
+        await client.open()
+        second = client.send("2")
+        await agent.began.wait()
+        assert agent.prompts == ["1", "2"]
+        agent.may_end.set()
+        await first
+        await second
+
+
+# Cancelling.
+
+
+@BOTH
+@requirement("R-CANCEL-05", "R-CANCEL-07")
+async def test_cancelled_turn_ends_as_cancelled(version: int) -> None:
+    agent = Steps()
+    async with talk(agent, version) as client:
+        sent = client.send("hi")
+        await agent.began.wait()
+        await client.cancel()
+        assert await client.stopped(sent) == "cancelled"
+        agent.may_end.set()
+        assert await client.prompt("again") == "end_turn"
+
+
+@BOTH
+@requirement("R-CANCEL-06", "R-CANCEL-08", "R-CANCEL-09")
+@pytest.mark.parametrize("how", ["returns", "raises", "refuses", "ignores"])
+async def test_however_the_handler_ends_after_a_cancel_the_turn_is_cancelled(
+    version: int, how: str
+) -> None:
+    began = asyncio.Event()
+
+    class Stubborn(Agent):
+        async def prompt(self, turn: Turn) -> str | None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await turn.say("Late.")
+                if how == "raises":
+                    raise RuntimeError("aborted") from None
+                if how == "refuses":
+                    raise InvalidParams("no") from None
+                if how == "ignores":
+                    return "max_tokens"
+            return None
+
+    async with talk(Stubborn(), version) as client:
+        sent = client.send("hi")
+        await began.wait()
+        await client.cancel()
+        await client.cancel()
+        assert await client.stopped(sent) == "cancelled"
+        assert client.said() == "Late."
+
+
+@BOTH
+async def test_turn_that_is_cancelled_before_its_first_step_is_cancelled(version: int) -> None:
+    agent = Greeter()
+    async with talk(agent, version) as client:
+        sent = client.send("hi")
+        await asyncio.sleep(0)
+        await client.cancel()
+        try:
+            assert await client.stopped(sent) == "cancelled"
+        except RequestCancelled:
+            assert version == V2  # it was never inserted
+        assert await client.prompt("again") == "end_turn"
+
+
+@requirement("R-CANCEL-13", "R-PROMPT-27")
+async def test_v2_cancel_withdraws_prompts_that_are_held() -> None:
+    agent = Steps()
+    async with talk(agent, V2) as client:
+        first, second = client.send("1"), client.send("2")
+        await agent.began.wait()
+        await client.cancel()
+        third = client.send("3")
+        await first
+        with pytest.raises(RequestCancelled):
+            await second
+        agent.may_end.set()
+        await third
+        await client.until(lambda: len(client.ends()) == 2)
+        assert agent.prompts == ["1", "3"]
+
+
+@BOTH
+@requirement("R-CANCEL-12")
+async def test_cancel_with_nothing_running_is_ignored(version: int) -> None:
+    async with talk(Greeter(), version) as client:
+        await client.cancel()
+        assert await client.prompt("hi") == "end_turn"
+
+
+@requirement("R-REQCAN-03")
+async def test_v1_prompt_whose_request_is_cancelled_is_answered_as_cancelled() -> None:
+    agent = Steps()
+    raw: list[bytes] = []
+
+    def observe(way: str, frame: object) -> None:
+        if way == "sent":
+            raw.append(bytes(frame))  # type: ignore[arg-type]  # a frame is bytes
+
+    async with talk(agent, V1, observers=[observe]) as client:
+        sent = client.send("hi")
+        await agent.began.wait()
+        sent.cancel()
+        await settled()
+        assert json.loads(raw[-1])["result"] == {"stopReason": "cancelled"}
+        agent.may_end.set()
+        assert await client.prompt("again") == "end_turn"
+
+
+# Failing.
+
+
+class Fails(Agent):
+    """Raises what it is told to."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def prompt(self, turn: Turn) -> None:
+        raise self.error
+
+
+@requirement("R-ERR-05")
+@BOTH
+async def test_failed_turn_tells_nothing_of_the_exception(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talk(Fails(RuntimeError("the password is 123")), version) as client:
+        if version == V1:
+            with pytest.raises(RequestError) as caught:
+                await client.prompt("hi")
+            assert (caught.value.code, caught.value.message) == (-32603, "Internal error")
+        else:
+            assert await client.prompt("hi") == "error"
+            (end,) = client.ends()
+            assert end.error == v2.Error(code=-32603, message="Internal error")
+    assert "the password is 123" in caplog.text
+
+
+@BOTH
+@requirement("R-PROMPT-28")
+async def test_request_error_is_told_as_it_was_raised(version: int) -> None:
+    error = RequestError("The model is away", code=-32050, data={"retry": True})
+    async with talk(Fails(error), version) as client:
+        if version == V1:
+            with pytest.raises(RequestError) as caught:
+                await client.prompt("hi")
+            found = caught.value
+        else:
+            assert await client.prompt("hi") == "error"
+            found = client.ends()[0].error
+        assert (found.code, found.message, found.data) == (
+            -32050,
+            "The model is away",
+            {"retry": True},
+        )
+
+
+@BOTH
+async def test_cancelled_error_of_something_else_is_a_failure(version: int) -> None:
+    async with talk(Fails(asyncio.CancelledError()), version) as client:
+        if version == V1:
+            with pytest.raises(RequestError):
+                await client.prompt("hi")
+        else:
+            assert await client.prompt("hi") == "error"
+
+
+@BOTH
+async def test_agent_without_a_prompt_says_so(version: int) -> None:
+    async with talk(Agent(), version) as client:
+        if version == V1:
+            with pytest.raises(RequestError):
+                await client.prompt("hi")
+        else:
+            assert await client.prompt("hi") == "error"
+
+
+# Closing, and going.
+
+
+@BOTH
+@requirement("R-SESS-21", "R-SESS-22", "R-SESS-33")
+async def test_close_cancels_the_turn_and_frees_the_session(version: int) -> None:
+    closed: list[str] = []
+
+    class Closes(Steps):
+        async def close_session(self, session: object) -> None:
+            closed.append("closed")
+
+    agent = Closes()
+    async with talk(agent, version) as client:
+        sent = client.send("hi")
+        await agent.began.wait()
+        await client.remote.close_session(
+            client.types.CloseSessionRequest(session_id=client.session_id)
+        )
+        assert closed == ["closed"]
+        assert await client.stopped(sent) == "cancelled"
+        with pytest.raises(ResourceNotFound):
+            await client.send("again")
+        assert not agent.open_sessions
+
+
+@BOTH
+async def test_sessions_are_closed_when_the_client_goes(version: int) -> None:
+    closed: list[str] = []
+
+    class Closes(Greeter):
+        async def close_session(self, session: object) -> None:
+            closed.append("closed")
+
+    agent = Closes()
+    async with talk(agent, version) as client:
+        await client.open()
+        await client.prompt("hi")
+    assert closed == ["closed", "closed"]
+
+
+@BOTH
+async def test_client_that_goes_in_the_middle_of_a_turn_ends_it(version: int) -> None:
+    agent = Steps()
+    async with talk(agent, version) as client:
+        sent = client.send("hi")
+        await agent.began.wait()
+    sent.cancel()
+    await asyncio.gather(sent, return_exceptions=True)
+    assert not agent.ends
+
+
+async def test_v1_capabilities_are_what_the_agent_is() -> None:
+    class Sees(Greeter):
+        prompt_content = frozenset({"image", "audio", "resource"})
+        mcp = frozenset({"http"})
+
+    async with talk(Sees(), V1) as client:
+        capabilities = client.remote.initialized.agent_capabilities
+        assert capabilities.prompt_capabilities == v1.PromptCapabilities(
+            image=True, audio=True, embedded_context=True
+        )
+        assert capabilities.mcp_capabilities == v1.McpCapabilities(http=True)
+        assert not capabilities.load_session
+
+
+async def test_capabilities_can_be_changed() -> None:
+    class Plain(Greeter):
+        def capabilities_v1(self, derived: v1.AgentCapabilities) -> v1.AgentCapabilities:
+            return v1.AgentCapabilities()
+
+        def capabilities_v2(self, derived: v2.AgentCapabilities) -> v2.AgentCapabilities:
+            return v2.AgentCapabilities(session=v2.SessionCapabilities())
+
+    async with talk(Plain(), V1) as client:
+        assert client.remote.initialized.agent_capabilities == v1.AgentCapabilities()
+    async with talk(Plain(), V2) as client:
+        assert client.remote.initialized.capabilities == v2.AgentCapabilities(
+            session=v2.SessionCapabilities()
+        )
+
+
+@BOTH
+@requirement("R-SESS-03", "R-DIR-06")
+async def test_directories_must_be_absolute(version: int) -> None:
+    async with talk(Greeter(), version, opened=False) as client:
+        with pytest.raises(InvalidParams):
+            await client.open(cwd="here")
+        with pytest.raises(InvalidParams):
+            await client.open(additional_directories=[""])
