@@ -1,1 +1,3 @@
 """The client's side of one API over both versions."""
+
+__all__: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from accord.errors import RequestError
 from accord.model.content import Content
+from accord.model.permission import PermissionOption
 from accord.model.session import Command, PlanEntry, SessionOption, StopReason, Tokens, Usage
 from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
 
@@ -24,7 +25,6 @@ __all__ = (
     "Notice",
     "Options",
     "Permission",
-    "PermissionOption",
     "PermissionRequest",
     "Plan",
     "Rewritten",
@@ -194,14 +194,6 @@ class StateChanged(Struct, frozen=True, kw_only=True):
     background: tuple[str, ...] | None = None
 
 
-class PermissionOption(Struct, frozen=True):
-    """One answer that may be given."""
-
-    id: str
-    name: str
-    kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str
-
-
 class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The agent asks before it acts; `tool_call` or `command` say what it is about."""
 
@@ -229,7 +221,7 @@ class Permission(Struct, frozen=True):
     @property
     def allowed(self) -> bool:
         """Whether the agent may go on."""
-        return self.option is not None and self.option.kind in {"allow_once", "allow_always"}
+        return self.option is not None and self.option.allows
 
 
 class UnknownUpdate(Struct, frozen=True):

@@ -32,6 +32,7 @@ from accord.model.session import Command, Select, SessionOption, Usage
 
 __all__ = ("Item", "Message", "Shell", "Transcript", "joined")
 
+_MOST_PARTS = 1024  # of a message before they are put together
 _SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
     "thought": Thought,
@@ -59,18 +60,19 @@ def joined(contents: Iterable[Content]) -> tuple[Content, ...]:
 class Message:
     """Something that was said or thought; it may still grow."""
 
-    __slots__ = ("_parts", "id", "role")
+    __slots__ = ("_parts", "_whole", "id", "role")
 
     def __init__(self, role: Role, message_id: str | None) -> None:
         self.role: Role = role
         self.id = message_id
-        self._parts: list[Content] = []
+        self._whole: list[Content] = []
+        self._parts: list[Content] = []  # what came since
 
     @property
     def content(self) -> tuple[Content, ...]:
         """All of it so far."""
-        whole = joined(self._parts)
-        self._parts = list(whole)
+        whole = joined([*self._whole, *self._parts])
+        self.rewrite(whole)
         return whole
 
     @property
@@ -80,11 +82,16 @@ class Message:
 
     def add(self, content: Content) -> None:
         """Go on with this."""
-        self._parts.append(content)
+        parts = self._parts
+        parts.append(content)
+        if len(parts) >= _MOST_PARTS:
+            self._whole += joined(parts)
+            parts.clear()
 
     def rewrite(self, content: tuple[Content, ...]) -> None:
         """Have this content and no other."""
-        self._parts = list(content)
+        self._whole = list(content)
+        self._parts.clear()
 
     def __eq__(self, other: object) -> bool:
         return (

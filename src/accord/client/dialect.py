@@ -1,0 +1,128 @@
+"""What a client does with an agent, whatever version the two speak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from accord.client.feed import Read
+from accord.errors import RequestError
+from accord.model.content import Content
+from accord.model.mcp import McpServer
+from accord.model.session import Command, Info, SessionOption, StopReason, Tokens
+from accord.version import ProtocolVersion
+
+__all__ = (
+    "AuthMethod",
+    "Dialect",
+    "Ended",
+    "Inserted",
+    "Opened",
+    "Page",
+    "SessionListing",
+    "Setup",
+)
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """Where a session works and with what; all paths are absolute."""
+
+    cwd: str
+    roots: tuple[str, ...] = ()  # besides `cwd`
+    mcp_servers: tuple[McpServer, ...] = ()
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """A session is open; None where the agent did not say."""
+
+    session_id: str
+    options: tuple[SessionOption, ...] | None = None
+    commands: tuple[Command, ...] | None = None
+
+
+class SessionListing(Struct, frozen=True, kw_only=True):
+    """A session that the agent has stored; `updated_at` is RFC 3339."""
+
+    id: str
+    cwd: str
+    roots: tuple[str, ...] = ()
+    title: str | None = None
+    updated_at: str | None = None
+    archived: bool | None = None
+
+
+class Page(Struct, frozen=True):
+    """Some of the sessions; with a cursor there are more."""
+
+    sessions: tuple[SessionListing, ...]
+    next_cursor: str | None
+
+
+class AuthMethod(Struct, frozen=True, kw_only=True):
+    """A way to log in; `terminal`: by running the agent's command with `args` and `env` added."""
+
+    id: str
+    name: str
+    description: str | None = None
+    terminal: bool = False
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A turn has ended, and why."""
+
+    stop_reason: StopReason
+    tokens: Tokens | None = None
+    error: RequestError | None = None
+
+
+class Inserted(Struct, frozen=True):
+    """A prompt has its place in the conversation; an idle state tells when its work has ended."""
+
+    message_id: str
+
+
+class Dialect(Protocol):
+    """One version, spoken."""
+
+    version: ProtocolVersion
+    read: Read
+    wire: Any  # the version's RemoteAgent
+    echoes_prompts: bool  # the agent itself tells of the prompt and of its own state
+
+    @property
+    def info(self) -> Info: ...
+
+    @property
+    def auth_methods(self) -> tuple[AuthMethod, ...]: ...
+
+    def offers(self, call: str) -> bool: ...
+
+    def takes(self, kind: str) -> bool: ...
+
+    async def new_session(self, setup: Setup) -> Opened: ...
+
+    async def load_session(self, session_id: str, setup: Setup, *, replay: bool) -> Opened: ...
+
+    async def fork_session(self, session_id: str, setup: Setup) -> Opened: ...
+
+    async def list_sessions(self, cwd: str | None, cursor: str | None) -> Page: ...
+
+    async def close_session(self, session_id: str) -> None: ...
+
+    async def delete_session(self, session_id: str) -> None: ...
+
+    async def prompt(self, session_id: str, contents: Sequence[Content]) -> Ended | Inserted: ...
+
+    async def cancel(self, session_id: str) -> None: ...
+
+    async def set_option(
+        self, session_id: str, option: SessionOption, value: str | bool
+    ) -> tuple[SessionOption, ...] | None: ...
+
+    async def authenticate(self, method_id: str) -> None: ...
+
+    async def logout(self) -> None: ...

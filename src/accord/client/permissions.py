@@ -1,0 +1,188 @@
+"""Permission policies: functions that decide, or leave the decision to the next one.
+
+A policy takes a `PermissionRequest` and returns a decision, or None to pass; it may be a
+coroutine function. What no policy decides is rejected. An option is never chosen by its place in
+the list, always by its kind, and what was decided is never exceeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import os
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from accord import jsontext
+from accord.client.events import Decision, PermissionRequest
+from accord.model.permission import PermissionOption
+
+__all__ = (
+    "AsyncPolicy",
+    "Policy",
+    "allow",
+    "ask_one_at_a_time",
+    "chain",
+    "choose",
+    "command_of",
+    "deny",
+    "remember",
+)
+
+AsyncPolicy: TypeAlias = Callable[[PermissionRequest], Awaitable[Decision | None]]
+Policy: TypeAlias = Callable[[PermissionRequest], Decision | None | Awaitable[Decision | None]]
+
+# By decision, the kinds that do it, best first. To allow once may not become for ever.
+_KINDS: dict[str, tuple[str, ...]] = {
+    "allow": ("allow_once",),
+    "allow_always": ("allow_always", "allow_once"),
+    "reject": ("reject_once", "reject_always"),
+    "reject_always": ("reject_always", "reject_once"),
+    "cancel": (),
+}
+# What joins commands, sends output somewhere, or puts other text in: no pattern vouches for it.
+_SHELL = frozenset(";|&$`<>\n\r(){}")
+
+
+def choose(options: Iterable[PermissionOption], decision: Decision) -> PermissionOption | None:
+    """Return the option that does what was decided; None stands for the outcome `cancelled`.
+
+    Where nothing allows once, the request is rejected; where nothing rejects, it is cancelled.
+    """
+    offered = list(options)
+    if isinstance(decision, PermissionOption):
+        return decision if decision in offered else None
+    kinds = _KINDS[decision]
+    if decision.startswith("allow"):
+        kinds += _KINDS["reject"]
+    for kind in kinds:
+        for option in offered:
+            if option.kind == kind:
+                return option
+    return None
+
+
+def chain(*policies: Policy) -> AsyncPolicy:
+    """Return a policy that asks these in order until one decides."""
+
+    async def decide(request: PermissionRequest) -> Decision | None:
+        for policy in policies:
+            decided = policy(request)
+            if not (decided is None or isinstance(decided, str | PermissionOption)):
+                decided = await decided
+            if decided is not None:
+                return decided
+        return None
+
+    return decide
+
+
+def allow(*rules: str, always: bool = False) -> Policy:
+    """Allow what a rule matches: `*`, a kind, or a kind with a pattern, as `edit:src/**`.
+
+    The pattern of `execute` is for the command line (`execute:pytest *`); commands that a
+    shell would split or redirect match no pattern. Other patterns are for the paths of the tool
+    call, all of them, and relative ones begin at the session's `cwd`.
+    """
+    return _by_rule(rules, "allow_always" if always else "allow")
+
+
+def deny(*rules: str, always: bool = False) -> Policy:
+    """Reject what a rule matches; see `allow` for rules. Here one path that matches is enough."""
+    return _by_rule(rules, "reject_always" if always else "reject", any)
+
+
+def remember(policy: Policy) -> AsyncPolicy:
+    """Return the policy with a memory: what it decided with `always` it is not asked again.
+
+    Decisions hold for the same kind of tool call in the same session, and for the same command.
+    """
+    known: dict[tuple[str, str, str | None], Decision] = {}
+
+    async def decide(request: PermissionRequest) -> Decision | None:
+        kind = "" if request.tool_call is None else request.tool_call.kind
+        what = command_of(request) or (None if kind else request.title)
+        key = request.session_id, kind, what
+        if key in known:
+            return known[key]
+        decision = await chain(policy)(request)
+        if decision in ("allow_always", "reject_always"):
+            known[key] = decision
+        elif isinstance(decision, PermissionOption) and decision.is_remembered:
+            known[key] = "allow_always" if decision.allows else "reject_always"
+        return decision
+
+    return decide
+
+
+def ask_one_at_a_time(
+    callback: Callable[[PermissionRequest], Awaitable[Decision | None]],
+) -> AsyncPolicy:
+    """Return a policy that asks the user, who is never asked two things at once."""
+    lock = asyncio.Lock()
+
+    async def decide(request: PermissionRequest) -> Decision | None:
+        async with lock:
+            return await callback(request)
+
+    return decide
+
+
+def command_of(request: PermissionRequest) -> str | None:
+    """Return the command line that a request is about, None if it is about something else."""
+    if request.command is not None:
+        return request.command
+    raw: Any = None if request.tool_call is None else request.tool_call.raw_input
+    line: Any = raw.get("command") if jsontext.is_object(raw) else None
+    if jsontext.is_array(line):
+        return shlex.join(map(str, line))
+    return line if isinstance(line, str) else None
+
+
+def _by_rule(
+    rules: Sequence[str],
+    decision: Decision,
+    enough: Callable[[Iterable[bool]], bool] = all,
+) -> Policy:
+    parsed = [rule.partition(":") for rule in rules]
+
+    def decide(request: PermissionRequest) -> Decision | None:
+        for kind, _, pattern in parsed:
+            if _matches(request, kind, pattern, enough):
+                return decision
+        return None
+
+    return decide
+
+
+def _matches(
+    request: PermissionRequest,
+    kind: str,
+    pattern: str,
+    enough: Callable[[Iterable[bool]], bool],
+) -> bool:
+    call = request.tool_call
+    actual = "execute" if request.command is not None or call is None else call.kind
+    if call is None and request.command is None:
+        return kind == "*" and not pattern
+    if kind not in ("*", actual):
+        return False
+    if not pattern:
+        return True
+    if actual == "execute":
+        line = command_of(request)
+        if line is None:
+            return False
+        if enough is all and _SHELL.intersection(line):
+            return False
+        return fnmatch.fnmatchcase(line, pattern)
+    paths = [place.path for place in call.locations] if call is not None else []
+    whole = _absolute(pattern, request.cwd)
+    return bool(paths) and enough(
+        fnmatch.fnmatchcase(_absolute(path, request.cwd), whole) for path in paths
+    )
+
+
+def _absolute(path: str, cwd: str) -> str:
+    return os.path.normpath(os.path.join(cwd, path))  # noqa: PTH118  # a pattern is no path

@@ -1,0 +1,259 @@
+"""One prompt and all that comes of it, as an asynchronous iterator of events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from accord.client.dialect import Dialect, Ended, Inserted
+from accord.client.events import Event, Media, Rewritten, StateChanged, UserText
+from accord.client.feed import EventQueue, Feed
+from accord.errors import (
+    AccordError,
+    InternalError,
+    LocalProtocolError,
+    RequestError,
+    TransportError,
+)
+from accord.model.content import Content
+from accord.model.session import StopReason, Tokens
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ("ClientTurn",)
+
+log = logging.getLogger("accord.client")
+
+
+class ClientTurn:
+    """A turn: enter it to send the prompt, iterate over its events, read how it ended.
+
+    Leaving the block waits for the end of the turn; leaving it by an exception cancels the turn
+    first. Iterating raises `RequestError` when the agent fails and `TransportError` when it is
+    gone; so does leaving, unless it was raised before.
+    """
+
+    def __init__(
+        self, feed: Feed, dialect: Dialect, contents: Sequence[Content], *, cancel_timeout_s: float
+    ) -> None:
+        self.stop_reason: StopReason | None = None  # None until the turn has ended
+        self.tokens: Tokens | None = None  # what it took, where the agent tells
+        self.error: BaseException | None = None  # what it failed with
+        self._feed = feed
+        self._dialect = dialect
+        self._contents = contents
+        self._cancel_timeout_s = cancel_timeout_s
+        self._first_item = 0
+        self._queue: EventQueue | None = None
+        self._call: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+        self._ending = _Ending(was_idle=True)
+
+    @property
+    def text(self) -> str:
+        """What the agent has said in this turn so far."""
+        return self._feed.transcript.text_since(self._first_item)
+
+    async def __aenter__(self) -> Self:
+        feed = self._feed
+        if self._queue is not None:
+            raise LocalProtocolError("A turn can be entered once")
+        if feed.queue is not None:
+            raise LocalProtocolError("A turn of this session is still running")
+        if feed.ended is not None:
+            raise feed.ended
+        self._first_item = len(feed.transcript.items)
+        self._queue = feed.queue = EventQueue()
+        feed.cancelling = False
+        state = feed.transcript.state
+        self._ending = _Ending(was_idle=state is None or state.state == "idle")
+        feed.watch = self._watch if self._dialect.echoes_prompts else None
+        feed.fail = self._fail
+        self._call = asyncio.create_task(self._run(), name="accord turn")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._call is not None
+        assert self._queue is not None
+        try:
+            self._queue.discard()  # nobody takes them, and the end of the turn lies behind them
+            if error is None:
+                await self._over.wait()
+            elif not self._over.is_set():
+                await self._give_up()
+        finally:
+            if not self._over.is_set():
+                self._leave()
+                self._call.cancel()
+        await asyncio.wait([self._call])
+        if error is None and self.error is not None and not self._queue.error_taken:
+            raise self.error
+
+    def __aiter__(self) -> EventQueue:
+        if self._queue is None:
+            raise LocalProtocolError("Enter the turn with `async with` first")
+        return self._queue
+
+    async def cancel(self) -> None:
+        """Ask the agent to stop; the turn then ends with the stop reason `cancelled`.
+
+        Tool calls that are not done are shown as cancelled at once; what still comes counts.
+        """
+        if self._over.is_set() or self._feed.cancelling:
+            return
+        feed = self._feed
+        feed.cancelling = True
+        await self._dialect.cancel(feed.session_id)
+        state = feed.transcript.state
+        background = () if state is None else state.background or ()
+        with feed.never_full():
+            for call in feed.transcript.tool_calls:
+                if not call.done and call.id not in background:  # R-CANCEL-02
+                    feed.emit(replace(call, status="cancelled", changed=("status",)))
+
+    async def wait(self) -> StopReason:
+        """Wait for the end without looking at events; return why the turn stopped."""
+        async for _ in self:
+            pass
+        assert self.stop_reason is not None
+        return self.stop_reason
+
+    # How it runs.
+
+    async def _run(self) -> None:
+        feed = self._feed
+        try:
+            if not self._dialect.echoes_prompts:
+                self._tell_of_prompt()
+            outcome = await self._dialect.prompt(feed.session_id, self._contents)
+        except AccordError as exc:
+            self._end(Ended(stop_reason="error"), exc)
+            return
+        if isinstance(outcome, Ended):
+            self._end(outcome)
+        elif (ended := self._ending.inserted(outcome)) is not None:
+            self._end(ended)
+
+    def _tell_of_prompt(self) -> None:
+        """Let the prompt be in the transcript, as an agent that echoes it would."""
+        feed = self._feed
+        message_id = f"prompt {sum(m.role == 'user' for m in feed.transcript.messages) + 1}"
+        for content in self._contents:
+            if isinstance(content, str):
+                feed.emit(UserText(content, message_id))
+            else:
+                feed.emit(Media(content, "user", message_id))
+        feed.emit(StateChanged(state="running"))
+
+    def _watch(self, event: Event) -> None:
+        if (ended := self._ending.watch(event)) is not None:
+            self._end(ended)
+
+    def _fail(self, error: BaseException) -> None:
+        """The connection has ended."""
+        self._end(Ended(stop_reason="error"), error)
+
+    async def _give_up(self) -> None:
+        """Cancel the turn and wait for its end, though not for ever."""
+        try:
+            async with asyncio.timeout(self._cancel_timeout_s):
+                await self.cancel()
+                await self._over.wait()
+        except TimeoutError:
+            log.warning("! the agent did not end a turn that was cancelled")
+        except AccordError:
+            log.debug("! the turn could not be cancelled", exc_info=True)
+
+    def _end(self, ended: Ended, error: BaseException | None = None) -> None:
+        if self._over.is_set():
+            return
+        error = error or ended.error
+        stop_reason = ended.stop_reason
+        if isinstance(error, RequestError) and self._feed.cancelling:
+            # R-CANCEL-06 is not known everywhere: an aborted turn is cancelled, not broken.
+            log.debug("! the cancelled turn ended in an error: %s", error)
+            error, stop_reason = None, "cancelled"
+        if stop_reason == "error" and error is None:
+            error = InternalError("The agent failed and did not say why")
+        self.stop_reason, self.tokens, self.error = stop_reason, ended.tokens, error
+        if not self._dialect.echoes_prompts and not isinstance(error, TransportError):
+            self._feed.emit(
+                StateChanged(
+                    state="idle",
+                    stop_reason=stop_reason,
+                    error=error if isinstance(error, RequestError) else None,
+                    tokens=ended.tokens,
+                )
+            )
+        self._leave()
+
+    def _leave(self) -> None:
+        """Let the session go on without this turn."""
+        assert self._queue is not None
+        self._over.set()
+        feed = self._feed
+        if feed.queue is self._queue:
+            feed.queue = feed.watch = feed.fail = None
+            feed.cancelling = False
+        self._queue.end(self.error)
+
+
+class _Ending:
+    """Finds the end of a turn whose prompt is answered when it has its place (R-PROMPT-17).
+
+    The answer, the echo of the message and the states come in any order (R-PROMPT-31): what
+    counts is the first idle state after the answer or after the echo.
+    """
+
+    def __init__(self, *, was_idle: bool) -> None:
+        self._was_idle = was_idle
+        self._message_id: str | None = None
+        self._echoed: set[str] = set()
+        self._idle_after: dict[str, StateChanged] = {}
+        self._last: StateChanged | None = None  # since the prompt was sent
+        self._ran = False
+
+    def watch(self, event: Event) -> Ended | None:
+        match event:
+            case (
+                UserText(message_id=str() as message_id)
+                | Rewritten(role="user", message_id=message_id)
+                | Media(role="user", message_id=str() as message_id)
+            ):
+                self._echoed.add(message_id)
+            case StateChanged(state="idle"):
+                self._last = event
+                if self._message_id is not None:
+                    return _ended(event)
+                for message_id in self._echoed:
+                    self._idle_after.setdefault(message_id, event)
+            case StateChanged():
+                self._last = event
+                self._ran = True
+            case _:
+                pass
+        return None
+
+    def inserted(self, prompt: Inserted) -> Ended | None:
+        self._message_id = prompt.message_id
+        idle = self._idle_after.get(prompt.message_id)
+        last = self._last
+        if idle is None and last is not None and last.state == "idle":
+            # No echo, but all that has run since the prompt was sent has run for it.
+            idle = last if self._was_idle and self._ran else None
+        return None if idle is None else _ended(idle)
+
+
+def _ended(idle: StateChanged) -> Ended:
+    return Ended(stop_reason=idle.stop_reason or "end_turn", tokens=idle.tokens, error=idle.error)

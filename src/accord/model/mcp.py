@@ -1,0 +1,34 @@
+"""MCP servers that a session is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+__all__ = ("McpHttp", "McpServer", "McpStdio")
+
+
+def _none() -> Mapping[str, str]:
+    return {}
+
+
+class McpStdio(Struct, frozen=True):
+    """A server that the agent starts; `command` is an absolute path."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=_none)
+
+
+class McpHttp(Struct, frozen=True):
+    """A server that the agent reaches by streamable HTTP."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=_none)
+
+
+McpServer: TypeAlias = McpStdio | McpHttp
