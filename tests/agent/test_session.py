@@ -1,0 +1,368 @@
+"""What a session shows besides messages: plans, options, modes, commands, title, usage."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from accord import (
+    Agent,
+    Choice,
+    Command,
+    Cost,
+    InvalidParams,
+    LocalProtocolError,
+    PlanEntry,
+    Select,
+    Session,
+    Switch,
+    Turn,
+    v1,
+    v2,
+)
+from agent.talk import BOTH, V1, V2, Talk, talk
+from requirement import requirement
+
+MODE = Select(
+    id="mode",
+    name="Mode",
+    value="ask",
+    category="mode",
+    choices=(Choice("ask", "Ask", "Asks first"), Choice("code", "Code")),
+)
+MODEL = Select(
+    id="model",
+    name="Model",
+    value="small",
+    choices=(Choice("small", "Small", group="ours"), Choice("large", "Large", group="theirs")),
+)
+THINK = Switch(id="think", name="Think", value=True)
+
+
+class Chooses(Agent):
+    """Has options, a mode among them, and commands."""
+
+    def __init__(self, work: Callable[[Turn], Awaitable[Any]] | None = None) -> None:
+        self.work = work
+        self.chosen: list[tuple[str, str | bool]] = []
+        self.refuse = False
+
+    async def open_session(self, session: Session) -> None:
+        await session.set_options([MODE, MODEL, THINK])
+        await session.commands([Command("test", "Runs the tests", "which"), Command("go", "Goes")])
+
+    async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
+        if self.refuse:
+            raise InvalidParams("not now")
+        self.chosen.append((option_id, value))
+
+    async def prompt(self, turn: Turn) -> None:
+        if self.work is not None:
+            await self.work(turn)
+        else:
+            await turn.say(f"{turn.session.mode} {turn.session.option('model')}")
+
+
+# Plans.
+
+
+@BOTH
+@requirement("R-PLAN-01", "R-PLAN-02", "R-PLAN-05", "R-PLAN-09")
+async def test_plan_is_shown_whole_at_every_change(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        plan = await turn.plan(["Find", PlanEntry("Fix", priority="high")])
+        await plan.update(0, status="in_progress")
+        await plan.update("Find", status="completed", content="Found")
+        await plan.replace(["Rest"])
+
+    async with talk(Chooses(work), version) as client:
+        await client.prompt("go")
+        name = "Plan" if version == V1 else "PlanUpdate"
+        plans = [u.entries if version == V1 else u.plan.entries for u in client.of(name)]
+        assert [[(e.content, e.status, e.priority) for e in entries] for entries in plans] == [
+            [("Find", "pending", "medium"), ("Fix", "pending", "high")],
+            [("Find", "in_progress", "medium"), ("Fix", "pending", "high")],
+            [("Found", "completed", "medium"), ("Fix", "pending", "high")],
+            [("Rest", "pending", "medium")],
+        ]
+
+
+async def test_entry_that_is_not_in_the_plan_is_an_error() -> None:
+    caught: list[str] = []
+
+    async def work(turn: Turn) -> None:
+        plan = await turn.plan(["Find"])
+        try:
+            await plan.update("Fix", status="completed")
+        except KeyError as exc:
+            caught.append(exc.args[0])
+
+    async with talk(Chooses(work), V1) as client:
+        await client.prompt("go")
+        assert caught == ["Fix"]
+
+
+@pytest.mark.parametrize(("version", "status"), [(V1, "completed"), (V2, "cancelled")])
+async def test_step_that_was_given_up_is_told_as_the_version_can(version: int, status: str) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.plan([PlanEntry("Find", "cancelled")])
+
+    async with talk(Chooses(work), version) as client:
+        await client.prompt("go")
+        (update,) = client.of("Plan", "PlanUpdate")
+        (entry,) = update.entries if version == V1 else update.plan.entries
+        assert entry.status == status
+
+
+# Title, usage, commands.
+
+
+@BOTH
+async def test_title_and_usage_are_told(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.title("The red build")
+        await turn.usage(10, 200, cost=Cost(0.5, "EUR"))
+
+    async with talk(Chooses(work), version) as client:
+        await client.prompt("go")
+        (info,) = client.of("SessionInfoUpdate")
+        assert info.title == "The red build"
+        (usage,) = client.of("UsageUpdate")
+        assert (usage.used, usage.size) == (10, 200)
+        assert (usage.cost.amount, usage.cost.currency) == (0.5, "EUR")
+
+
+@BOTH
+@requirement("R-CMD-01", "R-CMD-04", "R-CMD-05", "R-CMD-06")
+async def test_commands_are_told_when_the_session_is_open(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.commands([Command("stop", "Stops")])
+
+    async with talk(Chooses(work), version) as client:
+        if version == V1:
+            await client.until(lambda: client.of("AvailableCommandsUpdate"))
+            commands = client.of("AvailableCommandsUpdate")[0].available_commands
+        else:
+            commands = client.opened.available_commands
+        assert [(c.name, c.description, c.input and c.input.hint) for c in commands] == [
+            ("test", "Runs the tests", "which"),
+            ("go", "Goes", None),
+        ]
+        await client.prompt("go")
+        update = client.of("AvailableCommandsUpdate")[-1]
+        assert [command.name for command in update.available_commands] == ["stop"]
+
+
+# Options and modes: declared once.
+
+
+def all_options(talk: Talk) -> Any:
+    class Client(v1.Client):
+        def capabilities(self) -> v1.ClientCapabilities:
+            return v1.ClientCapabilities(
+                session=v1.ClientSessionCapabilities(
+                    config_options=v1.SessionConfigOptionsCapabilities(
+                        boolean=v1.BooleanConfigOptionCapabilities()
+                    )
+                )
+            )
+
+        def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
+            talk.heard(params.update)
+
+    return Client()
+
+
+@requirement("R-SESS-06", "R-MODE-01", "R-MODE-05", "R-CONF-01")
+async def test_v1_mode_is_a_mode_and_an_option() -> None:
+    async with talk(Chooses(), V1, client=all_options) as client:
+        assert client.opened.modes == v1.SessionModeState(
+            current_mode_id="ask",
+            available_modes=[
+                v1.SessionMode(id="ask", name="Ask", description="Asks first"),
+                v1.SessionMode(id="code", name="Code"),
+            ],
+        )
+        mode, model, think = client.opened.config_options
+        assert (mode.id, mode.category, mode.current_value) == ("mode", "mode", "ask")
+        assert [group.name for group in model.options] == ["ours", "theirs"]
+        assert think.current_value is True
+
+
+@requirement("R-CONF-08")
+async def test_v1_switches_are_for_clients_that_show_them() -> None:
+    async with talk(Chooses(), V1) as client:
+        assert [option["id"] for option in client.options()] == ["mode", "model"]
+        answer = await client.set_option("model", "large")
+        assert [option["id"] for option in client.options(answer)] == ["mode", "model"]
+
+
+@requirement("R-MODE-06")
+async def test_v2_mode_is_an_option() -> None:
+    async with talk(Chooses(), V2) as client:
+        assert client.options() == [
+            {"id": "mode", "value": "ask"},
+            {"id": "model", "value": "small"},
+            {"id": "think", "value": True},
+        ]
+
+
+@BOTH
+@requirement("R-CONF-02", "R-CONF-18")
+async def test_user_chooses_an_option(version: int) -> None:
+    agent = Chooses()
+    async with talk(agent, version, client=all_options if version == V1 else None) as client:
+        answer = await client.set_option("model", "large")
+        assert {"id": "model", "value": "large"} in client.options(answer)
+        await client.set_option("think", value=False)
+        assert agent.chosen == [("model", "large"), ("think", False)]
+        await client.prompt("which?")
+        assert client.said() == "ask large"
+
+
+@BOTH
+@requirement("R-CONF-11")
+@pytest.mark.parametrize(
+    ("option_id", "value"), [("model", "huge"), ("colour", "red"), ("think", "no"), ("model", True)]
+)
+async def test_choice_that_does_not_exist_is_refused_and_changes_nothing(
+    version: int, option_id: str, value: str | bool
+) -> None:
+    agent = Chooses()
+    async with talk(agent, version, client=all_options if version == V1 else None) as client:
+        with pytest.raises(InvalidParams):
+            await client.set_option(option_id, value)
+        assert not agent.chosen
+
+
+@requirement("R-CONF-11")
+async def test_v2_value_of_an_unknown_type_is_refused() -> None:
+    async with talk(Chooses(), V2) as client:
+        params = {
+            "sessionId": client.session_id,
+            "configId": "model",
+            "type": "_slider",
+            "value": 3,
+        }
+        with pytest.raises(InvalidParams):
+            await client.remote.connection.call("session/set_config_option", params, bytes)
+
+
+@BOTH
+async def test_agent_can_refuse_a_choice(version: int) -> None:
+    agent = Chooses()
+    agent.refuse = True
+    async with talk(agent, version) as client:
+        with pytest.raises(InvalidParams, match="not now"):
+            await client.set_option("model", "large")
+        await client.prompt("which?")
+        assert client.said() == "ask small"
+
+
+@requirement("R-MODE-02", "R-MODE-05")
+async def test_v1_mode_that_is_set_is_the_option_too() -> None:
+    agent = Chooses()
+    async with talk(agent, V1) as client:
+        await client.remote.set_session_mode(
+            v1.SetSessionModeRequest(session_id=client.session_id, mode_id="code")
+        )
+        assert agent.chosen == [("mode", "code")]
+        (update,) = client.of("ConfigOptionUpdate")
+        assert update.config_options[0].current_value == "code"
+        with pytest.raises(InvalidParams):
+            await client.remote.set_session_mode(
+                v1.SetSessionModeRequest(session_id=client.session_id, mode_id="sleep")
+            )
+
+
+@requirement("R-MODE-05")
+async def test_v1_option_that_is_set_is_the_mode_too() -> None:
+    async with talk(Chooses(), V1) as client:
+        await client.set_option("mode", "code")
+        assert client.of("CurrentModeUpdate") == [v1.CurrentModeUpdate(current_mode_id="code")]
+
+
+@BOTH
+@requirement("R-MODE-03", "R-CONF-03", "R-CONF-16")
+async def test_agent_changes_an_option_itself(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.session.set_option("mode", "code")
+
+    async with talk(Chooses(work), version) as client:
+        await client.prompt("go")
+        (update,) = client.of("ConfigOptionUpdate")
+        assert client.options(update)[0] == {"id": "mode", "value": "code"}
+        modes = client.of("CurrentModeUpdate")
+        assert modes == ([v1.CurrentModeUpdate(current_mode_id="code")] if version == V1 else [])
+
+
+async def test_v1_session_without_modes_has_none_to_set() -> None:
+    async with talk(Agent(), V1) as client:
+        assert client.opened.modes is None
+        with pytest.raises(InvalidParams):
+            await client.remote.set_session_mode(
+                v1.SetSessionModeRequest(session_id=client.session_id, mode_id="ask")
+            )
+
+
+@requirement("R-CONF-17")
+async def test_option_whose_value_is_no_choice_is_an_error_of_the_agent() -> None:
+    class Wrong(Agent):
+        async def open_session(self, session: Session) -> None:
+            with pytest.raises(ValueError, match="not one of"):
+                await session.set_options([Select(id="a", name="A", value="x", choices=())])
+
+    async with talk(Wrong(), V1) as client:
+        assert not client.opened.config_options
+
+
+# Outside of a turn.
+
+
+@BOTH
+async def test_session_can_speak_outside_of_a_turn_until_it_is_closed(version: int) -> None:
+    agent = Chooses()
+    async with talk(agent, version) as client:
+        session = agent.open_sessions[client.session_id]
+        await session.say("By the way.")
+        await client.until(client.said)
+        await client.remote.close_session(
+            client.types.CloseSessionRequest(session_id=client.session_id)
+        )
+        with pytest.raises(LocalProtocolError, match="closed"):
+            await session.say("More.")
+
+
+@BOTH
+@requirement("R-SESS-04", "R-DIR-05")
+async def test_session_knows_where_it_works(version: int) -> None:
+    agent = Chooses()
+    async with talk(agent, version, opened=False) as client:
+        await client.open(additional_directories=["/other", "/work", "/other"])
+        session = agent.open_sessions[client.session_id]
+        assert session.cwd == "/work"
+        assert session.roots == ("/work", "/other")
+
+
+@requirement("R-SESS-29", "R-SESS-13")
+async def test_v2_resume_of_an_open_session_tells_its_state() -> None:
+    async with talk(Chooses(), V2) as client:
+        answer = await client.remote.resume_session(
+            v2.ResumeSessionRequest(session_id=client.session_id, cwd="/work")
+        )
+        assert client.updates == [v2.IdleStateUpdate()]
+        assert client.options(answer) == client.options()
+
+
+@requirement("R-SESS-16")
+async def test_v2_replay_from_an_unknown_place_is_refused() -> None:
+    async with talk(Chooses(), V2) as client:
+        params = {
+            "sessionId": client.session_id,
+            "cwd": "/work",
+            "replayFrom": {"type": "_middle"},
+        }
+        with pytest.raises(InvalidParams):
+            await client.remote.connection.call("session/resume", params, bytes)

@@ -1,0 +1,411 @@
+"""Tool calls: how they are shown, how they end, and whether the user lets them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from accord import Agent, Image, Location, PermissionOption, Turn, v1, v2
+from accord.agent.tool import ToolCall
+from agent.talk import BOTH, V1, V2, Talk, talk
+from requirement import requirement
+
+
+class Does(Agent):
+    """Does in each turn what it is given."""
+
+    def __init__(self, work: Callable[[Turn], Awaitable[Any]]) -> None:
+        self.work = work
+
+    async def prompt(self, turn: Turn) -> None:
+        await self.work(turn)
+
+
+@BOTH
+@requirement("R-TOOL-01", "R-TOOL-02", "R-TOOL-04", "R-TOOL-09", "R-TOOL-13")
+async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool(
+            "Read a.py",
+            kind="read",
+            name="read_file",
+            locations=["/work/a.py", Location("/work/b.py", 3)],
+            raw_input={"path": "a.py"},
+        ) as call:
+            await call.content("found it")
+            await call.output({"lines": 3})
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert client.statuses() in (
+            ["pending", "in_progress", "completed"],
+            ["in_progress", "completed"],  # v1: a call that begins is pending
+        )
+        types = client.types
+        first = client.of("ToolCall" if version == V1 else "ToolCallUpdate")[0]
+        assert (first.title, first.kind, first.name) == ("Read a.py", "read", "read_file")
+        assert first.locations == [
+            types.ToolCallLocation(path="/work/a.py"),
+            types.ToolCallLocation(path="/work/b.py", line=3),
+        ]
+        call = client.tool()
+        assert call["raw_input"] == {"path": "a.py"}
+        assert call["raw_output"] == {"lines": 3}
+        assert call["content"] == [types.Content(content=types.TextContent(text="found it"))]
+
+
+@BOTH
+async def test_tool_call_that_raises_has_failed_and_the_turn_goes_its_way(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        try:
+            async with turn.tool("Break"):
+                raise RuntimeError("broken")
+        except RuntimeError:
+            await turn.say("It broke.")
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert client.tool()["status"] == "failed"
+        assert client.said() == "It broke."
+
+
+@BOTH
+async def test_tool_call_can_say_why_it_failed(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Break") as call:
+            await call.fail("no such thing")
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert client.statuses()[-1] == "failed"
+        assert client.statuses().count("failed") == 1
+
+
+@pytest.mark.parametrize(("version", "status"), [(V1, "failed"), (V2, "cancelled")])
+async def test_tool_call_of_a_cancelled_turn_is_cancelled(version: int, status: str) -> None:
+    began = asyncio.Event()
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Wait") as call:
+            await call.start()
+            began.set()
+            await asyncio.Event().wait()
+
+    async with talk(Does(work), version) as client:
+        sent = client.send("go")
+        await began.wait()
+        await client.cancel()
+        assert await client.stopped(sent) == "cancelled"
+        assert client.tool()["status"] == status
+
+
+@BOTH
+async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Edit", kind="edit") as call:
+            await call.diff("/work/a.py", "one\n", "two\n")
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        (diff,) = client.tool()["content"]
+        if version == V1:
+            assert diff == v1.Diff(path="/work/a.py", old_text="one\n", new_text="two\n")
+        else:
+            assert diff.changes == [v2.DiffModify(path="/work/a.py")]
+            assert diff.patch.text == (
+                "diff --git /work/a.py /work/a.py\n"
+                "--- /work/a.py\n+++ /work/a.py\n@@ -1 +1 @@\n-one\n+two\n"
+            )
+
+
+@BOTH
+@requirement("R-TOOL-05")
+async def test_streamed_text_adds_up(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Run") as call:
+            await call.content("Output:")
+            for part in ("a", "b", "c"):
+                await call.stream(part)
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        texts = [item.content.text for item in client.tool()["content"]]
+        assert "".join(texts) == "Output:abc"
+        if version == V1:
+            assert texts == ["Output:abc"]
+
+
+@BOTH
+async def test_content_can_be_replaced_and_more_added(version: int) -> None:
+    image = Image(b"\x01\x02\x03", "image/png")
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Draw") as call:
+            await call.content("wait", image)
+            await call.replace("done")
+            await call.content("really")
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        assert [item.content.text for item in client.tool()["content"]] == ["done", "really"]
+
+
+@BOTH
+async def test_title_kind_and_places_can_be_corrected(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Think") as call:
+            await call.update(
+                title="Edit a.py", kind="edit", locations=["/work/a.py"], raw_input={"n": 1}
+            )
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        call = client.tool()
+        assert (call["title"], call["kind"]) == ("Edit a.py", "edit")
+        assert call["locations"] == [client.types.ToolCallLocation(path="/work/a.py")]
+        assert call["raw_input"] == {"n": 1}
+
+
+@BOTH
+async def test_kind_of_its_own_is_shown_as_the_version_can(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Sing", kind="_sing"):
+            pass
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        assert client.tool()["kind"] == ("other" if version == V1 else "_sing")
+
+
+@BOTH
+@requirement("R-MSG-01")
+async def test_what_is_said_after_a_tool_call_is_another_message(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.say("Let me look.")
+        async with turn.tool("Look"):
+            pass
+        await turn.say("Here it is.")
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        assert len(set(client.message_ids())) == 2
+
+
+# Permission.
+
+
+async def ask(turn: Turn) -> None:
+    async with turn.tool("Edit a.py", kind="edit", name="edit") as call:
+        await turn.say("yes" if await call.permission() else "no")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("chosen", "said", "status"),
+    [
+        ("allow_once", "yes", "completed"),
+        ("allow_always", "yes", "completed"),
+        ("reject_once", "no", "cancelled"),
+        ("reject_always", "no", "cancelled"),
+        ("something else", "no", "cancelled"),
+    ],
+)
+@requirement("R-PERM-05", "R-PERM-08", "R-PERM-14", "R-PERM-16", "R-PERM-17")
+async def test_user_decides(version: int, chosen: str, said: str, status: str) -> None:
+    async with talk(Does(ask), version) as client:
+        client.allow = lambda _request: chosen
+        assert await client.prompt("go") == "end_turn"
+        assert client.said() == said
+        shown = "failed" if (version, status) == (V1, "cancelled") else status
+        assert client.tool()["status"] == shown
+        (request,) = client.asked
+        assert [option.kind for option in request.options] == [
+            "allow_once",
+            "allow_always",
+            "reject_once",
+            "reject_always",
+        ]
+
+
+@BOTH
+@pytest.mark.parametrize(("chosen", "said"), [("allow_always", "yes"), ("reject_always", "no")])
+async def test_answer_for_always_is_not_asked_again_in_the_session(
+    version: int, chosen: str, said: str
+) -> None:
+    async with talk(Does(ask), version) as client:
+        client.allow = lambda _request: chosen
+        await client.prompt("go")
+        await client.prompt("go")
+        assert client.said() == said + said
+        assert len(client.asked) == 1
+        await client.open()
+        await client.prompt("go")
+        assert len(client.asked) == 2
+
+
+@BOTH
+async def test_policy_of_the_agent_decides_first(version: int) -> None:
+    class Careful(Does):
+        async def permit(self, call: ToolCall) -> bool | None:
+            return {"read": True, "delete": False}.get(call.kind)
+
+    async def work(turn: Turn) -> None:
+        for kind in ("read", "delete", "edit"):
+            async with turn.tool(kind, kind=kind) as call:
+                await turn.say(f"{await call.permission()} ")
+
+    async with talk(Careful(work), version) as client:
+        await client.prompt("go")
+        assert client.said() == "True False True "
+        assert len(client.asked) == 1
+
+
+@BOTH
+async def test_options_of_its_own_can_be_asked(version: int) -> None:
+    options = [
+        PermissionOption("main", "On main", "allow_once"),
+        PermissionOption("branch", "On a branch", "allow_once"),
+    ]
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Push") as call:
+            chosen = await call.ask(options, title="Where to?", description="Think well.")
+            await turn.say("nowhere" if chosen is None else chosen.id)
+
+    async with talk(Does(work), version) as client:
+        client.allow = lambda _request: "branch"
+        await client.prompt("go")
+        assert client.said() == "branch"
+        (request,) = client.asked
+        if version == V1:
+            assert request.tool_call.title == "Where to?"
+            assert request.tool_call.content[0].content.text == "Think well."
+        else:
+            assert (request.title, request.description) == ("Where to?", "Think well.")
+            assert request.subject.tool_call.title == "Push"
+
+
+@pytest.mark.parametrize(("version", "reason"), [(V1, "cancelled"), (V2, "end_turn")])
+@requirement("R-PERM-03", "R-PERM-18")
+async def test_question_that_is_answered_cancelled_is_not_approved(
+    version: int, reason: str
+) -> None:
+    async with talk(Does(ask), version) as client:
+        client.allow = lambda _request: None
+        assert await client.prompt("go") == reason
+        assert "yes" not in client.said()
+
+
+class Waits:
+    """A client that lets the user think."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.withdrawn = False
+
+    def v1(self, _talk: Talk) -> Any:
+        waits = self
+
+        class Client(v1.Client):
+            def session_update(
+                self, params: v1.SessionNotification, context: v1.ClientContext
+            ) -> None:
+                _talk.heard(params.update)
+
+            async def request_permission(
+                self, params: v1.RequestPermissionRequest, context: v1.ClientContext
+            ) -> v1.RequestPermissionResponse:
+                await waits.wait()
+                outcome = v1.SelectedPermissionOutcome(option_id="allow_once")
+                return v1.RequestPermissionResponse(outcome=outcome)
+
+        return Client()
+
+    def v2(self, _talk: Talk) -> Any:
+        waits = self
+
+        class Client(v2.Client):
+            def session_update(
+                self, params: v2.UpdateSessionNotification, context: v2.ClientContext
+            ) -> None:
+                _talk.heard(params.update)
+
+            async def request_permission(
+                self, params: v2.RequestPermissionRequest, context: v2.ClientContext
+            ) -> v2.RequestPermissionResponse:
+                await waits.wait()
+                outcome = v2.SelectedPermissionOutcome(option_id="allow_once")
+                return v2.RequestPermissionResponse(outcome=outcome)
+
+        return Client()
+
+    async def wait(self) -> None:
+        self.asked.set()
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.withdrawn = True
+            raise
+
+
+@BOTH
+@requirement("R-CANCEL-03", "R-CANCEL-14")
+async def test_cancel_withdraws_the_question(version: int) -> None:
+    waits = Waits()
+    make = waits.v1 if version == V1 else waits.v2
+    async with talk(Does(ask), version, client=make) as client:
+        sent = client.send("go")
+        await waits.asked.wait()
+        await client.cancel()
+        assert await client.stopped(sent) == "cancelled"
+        assert not client.said()
+        assert waits.withdrawn
+
+
+@requirement("R-PROMPT-14")
+async def test_v2_tells_that_the_user_is_needed_and_that_it_goes_on() -> None:
+    waits = Waits()
+    async with talk(Does(ask), V2, client=waits.v2) as client:
+        sent = client.send("go")
+        await client.until(lambda: client.of("RequiresActionStateUpdate"))
+        waits.may_answer.set()
+        assert await client.stopped(sent) == "end_turn"
+        states = [
+            type(u).__name__
+            for u in client.of("RunningStateUpdate", "RequiresActionStateUpdate", "IdleStateUpdate")
+        ]
+        assert states == [
+            "RunningStateUpdate",
+            "RequiresActionStateUpdate",
+            "RunningStateUpdate",
+            "IdleStateUpdate",
+        ]
+
+
+@requirement("R-PROMPT-14")
+async def test_v2_user_is_not_needed_while_other_tools_go_on() -> None:
+    waits = Waits()
+    answered = asyncio.Event()
+
+    async def other(turn: Turn) -> None:
+        async with turn.tool("Build") as call:
+            await call.start()
+            await answered.wait()
+
+    async def asks(turn: Turn) -> None:
+        await ask(turn)
+        answered.set()
+
+    async def work(turn: Turn) -> None:
+        await asyncio.gather(other(turn), asks(turn))
+
+    async with talk(Does(work), V2, client=waits.v2) as client:
+        sent = client.send("go")
+        await waits.asked.wait()
+        waits.may_answer.set()
+        assert await client.stopped(sent) == "end_turn"
+        assert not client.of("RequiresActionStateUpdate")
