@@ -41,6 +41,7 @@ LAYERS = {
     "accord.router": 4,
     "accord.transports": 4,
     **{f"accord.{version}.{name}": 5 for version in ("v1", "v2") for name in ROLES},
+    "accord.local": 6,
     "accord.model": 6,
     "accord.agent": 6,
     "accord.client": 6,

@@ -1,0 +1,148 @@
+"""A command on this machine: no shell, no input, its output kept, its whole group ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+from accord.transports.commands import environment, find_program, why_not_started
+from accord.transports.fds import Reader, open_reader
+from accord.transports.group import CREATION_FLAGS, Group
+
+__all__ = ("LocalCommand", "Output")
+
+_LEFT_OPEN_S = 0.25  # for output that others hold open after the command has ended
+_TERMINATE_S = 2.0
+_KILL_S = 2.0
+
+
+class Output:
+    """The last bytes of an output, cut between characters (R-TERM-04, R-TERM-05)."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit = limit_bytes
+        self._kept = bytearray()
+        self.truncated = False
+
+    def add(self, data: bytes) -> None:
+        """Take more; forget the beginning beyond the limit."""
+        self._kept += data
+        if self._limit is not None and len(self._kept) > 2 * self._limit + 4096:
+            self._cut(self._limit)
+
+    def text(self) -> str:
+        """Return what is kept; what is not UTF-8 is replaced."""
+        if self._limit is not None and len(self._kept) > self._limit:
+            self._cut(self._limit)
+        return self._kept.decode("utf-8", "replace")
+
+    def _cut(self, limit: int) -> None:
+        self.truncated = True
+        at = len(self._kept) - limit
+        end = min(at + 3, len(self._kept))
+        while at < end and self._kept[at] & 0xC0 == 0x80:
+            at += 1  # the middle of a character
+        del self._kept[:at]
+
+
+class LocalCommand:
+    """Runs from its making on; `aclose` ends it with everything that it has started.
+
+    Raises `StartError` when it cannot be started. `on_output` gets the bytes as they come,
+    stdout and stderr in one.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str | None] | None = None,
+        output_bytes: int | None = None,
+        on_output: Callable[[bytes], None] | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.output = Output(output_bytes)
+        self._on_output = on_output
+        self._over: asyncio.Future[None] = loop.create_future()
+        popen, fd = _spawn(argv, cwd, environment(env))
+        self._group = Group(loop, popen)
+        self._reader: Reader = open_reader(loop, fd, self._received, self._ended)
+        self._group.exited.add_done_callback(self._left)
+        self._closing: asyncio.Task[None] | None = None
+
+    async def wait(self) -> tuple[int | None, str | None]:
+        """Return the exit code or the name of the signal, once all output has come."""
+        await asyncio.wait([self._over, self._group.exited], return_when=asyncio.ALL_COMPLETED)
+        return self.status()
+
+    def status(self) -> tuple[int | None, str | None]:
+        """Return the exit code or the name of the signal that ended it."""
+        status = self._group.exited.result()
+        if status is None or status >= 0:
+            return status, None
+        try:
+            return None, signal.Signals(-status).name
+        except ValueError:
+            return None, str(-status)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return not self._group.exited.done()
+
+    async def kill(self) -> None:
+        """End it and all that it has started; the output so far is kept."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._group.end((0.0, _TERMINATE_S, _KILL_S)))
+        await asyncio.shield(self._closing)
+
+    async def aclose(self) -> None:
+        """End it, free everything."""
+        try:
+            await self.kill()
+        finally:
+            await self._reader.aclose()
+            self._ended(None)
+
+    def _received(self, data: bytes) -> None:
+        self.output.add(data)
+        if self._on_output is not None:
+            self._on_output(data)
+
+    def _ended(self, _: OSError | None) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _left(self, _: asyncio.Future[int | None]) -> None:
+        """It has gone; others that it started may still hold its output open."""
+        asyncio.get_running_loop().call_later(_LEFT_OPEN_S, self._reader.end_when_empty)
+
+
+def _spawn(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str] | None
+) -> tuple[subprocess.Popen[bytes], int]:
+    name = argv[0]
+    program = find_program(name, cwd, env)
+    ours, theirs = os.pipe()
+    try:
+        popen = subprocess.Popen(
+            list(argv),
+            executable=program,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            creationflags=CREATION_FLAGS,
+        )
+    except (OSError, ValueError) as exc:
+        os.close(ours)
+        raise why_not_started(name, program, exc) from exc
+    finally:
+        os.close(theirs)
+    return popen, ours

@@ -1,0 +1,129 @@
+"""Files inside roots: read, written, and never outside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from accord.local.files import OutsideRoots, Roots, lines_of
+from requirement import requirement
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    return root
+
+
+def test_file_is_read_and_written_with_its_line_ends(root: Path) -> None:
+    roots = Roots([str(root)])
+    roots.write("a.txt", "one\r\ntwo\n")
+    assert (root / "a.txt").read_bytes() == b"one\r\ntwo\n"
+    assert roots.read(str(root / "a.txt")) == "one\r\ntwo\n"
+    roots.write("a.txt", "x")
+    assert (root / "a.txt").read_bytes() == b"x"
+
+
+def test_missing_parents_are_made(root: Path) -> None:
+    Roots([str(root)]).write("deep/er/a.txt", "x")
+    assert (root / "deep" / "er" / "a.txt").read_text() == "x"
+
+
+@requirement("R-DIR-05", "R-DIR-09")
+def test_relative_paths_belong_to_the_first_root(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    roots = Roots([str(root), str(other)])
+    roots.write("a.txt", "here")
+    roots.write(str(other / "a.txt"), "there")
+    assert (root / "a.txt").read_text() == "here"
+    assert roots.read(str(other / "a.txt")) == "there"
+
+
+@requirement("R-DIR-10")
+@pytest.mark.parametrize("path", ["../secret", "link", "folder/secret", "/etc/hostname"])
+def test_no_path_leads_out(root: Path, tmp_path: Path, path: str) -> None:
+    (root / "link").symlink_to(tmp_path / "secret")
+    (root / "folder").symlink_to(tmp_path)
+    roots = Roots([str(root)])
+    with pytest.raises(OutsideRoots):
+        roots.read(path)
+    with pytest.raises(OutsideRoots):
+        roots.write(path, "gotcha")
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+@requirement("R-DIR-10")
+def test_root_beside_one_with_a_longer_name_is_another(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "root2").mkdir()
+    (tmp_path / "root2" / "a").write_text("no")
+    with pytest.raises(OutsideRoots):
+        Roots([str(root)]).read(str(tmp_path / "root2" / "a"))
+
+
+def test_link_inside_is_followed(root: Path, tmp_path: Path) -> None:
+    (root / "a").write_text("x")
+    (root / "link").symlink_to(root / "a")
+    (tmp_path / "alias").symlink_to(root)
+    assert Roots([str(root)]).read("link") == "x"
+    assert Roots([str(tmp_path / "alias")]).read("a") == "x"
+
+
+@requirement("R-DIR-10")
+def test_link_that_appears_after_the_check_is_not_followed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a").mkdir()
+    (root / "a" / "secret").write_text("mine")
+    real = os.path.realpath
+
+    def then_swap(path: str) -> str:
+        found = real(path)
+        if found.endswith("secret"):
+            (root / "a").rename(root / "b")
+            (root / "a").symlink_to(tmp_path)
+        return found
+
+    roots = Roots([str(root)])
+    monkeypatch.setattr(os.path, "realpath", then_swap)
+    with pytest.raises(OSError, match=r".+"):
+        roots.read("a/secret")
+
+
+def test_what_is_no_file_is_refused_at_once(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "folder").mkdir()
+    roots = Roots([str(root)])
+    for name in ("pipe", "folder", "."):
+        with pytest.raises(OSError, match=r".+"):
+            roots.read(name)
+        with pytest.raises(OSError, match=r".+"):
+            roots.write(name, "x")
+
+
+def test_missing_file_is_missing(root: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Roots([str(root)]).read("a")
+
+
+@pytest.mark.parametrize(
+    ("line", "limit", "found"),
+    [
+        (None, None, "a\nb\r\n\x0cc"),
+        (1, None, "a\nb\r\n\x0cc"),
+        (0, 1, "a\n"),
+        (2, 1, "b\r\n"),
+        (3, 5, "\x0cc"),
+        (4, None, ""),
+        (None, 0, ""),
+    ],
+)
+@requirement("R-FS-03")
+def test_lines_are_counted_from_1(line: int | None, limit: int | None, found: str) -> None:
+    assert lines_of("a\nb\r\n\x0cc", line, limit) == found
