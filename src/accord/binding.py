@@ -99,19 +99,23 @@ class Remote:
         """Tell whether the two sides have offered what this method needs."""
         return self._closed is not None and self._methods[call].name not in self._closed
 
-    async def _call(self, call: str, params: Any) -> Any:
-        return await self._call_method(self._methods[call], params)
+    async def _call(self, call: str, params: Any, told: Callable[[Any], None] | None = None) -> Any:
+        """Call; `told` gets the result before anything that came behind it is handled."""
+        return await self._call_method(self._methods[call], params, told)
 
-    async def _call_method(self, method: Method, params: Any) -> Any:
+    async def _call_method(
+        self, method: Method, params: Any, told: Callable[[Any], None] | None = None
+    ) -> Any:
         self._check(method.name, params)
         if (needs := self.kit.needs.get(method.call)) is not None:
             for what, gate in needs(params):
                 if not is_open(gate, self._capabilities):
                     raise NotOffered(f"{method.name} with {what}", gate)
+        decode = self._decoder_of(method)
         return await self.connection.call(
             method.name,
             params,
-            self._decoder_of(method),
+            decode if told is None else _telling(decode, told),
             session=_session_of(params),
         )
 
@@ -145,6 +149,17 @@ class Remote:
 def _check_extension(method: str) -> None:
     if not method.startswith("_"):
         raise LocalProtocolError(f"The name of an extension begins with an underscore: {method!r}")
+
+
+def _telling(
+    decode: Callable[[bytes | Raw], Any], told: Callable[[Any], None]
+) -> Callable[[bytes | Raw], Any]:
+    def decode_and_tell(text: bytes | Raw) -> Any:
+        result = decode(text)
+        told(result)
+        return result
+
+    return decode_and_tell
 
 
 def _session_of(params: Any) -> Any:

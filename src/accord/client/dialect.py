@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -18,7 +18,6 @@ __all__ = (
     "AuthMethod",
     "Dialect",
     "Ended",
-    "Inserted",
     "Opened",
     "Page",
     "SessionListing",
@@ -79,12 +78,6 @@ class Ended(Struct, frozen=True, kw_only=True):
     error: RequestError | None = None
 
 
-class Inserted(Struct, frozen=True):
-    """A prompt has its place in the conversation; an idle state tells when its work has ended."""
-
-    message_id: str
-
-
 class Dialect(Protocol):
     """One version, spoken."""
 
@@ -115,7 +108,17 @@ class Dialect(Protocol):
 
     async def delete_session(self, session_id: str) -> None: ...
 
-    async def prompt(self, session_id: str, contents: Sequence[Content]) -> Ended | Inserted: ...
+    async def prompt(
+        self,
+        session_id: str,
+        contents: Sequence[Content],
+        inserted: Callable[[str], None],
+    ) -> Ended | None:
+        """Send a prompt; return how its turn ended, or None once the prompt has its place.
+
+        Then `inserted` was told its message id, and a state tells when the work has ended.
+        """
+        ...
 
     async def cancel(self, session_id: str) -> None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from accord import jsontext, v1
@@ -201,7 +201,12 @@ class DialectV1:
     async def delete_session(self, session_id: str) -> None:
         await self.wire.delete_session(v1.DeleteSessionRequest(session_id=session_id))
 
-    async def prompt(self, session_id: str, contents: Sequence[Content]) -> Ended:
+    async def prompt(
+        self,
+        session_id: str,
+        contents: Sequence[Content],
+        inserted: Callable[[str], None],
+    ) -> Ended:
         blocks = [content_to_wire(content) for content in contents]
         answer = await self.wire.prompt(v1.PromptRequest(session_id=session_id, prompt=blocks))
         return Ended(stop_reason=answer.stop_reason, tokens=tokens_of(answer.usage))

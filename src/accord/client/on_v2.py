@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from accord import v2
 from accord.client.desk import Desk
-from accord.client.dialect import AuthMethod, Inserted, Opened, Page, SessionListing, Setup
+from accord.client.dialect import AuthMethod, Opened, Page, SessionListing, Setup
 from accord.client.events import PermissionRequest
 from accord.client.read_v2 import commands_of, options_of, read, tool_call_of
 from accord.model.content import Content
@@ -165,10 +165,17 @@ class DialectV2:
     async def delete_session(self, session_id: str) -> None:
         await self.wire.delete_session(v2.DeleteSessionRequest(session_id=session_id))
 
-    async def prompt(self, session_id: str, contents: Sequence[Content]) -> Inserted:
+    async def prompt(
+        self,
+        session_id: str,
+        contents: Sequence[Content],
+        inserted: Callable[[str], None],
+    ) -> None:
         blocks = [content_to_wire(content) for content in contents]
-        answer = await self.wire.prompt(v2.PromptRequest(session_id=session_id, prompt=blocks))
-        return Inserted(answer.message_id)
+        await self.wire.prompt(
+            v2.PromptRequest(session_id=session_id, prompt=blocks),
+            inserted=lambda answer: inserted(answer.message_id),
+        )
 
     async def cancel(self, session_id: str) -> None:
         await self.wire.cancel(v2.CancelSessionNotification(session_id=session_id))

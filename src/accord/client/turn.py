@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from accord.client.dialect import Dialect, Ended, Inserted
+from accord.client.dialect import Dialect, Ended
 from accord.client.events import Event, Media, Rewritten, StateChanged, UserText
 from accord.client.feed import EventQueue, Feed
 from accord.errors import (
@@ -136,13 +136,11 @@ class ClientTurn:
         try:
             if not self._dialect.echoes_prompts:
                 self._tell_of_prompt()
-            outcome = await self._dialect.prompt(feed.session_id, self._contents)
+            ended = await self._dialect.prompt(feed.session_id, self._contents, self._inserted)
         except AccordError as exc:
             self._end(Ended(stop_reason="error"), exc)
             return
-        if isinstance(outcome, Ended):
-            self._end(outcome)
-        elif (ended := self._ending.inserted(outcome)) is not None:
+        if ended is not None:
             self._end(ended)
 
     def _tell_of_prompt(self) -> None:
@@ -155,6 +153,10 @@ class ClientTurn:
             else:
                 feed.emit(Media(content, "user", message_id))
         feed.emit(StateChanged(state="running"))
+
+    def _inserted(self, message_id: str) -> None:
+        if (ended := self._ending.inserted(message_id)) is not None:
+            self._end(ended)
 
     def _watch(self, event: Event) -> None:
         if (ended := self._ending.watch(event)) is not None:
@@ -245,9 +247,9 @@ class _Ending:
                 pass
         return None
 
-    def inserted(self, prompt: Inserted) -> Ended | None:
-        self._message_id = prompt.message_id
-        idle = self._idle_after.get(prompt.message_id)
+    def inserted(self, message_id: str) -> Ended | None:
+        self._message_id = message_id
+        idle = self._idle_after.get(message_id)
         last = self._last
         if idle is None and last is not None and last.state == "idle":
             # No echo, but all that has run since the prompt was sent has run for it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from accord.binding import Remote
@@ -192,9 +192,14 @@ class RemoteAgent(Remote):
         """Take a session out of the archive."""
         return await self._call("unarchive_session", params)
 
-    async def prompt(self, params: PromptRequest) -> PromptResponse:
-        """Send a prompt; returns when the agent has inserted it."""
-        return await self._call("prompt", params)
+    async def prompt(
+        self, params: PromptRequest, *, inserted: Callable[[PromptResponse], None] | None = None
+    ) -> PromptResponse:
+        """Send a prompt; returns when the agent has inserted it.
+
+        `inserted` is told before the updates behind the answer are handled.
+        """
+        return await self._call("prompt", params, inserted)
 
     async def set_session_config_option(
         self, params: SetSessionConfigOptionRequest

@@ -1,0 +1,409 @@
+"""Turns: the events of a prompt, the end of it, and how it is cancelled, in both versions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from accord import (
+    ClientSession,
+    ConnectionLost,
+    InternalError,
+    InvalidRequest,
+    LocalProtocolError,
+    Rewritten,
+    StateChanged,
+    Text,
+    ToolCall,
+    UnknownUpdate,
+    UserText,
+    v2,
+)
+from client.wire import BOTH, Speaker, agent_by_hand, session_with
+from requirement import requirement
+from sides import Raw
+
+
+async def greet(speaker: Speaker) -> None:
+    await speaker.say("Hel")
+    await speaker.say("lo")
+
+
+@BOTH
+async def test_turn_is_iterated_over_and_then_knows_its_stop_reason(version: int) -> None:
+    async with session_with(version, greet) as session, session.prompt("Hi") as turn:
+        assert turn.stop_reason is None
+        events = [event async for event in turn]
+    said = [event.text for event in events if isinstance(event, Text)]
+    assert said == ["Hel", "lo"]
+    assert turn.stop_reason == "end_turn"
+    assert turn.text == "Hello"
+
+
+async def test_both_versions_give_the_same_events() -> None:
+    seen: list[Any] = []
+    for version in (1, 2):
+        async with session_with(version, greet) as session, session.prompt("Hi") as turn:
+            seen.append(
+                [event.text if isinstance(event, UserText) else event async for event in turn]
+            )
+    assert seen[0] == seen[1]
+    assert seen[0] == [
+        "Hi",
+        StateChanged(state="running"),
+        Text("Hel", "m1"),
+        Text("lo", "m1"),
+        StateChanged(state="idle", stop_reason="end_turn"),
+    ]
+
+
+@BOTH
+async def test_leaving_a_turn_early_waits_for_its_end(version: int) -> None:
+    ended = asyncio.Event()
+
+    async def talk(speaker: Speaker) -> None:
+        for _ in range(5000):
+            await speaker.say("word ")
+        ended.set()
+
+    async with session_with(version, talk) as session:
+        async with session.prompt("Hi") as turn:
+            async for _ in turn:
+                break
+        assert ended.is_set()
+        assert turn.stop_reason == "end_turn"
+        assert session.transcript.text == "word " * 5000  # nothing is lost
+
+
+@BOTH
+async def test_turn_that_nobody_iterates_over_ends_too(version: int) -> None:
+    async with session_with(version, greet) as session:
+        async with session.prompt("Hi") as turn:
+            assert await turn.wait() == "end_turn"
+        async with session.prompt("Hi again") as turn:
+            pass
+        assert turn.stop_reason == "end_turn"
+
+
+@requirement("R-CANCEL-01", "R-CANCEL-11")
+@BOTH
+async def test_cancelled_turn_ends_with_the_stop_reason_cancelled(version: int) -> None:
+    async def wait(speaker: Speaker) -> None:
+        await speaker.say("waiting")
+        await asyncio.Event().wait()
+
+    async with session_with(version, wait) as session, session.prompt("Hi") as turn:
+        async for event in turn:
+            if isinstance(event, Text):
+                await turn.cancel()
+                await turn.cancel()
+    assert turn.stop_reason == "cancelled"
+
+
+@BOTH
+async def test_exception_in_the_block_cancels_the_turn(version: int) -> None:
+    cancelled = asyncio.Event()
+
+    async def wait(speaker: Speaker) -> None:
+        await speaker.say("waiting")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with session_with(version, wait) as session:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012  # a turn raises where it is left
+            async with session.prompt("Hi") as turn:
+                async for event in turn:
+                    if isinstance(event, Text):
+                        raise ZeroDivisionError
+        assert cancelled.is_set()
+        assert turn.stop_reason == "cancelled"
+
+
+@BOTH
+async def test_timeout_around_a_turn_cancels_it(version: int) -> None:
+    async def wait(speaker: Speaker) -> None:
+        await asyncio.Event().wait()
+
+    async with session_with(version, wait) as session:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), session.prompt("Hi") as turn:
+                await turn.wait()
+        assert turn.stop_reason == "cancelled"
+
+
+@requirement("R-CANCEL-02", "R-CANCEL-10")
+@BOTH
+async def test_open_tool_calls_are_shown_as_cancelled_at_once_and_may_still_change(
+    version: int,
+) -> None:
+    async def work(speaker: Speaker) -> None:
+        types = speaker.types
+        begin = types.ToolCall if version == 1 else types.ToolCallUpdate
+        await speaker.show(begin(tool_call_id="a", title="A", status="completed"))
+        await speaker.show(begin(tool_call_id="b", title="B", status="in_progress"))
+        await speaker.say("go")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await speaker.show(types.ToolCallUpdate(tool_call_id="b", title="late"))
+
+    async with session_with(version, work) as session:
+        async with session.prompt("Hi") as turn:
+            async for event in turn:
+                if isinstance(event, Text):
+                    await turn.cancel()
+                    calls = session.transcript.tool_calls
+                    assert [call.status for call in calls] == ["completed", "cancelled"]
+        assert [call.title for call in session.transcript.tool_calls] == ["A", "late"]
+
+
+@BOTH
+async def test_second_turn_has_to_wait_for_the_first(version: int) -> None:
+    async with session_with(version, greet) as session, session.prompt("Hi"):
+        with pytest.raises(LocalProtocolError):
+            async with session.prompt("And?"):
+                pass
+
+
+@BOTH
+async def test_agent_that_dies_ends_the_turn_with_an_error(version: int) -> None:
+    async with agent_by_hand(version) as (agent, raw), raw_session(agent, raw) as session:
+        with pytest.raises(ConnectionLost):  # noqa: PT012  # a turn raises where it is left
+            async with session.prompt("Hi") as turn:
+                request = await raw.get()
+                if version == 2:
+                    raw.answer(request["id"], {"messageId": "u1"})
+                await raw.transport.aclose()
+                async for _ in turn:
+                    pass
+        assert turn.stop_reason == "error"
+
+
+@BOTH
+async def test_refused_prompt_raises_what_the_agent_says(version: int) -> None:
+    async with agent_by_hand(version) as (agent, raw), raw_session(agent, raw) as session:
+        with pytest.raises(InvalidRequest):  # noqa: PT012  # a turn raises where it is left
+            async with session.prompt("Hi"):
+                request = await raw.get()
+                raw.send({"jsonrpc": "2.0", "id": request["id"], "error": REFUSED})
+
+
+@requirement("R-PROMPT-28")
+async def test_work_that_fails_in_v2_raises_like_an_error_answer_of_v1() -> None:
+    async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
+        with pytest.raises(InternalError, match="out of luck"):  # noqa: PT012  # a turn raises where it is left
+            async with session.prompt("Hi") as turn:
+                request = await raw.get()
+                raw.answer(request["id"], {"messageId": "u1"})
+                error = {"code": -32603, "message": "out of luck"}
+                raw.tell(*idle("s1", stopReason="error", error=error))
+                async for _ in turn:
+                    pass
+
+
+ANSWER = "the answer to the prompt"
+ECHO = {"sessionUpdate": "user_message", "messageId": "u1", "content": []}
+RUNNING = {"sessionUpdate": "state_update", "state": "running"}
+IDLE = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "refusal"}
+REFUSED = {"code": -32600, "message": "No"}
+ODD = {"sessionUpdate": "state_update", "state": "_dreaming"}
+
+
+@requirement("R-PROMPT-17", "R-PROMPT-31", "R-PROMPT-34")
+@pytest.mark.parametrize(
+    "order",
+    [
+        [ANSWER, ECHO, RUNNING, IDLE],
+        [ECHO, RUNNING, ANSWER, IDLE],
+        [RUNNING, ECHO, ANSWER, ODD, IDLE],
+        [ECHO, RUNNING, IDLE, ANSWER],
+        [RUNNING, ANSWER, IDLE],
+        [RUNNING, IDLE, ANSWER],
+        [ECHO, ANSWER, IDLE],
+    ],
+    ids=lambda order: "-".join(
+        ANSWER[4:10] if o is ANSWER else o.get("state", "echo") for o in order
+    ),
+)
+async def test_v2_turn_ends_with_the_idle_state_in_whatever_order(order: list[Any]) -> None:
+    async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
+        async with session.prompt("Hi") as turn:
+            request = await raw.get()
+            for step in order:
+                assert turn.stop_reason is None
+                if step is ANSWER:
+                    raw.answer(request["id"], {"messageId": "u1"})
+                else:
+                    raw.tell("session/update", {"sessionId": "s1", "update": step})
+                await asyncio.sleep(0)
+        assert turn.stop_reason == "refusal"
+
+
+@requirement("R-PROMPT-31")
+async def test_idle_of_earlier_work_does_not_end_the_turn() -> None:
+    async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
+        async with session.updates() as updates:
+            raw.tell("session/update", {"sessionId": "s1", "update": RUNNING})
+            assert await anext(aiter(updates)) == StateChanged(state="running")
+        async with session.prompt("Hi") as turn:
+            request = await raw.get()
+            raw.tell(*idle("s1", stopReason="end_turn"))
+            raw.tell("session/update", {"sessionId": "s1", "update": RUNNING})
+            raw.answer(request["id"], {"messageId": "u1"})
+            raw.tell("session/update", {"sessionId": "s1", "update": ECHO})
+            raw.tell(*idle("s1", stopReason="max_tokens"))
+        assert turn.stop_reason == "max_tokens"
+
+
+@BOTH
+async def test_updates_before_the_session_is_known_and_after_the_turn_count(version: int) -> None:
+    async with agent_by_hand(version) as (agent, raw):
+        raw.tell(*title("s1", "early"))
+        async with raw_session(agent, raw) as session:
+            assert session.transcript.title == "early"
+            async with session.updates() as updates:
+                raw.tell(*title("s1", "late"))
+                await anext(aiter(updates))
+            assert session.transcript.title == "late"
+
+
+async def test_tool_call_that_was_never_announced_is_shown() -> None:
+    async with agent_by_hand(1) as (agent, raw), raw_session(agent, raw) as session:
+        async with session.updates() as updates:
+            update = {"sessionUpdate": "tool_call_update", "toolCallId": "x", "status": "completed"}
+            raw.tell("session/update", {"sessionId": "s1", "update": update})
+            event = await anext(aiter(updates))
+        assert isinstance(event, ToolCall)
+        assert (event.id, event.kind, event.status) == ("x", "other", "completed")
+
+
+@BOTH
+async def test_update_of_an_unknown_type_is_shown_as_it_came(version: int) -> None:
+    async with (
+        agent_by_hand(version) as (agent, raw),
+        raw_session(agent, raw) as session,
+        session.updates() as updates,
+    ):
+        update = {"sessionUpdate": "_new", "n": 1}
+        raw.tell("session/update", {"sessionId": "s1", "update": update})
+        assert await anext(aiter(updates)) == UnknownUpdate(update)
+
+
+@requirement("R-MSG-06", "R-MSG-07", "R-MSG-08")
+async def test_v2_message_that_is_sent_whole_goes_on_or_is_rewritten() -> None:
+    async def talk(speaker: Speaker) -> None:
+        def whole(*texts: str) -> v2.AgentMessage:
+            return v2.AgentMessage(
+                message_id="m1", content=[v2.TextContent(text=text) for text in texts]
+            )
+
+        await speaker.show(whole("A"))
+        await speaker.say("B")
+        await speaker.show(whole("AB", "!"))
+        await speaker.show(whole("C"))
+        await speaker.say("D")
+
+    async with session_with(2, talk) as session:
+        async with session.prompt("Hi") as turn:
+            events = [e async for e in turn if isinstance(e, Text | Rewritten)]
+        assert events == [
+            Text("A", "m1"),
+            Text("B", "m1"),
+            Text("!", "m1"),
+            Rewritten("agent", "m1", ("C",)),
+            Text("D", "m1"),
+        ]
+        assert session.transcript.text == "CD"
+
+
+@pytest.mark.parametrize("size", [1, 30_000])
+@BOTH
+async def test_agent_waits_for_a_consumer_that_does_not_take_events(
+    version: int, size: int
+) -> None:
+    sent = 0
+    text = "x" * size
+
+    async def flood(speaker: Speaker) -> None:
+        nonlocal sent
+        for _ in range(30_000 // min(size, 3)):
+            await speaker.say(text)
+            sent += 1
+
+    async with session_with(version, flood) as session:
+        async with session.prompt("Hi") as turn:
+            before = -1
+            while before != sent or not sent:  # it comes to rest
+                before = sent
+                for _ in range(50):
+                    await asyncio.sleep(0)
+            held = sent
+            taken = 0
+            async for event in turn:
+                if isinstance(event, Text):
+                    taken += 1
+                    if taken == 10:
+                        await turn.cancel()
+        assert 0 < held < 30_000 // min(size, 3)
+        assert turn.stop_reason in ("cancelled", "end_turn")
+
+
+async def test_consumer_that_is_behind_may_call_the_agent() -> None:
+    async with agent_by_hand(1) as (agent, raw):
+        opened = asyncio.create_task(agent.new_session("/work"))
+        request = await raw.get()
+        options = [
+            {
+                "id": "m",
+                "name": "m",
+                "type": "select",
+                "category": "mode",
+                "currentValue": "ask",
+                "options": [{"value": "go", "name": "Go"}],
+            }
+        ]
+        raw.answer(request["id"], {"sessionId": "s1", "configOptions": options})
+        session = await opened
+        async with session.prompt("Hi") as turn:
+            prompt = await raw.get()
+            chunk = {
+                "sessionUpdate": "agent_message_chunk",
+                "content": {"type": "text", "text": "x"},
+            }
+            for _ in range(10_000):
+                raw.tell("session/update", {"sessionId": "s1", "update": chunk})
+            async for event in turn:
+                if isinstance(event, Text):
+                    break
+            setting = asyncio.create_task(session.set_mode("go"))
+            request = await raw.get()
+            options[0]["currentValue"] = "go"
+            raw.answer(request["id"], {"configOptions": options})
+            await setting  # its answer lies behind 10,000 updates that nobody takes
+            raw.answer(prompt["id"], {"stopReason": "end_turn"})
+        assert session.transcript.text == "x" * 10_000
+
+
+def idle(session_id: str, **details: Any) -> tuple[str, Any]:
+    update = {"sessionUpdate": "state_update", "state": "idle", **details}
+    return "session/update", {"sessionId": session_id, "update": update}
+
+
+def title(session_id: str, text: str) -> tuple[str, Any]:
+    update = {"sessionUpdate": "session_info_update", "title": text}
+    return "session/update", {"sessionId": session_id, "update": update}
+
+
+@asynccontextmanager
+async def raw_session(agent: Any, raw: Raw) -> AsyncGenerator[ClientSession, None]:
+    opened = asyncio.create_task(agent.new_session("/work"))
+    request = await raw.get()
+    assert request["params"]["cwd"] == "/work"
+    raw.answer(request["id"], {"sessionId": "s1"})
+    yield await opened
