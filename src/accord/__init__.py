@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from accord.agent.serving import serve
     from accord.agent.session import Session
     from accord.agent.turn import Turn
+    from accord.client.ask import Answer, ask
     from accord.client.connect import ConnectedAgent, connect
     from accord.client.events import (
         Commands,
@@ -85,6 +86,7 @@ __all__ = (
     "UNSET",
     "AccordError",
     "Agent",
+    "Answer",
     "Audio",
     "AuthRequired",
     "Choice",
@@ -153,12 +155,15 @@ __all__ = (
     "UserText",
     "VersionNotOffered",
     "__version__",
+    "ask",
     "connect",
     "serve",
 )
 
 # The batteries are imported when they are first named.
 _LAZY = {
+    "Answer": "accord.client.ask",
+    "ask": "accord.client.ask",
     "ConnectedAgent": "accord.client.connect",
     "connect": "accord.client.connect",
     "Commands": "accord.client.events",

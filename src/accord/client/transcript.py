@@ -360,7 +360,8 @@ class Transcript:
         if self.commands:
             yield Commands(self.commands)
         for shell in self.terminals.values():
-            yield shell.terminal
+            if not shell.output or shell.terminal != Terminal(id=shell.terminal.id):
+                yield shell.terminal
             if shell.output:
                 yield TerminalOutput(shell.terminal.id, bytes(shell.output))
         if self.usage is not None:

@@ -1,0 +1,108 @@
+"""One question to an agent, for scripts and notebooks that have no event loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from accord.client.connect import Command, connect
+from accord.client.permissions import Policy
+from accord.client.transcript import Transcript
+from accord.model.content import Content
+from accord.model.session import StopReason, Tokens
+
+__all__ = ("Answer", "ask")
+
+T = TypeVar("T")
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What came of a question."""
+
+    text: str
+    stop_reason: StopReason
+    transcript: Transcript
+    tokens: Tokens | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def ask(
+    command: Command,
+    prompt: Content | Sequence[Content],
+    *,
+    cwd: str | os.PathLike[str] = ".",
+    permissions: Policy | Sequence[Policy] | None = None,
+    timeout_s: float | None = None,
+    **options: Any,
+) -> Answer:
+    """Start an agent, run one turn in `cwd`, end the agent; return when all that is done.
+
+    May be called where an event loop is running, too, which it then blocks. After `timeout_s`
+    the turn is cancelled and `TimeoutError` raised; for `options` and other errors see `connect`.
+    """
+    contents: list[Content] = []
+    if isinstance(prompt, Sequence) and not isinstance(prompt, str):
+        contents += prompt
+    else:
+        contents.append(prompt)
+
+    async def run() -> Answer:
+        async with (
+            asyncio.timeout(timeout_s),
+            connect(command, permissions=permissions, **options) as agent,
+        ):
+            session = await agent.new_session(cwd)
+            async with session.prompt(*contents) as turn:
+                stop_reason = await turn.wait()
+            return Answer(
+                text=turn.text,
+                stop_reason=stop_reason,
+                transcript=session.transcript,
+                tokens=turn.tokens,
+            )
+
+    return _wait_for(run())
+
+
+def _wait_for(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    # A notebook: its own loop is busy with us.
+    running: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]]
+    running = concurrent.futures.Future()
+    outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    async def main() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        running.set_result((asyncio.get_running_loop(), task))
+        return await work
+
+    def run() -> None:
+        try:
+            outcome.set_result(asyncio.run(main()))
+        except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
+            outcome.set_exception(exc)
+
+    thread = threading.Thread(target=run, name="accord ask")
+    thread.start()
+    try:
+        return outcome.result()
+    except KeyboardInterrupt:
+        loop, task = running.result()
+        with contextlib.suppress(RuntimeError):  # it has just ended by itself
+            loop.call_soon_threadsafe(task.cancel)
+        raise
+    finally:
+        thread.join()

@@ -1,0 +1,246 @@
+"""Permission policies: what they decide, and which option that is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import Permission, PermissionOption, PermissionRequest, ToolCall
+from accord.client.permissions import (
+    allow,
+    ask_one_at_a_time,
+    chain,
+    choose,
+    deny,
+    remember,
+)
+from accord.model.tools import Location
+from client.wire import BOTH, Speaker, agent_by_hand, session_with
+from requirement import requirement
+
+KINDS = ("reject_always", "allow_always", "reject_once", "allow_once")
+
+
+def options(*kinds: str) -> list[PermissionOption]:
+    return [PermissionOption(f"id of {kind}", kind, kind) for kind in kinds]
+
+
+def request(
+    kind: str = "edit", *paths: str, command: Any = None, session: str = "s"
+) -> PermissionRequest:
+    call = ToolCall(
+        id="c",
+        kind=kind,
+        locations=tuple(Location(path) for path in paths),
+        raw_input=None if command is None else {"command": command},
+    )
+    return PermissionRequest(
+        session_id=session,
+        cwd="/work",
+        title="May I?",
+        options=tuple(options(*KINDS)),
+        tool_call=call,
+    )
+
+
+async def decided(policy: Any, *requests: PermissionRequest) -> list[Any]:
+    return [await chain(policy)(each) for each in requests]
+
+
+@pytest.mark.parametrize(
+    ("offered", "decision", "chosen"),
+    [
+        (KINDS, "allow", "allow_once"),
+        (KINDS, "allow_always", "allow_always"),
+        (KINDS, "reject", "reject_once"),
+        (KINDS, "reject_always", "reject_always"),
+        (KINDS, "cancel", None),
+        (("allow_once", "reject_once"), "allow_always", "allow_once"),
+        (("allow_always", "reject_once"), "allow", "reject_once"),
+        (("allow_always",), "allow", None),
+        (("allow_once",), "reject", None),
+        (("_maybe",), "allow", None),
+    ],
+)
+def test_option_is_chosen_by_kind_and_never_exceeds_the_decision(
+    offered: Any, decision: Any, chosen: str | None
+) -> None:
+    option = choose(options(*offered), decision)
+    assert (None if option is None else option.kind) == chosen
+
+
+def test_option_that_was_not_offered_is_not_chosen() -> None:
+    here, elsewhere = options("allow_once"), options("allow_always")
+    assert choose(here, here[0]) == here[0]
+    assert choose(here, elsewhere[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked", "expected"),
+    [
+        ("*", request("edit"), True),
+        ("edit", request("edit"), True),
+        ("edit", request("read"), False),
+        ("edit:src/*", request("edit", "/work/src/a.py"), True),
+        ("edit:src/*", request("edit", "src/deep/a.py"), True),
+        ("edit:src/*", request("edit", "/work/src/../secret"), False),
+        ("edit:src/*", request("edit", "/work/src/a.py", "/etc/passwd"), False),
+        ("edit:src/*", request("edit"), False),
+        ("*:/tmp/*", request("read", "/tmp/x"), True),
+        ("execute:pytest*", request("execute", command="pytest -q"), True),
+        ("execute:pytest*", request("execute", command=["pytest", "-q"]), True),
+        ("execute:pytest*", request("execute", command="pytest; rm -rf /"), False),
+        ("execute:pytest*", request("execute", command="pytest `id`"), False),
+        ("execute:pytest*", request("execute", command=["pytest", "a;b"]), False),
+        ("execute:pytest*", request("execute", command={"odd": 1}), False),
+        ("execute", request("execute", command="rm -rf /"), True),
+    ],
+)
+async def test_rule_allows(rule: str, asked: PermissionRequest, expected: bool) -> None:
+    assert await decided(allow(rule), asked) == ["allow" if expected else None]
+
+
+async def test_command_of_v2_is_matched_without_a_tool_call() -> None:
+    asked = PermissionRequest(session_id="s", cwd="/", title="", options=(), command="make test")
+    assert await decided(allow("execute:make *"), asked) == ["allow"]
+    assert await decided(allow("edit"), asked) == [None]
+
+
+async def test_one_path_or_joined_command_is_enough_to_deny() -> None:
+    policy = deny("edit:/etc/*", "execute:*rm -rf*")
+    assert await decided(
+        policy,
+        request("edit", "/work/a", "/etc/passwd"),
+        request("execute", command="ls; rm -rf /"),
+        request("edit", "/work/a"),
+    ) == ["reject", "reject", None]
+
+
+async def test_first_policy_that_decides_wins() -> None:
+    policy = chain(deny("edit:/work/secret"), allow("edit"))
+    assert await decided(
+        policy, request("edit", "/work/secret"), request("edit", "/work/a"), request("fetch")
+    ) == ["reject", "allow", None]
+
+
+async def test_what_was_decided_for_ever_is_not_asked_again() -> None:
+    asked: list[PermissionRequest] = []
+
+    def once(asking: PermissionRequest) -> Any:
+        asked.append(asking)
+        return "allow_always" if asking.tool_call and asking.tool_call.kind == "edit" else "allow"
+
+    policy = remember(once)
+    requests = [request("edit"), request("edit"), request("read"), request("read")]
+    assert await decided(policy, *requests) == ["allow_always", "allow_always", "allow", "allow"]
+    assert len(asked) == 3
+    await decided(policy, request("edit", session="another"))
+    assert len(asked) == 4
+
+
+async def test_user_is_asked_one_thing_at_a_time() -> None:
+    asking = 0
+
+    async def ask(_request: PermissionRequest) -> Any:
+        nonlocal asking
+        asking += 1
+        assert asking == 1
+        await asyncio.sleep(0)
+        asking -= 1
+        return "allow"
+
+    policy = ask_one_at_a_time(ask)
+    answers = await asyncio.gather(*(chain(policy)(request()) for _ in range(5)))
+    assert answers == ["allow"] * 5
+
+
+# Over the wire.
+
+
+@requirement("R-PERM-02", "R-PERM-04", "R-PERM-06", "R-PERM-10")
+@BOTH
+async def test_policy_decides_and_the_turn_tells_of_it(version: int) -> None:
+    answers: list[str | None] = []
+
+    async def work(speaker: Speaker) -> None:
+        answers.append(await speaker.permission(*KINDS, title="Edit a", kind="edit"))
+        answers.append(await speaker.permission(*KINDS, title="Fetch b", kind="fetch", call="2"))
+
+    async with session_with(version, work, permissions=[allow("edit")]) as session:
+        async with session.prompt("Hi") as turn:
+            events = [event async for event in turn]
+        assert [call.title for call in session.transcript.tool_calls] == ["Edit a", "Fetch b"]
+    assert answers == ["allow_once", "reject_once"]
+    told = [event for event in events if isinstance(event, Permission)]
+    assert [event.allowed for event in told] == [True, False]
+    assert told[0].request.tool_call is not None
+
+
+@BOTH
+async def test_policy_that_fails_rejects(version: int, caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[str | None] = []
+
+    async def work(speaker: Speaker) -> None:
+        answers.append(await speaker.permission(*KINDS))
+
+    def broken(_request: PermissionRequest) -> Any:
+        raise ZeroDivisionError
+
+    async with session_with(version, work, permissions=broken) as session, session.prompt("Hi"):
+        pass
+    assert answers == ["reject_once"]
+    assert "policy failed" in caplog.text
+
+
+@requirement("R-CANCEL-03", "R-PERM-03")
+async def test_cancel_answers_what_is_undecided_and_what_is_still_asked_in_v1() -> None:
+    asked = asyncio.Event()
+
+    async def never(_request: PermissionRequest) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    question = {
+        "sessionId": "s1",
+        "toolCall": {"toolCallId": "c"},
+        "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}],
+    }
+    cancelled = {"outcome": {"outcome": "cancelled"}}
+    async with agent_by_hand(1, permissions=never) as (agent, raw):
+        opened = asyncio.create_task(agent.new_session("/work"))
+        raw.answer((await raw.get())["id"], {"sessionId": "s1"})
+        session = await opened
+        async with session.prompt("Hi") as turn:
+            prompt = await raw.get()
+            raw.ask("first", "session/request_permission", question)
+            await asked.wait()
+            await turn.cancel()
+            assert (await raw.get())["method"] == "session/cancel"
+            first = await raw.get()
+            assert (first["id"], first["result"]) == ("first", cancelled)
+            assert await raw.result_of("late", "session/request_permission", question) == cancelled
+            raw.answer(prompt["id"], {"stopReason": "cancelled"})
+        assert turn.stop_reason == "cancelled"
+
+
+@requirement("R-PERM-09")
+async def test_question_about_nothing_in_particular_is_asked() -> None:
+    from accord import v2
+
+    titles: list[str] = []
+
+    def note(asking: PermissionRequest) -> Any:
+        titles.append(asking.title)
+        return "allow"
+
+    async def work(speaker: Speaker) -> None:
+        option = v2.PermissionOption(option_id="y", name="Yes", kind="allow_once")
+        await speaker.client.request_permission(
+            v2.RequestPermissionRequest(session_id="s1", title="Really?", options=[option])
+        )
+
+    async with session_with(2, work, permissions=note) as session, session.prompt("Hi"):
+        pass
+    assert titles == ["Really?"]

@@ -1,0 +1,336 @@
+"""Transcripts: updates of both versions add up, and what they add up to can be replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord import (
+    Media,
+    ModeChanged,
+    Options,
+    Plan,
+    Select,
+    Text,
+    Tokens,
+    ToolCall,
+    Transcript,
+    UserText,
+    v1,
+    v2,
+)
+from accord.client.feed import Feed
+from accord.client.read_v1 import read as read_v1
+from accord.client.read_v2 import read as read_v2
+from accord.wire.base import UNSET
+from requirement import requirement
+
+IDS = st.sampled_from(["a", "b"])
+TEXT = st.sampled_from(["", "x", "Grüße ", "\n"])
+PICTURE = {"data": "AAEC", "mime_type": "image/png"}
+
+
+def blocks(types: Any) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        TEXT.map(lambda text: types.TextContent(text=text)),
+        st.just(types.ImageContent(**PICTURE)),
+        st.just(types.ImageContent(data="no base64", mime_type="image/png")),
+        st.just(types.ResourceLink(uri="file:///x", name="x")),
+    )
+
+
+def contents(types: Any) -> st.SearchStrategy[Any]:
+    return st.lists(
+        st.one_of(
+            blocks(types).map(lambda block: types.Content(content=block)),
+            IDS.map(lambda terminal: types.Terminal(terminal_id=terminal)),
+        ),
+        max_size=2,
+    )
+
+
+def some(value: st.SearchStrategy[Any], *nothing: Any) -> st.SearchStrategy[Any]:
+    return st.one_of(*map(st.just, nothing), value)
+
+
+def fields(types: Any, *nothing: Any) -> dict[str, st.SearchStrategy[Any]]:
+    places = st.lists(st.just(types.ToolCallLocation(path="/x", line=3)), max_size=1)
+    return {
+        "title": some(TEXT, *nothing),
+        "name": some(TEXT, *nothing),
+        "kind": some(st.sampled_from(["edit", "other"]), *nothing),
+        "status": some(st.sampled_from(["pending", "completed"]), *nothing),
+        "content": some(contents(types), *nothing),
+        "locations": some(places, *nothing),
+        "raw_input": some(st.just({"n": [1]}), *nothing),
+    }
+
+
+def chunks(types: Any, ids: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Any]]:
+    return [
+        st.builds(cls, content=blocks(types), message_id=ids)
+        for cls in (types.AgentMessageChunk, types.AgentThoughtChunk, types.UserMessageChunk)
+    ]
+
+
+def common(types: Any) -> list[st.SearchStrategy[Any]]:
+    entry = types.PlanEntry(content="Do it", priority="high", status="pending")
+    status = st.sampled_from(["in_progress", "completed"])
+    summary = some(st.lists(blocks(types), max_size=2), None, UNSET)
+    return [
+        st.just(types.Notice(severity="info", title="Hear")),
+        st.builds(types.SessionInfoUpdate, title=some(TEXT, None, UNSET)),
+        st.builds(types.UsageUpdate, used=st.integers(0, 9), size=st.just(9)),
+        st.builds(types.CompactionUpdate, compaction_id=IDS, status=status, summary=summary),
+        st.builds(types.CompactionSummaryChunk, compaction_id=IDS, content=blocks(types)),
+        st.builds(types.PlanRemoved, plan_id=IDS),
+        st.builds(
+            types.PlanUpdate,
+            plan=st.builds(types.PlanItems, plan_id=IDS, entries=st.just([entry])),
+        ),
+    ]
+
+
+V1 = st.lists(
+    st.one_of(
+        *chunks(v1, some(IDS, None)),
+        *common(v1),
+        st.builds(v1.ToolCall, tool_call_id=IDS, title=TEXT, content=contents(v1)),
+        st.builds(v1.ToolCallUpdate, tool_call_id=IDS, **fields(v1, None)),
+        st.builds(v1.CurrentModeUpdate, current_mode_id=IDS),
+        st.just(v1.Plan(entries=[])),
+    ),
+    max_size=25,
+)
+DATA = st.sampled_from(["", "4pyT", "4g==", "no base64"])
+V2 = st.lists(
+    st.one_of(
+        *chunks(v2, IDS),
+        *common(v2),
+        *(
+            st.builds(
+                cls,
+                message_id=IDS,
+                content=some(st.lists(blocks(v2), max_size=3), None, UNSET),
+            )
+            for cls in (v2.AgentMessage, v2.AgentThought, v2.UserMessage)
+        ),
+        st.builds(v2.ToolCallUpdate, tool_call_id=IDS, **fields(v2, None, UNSET)),
+        st.builds(
+            v2.ToolCallContentChunk,
+            tool_call_id=IDS,
+            content=blocks(v2).map(lambda block: v2.Content(content=block)),
+        ),
+        st.builds(
+            v2.TerminalUpdate,
+            terminal_id=IDS,
+            command=some(TEXT, None, UNSET),
+            output=some(DATA.map(lambda data: v2.TerminalOutput(data=data)), None, UNSET),
+            exit_status=some(st.just(v2.TerminalExitStatus()), None, UNSET),
+        ),
+        st.builds(v2.TerminalOutputChunk, terminal_id=IDS, data=DATA),
+        st.sampled_from([v2.RunningStateUpdate(), v2.IdleStateUpdate(stop_reason="refusal")]),
+    ),
+    max_size=25,
+)
+
+
+class Recorder:
+    """A feed that keeps its events."""
+
+    def __init__(self, updates: list[Any], read: Any) -> None:
+        self.events: list[Any] = []
+        self.feed = Feed("s", read)
+        apply = self.feed.transcript.apply
+
+        def record(event: Any) -> None:
+            self.events.append(event)
+            apply(event)
+
+        self.feed.transcript.apply = record  # type: ignore[method-assign]
+        for update in updates:
+            self.feed.take(update)
+        self.transcript = self.feed.transcript
+
+
+@pytest.mark.parametrize(("read", "updates"), [(read_v1, V1), (read_v2, V2)], ids=["v1", "v2"])
+def test_replayed_transcript_is_the_same_transcript(read: Any, updates: Any) -> None:
+    @given(updates)
+    def check(these: list[Any]) -> None:
+        recorded = Recorder(these, read)
+        assert Transcript.of(recorded.events) == recorded.transcript
+        assert Transcript.of(recorded.transcript.events()) == recorded.transcript
+        assert len(list(recorded.transcript.events())) <= len(recorded.events)
+
+    check()
+
+
+def fold(read: Any, *updates: Any) -> Transcript:
+    return Recorder(list(updates), read).transcript
+
+
+@requirement("R-TOOL-06", "R-TOOL-14")
+def test_null_keeps_what_is_known_of_a_tool_call_in_v1() -> None:
+    call = v1.ToolCall(tool_call_id="c", title="Edit", kind="edit", name="edit_file")
+    transcript = fold(
+        read_v1,
+        call,
+        v1.ToolCallUpdate(tool_call_id="c", title=None, name=None, content=[], status="failed"),
+    )
+    assert transcript.tool_calls == [
+        ToolCall(id="c", title="Edit", kind="edit", name="edit_file", status="failed")
+    ]
+
+
+@requirement("R-TOOL-07", "R-TOOL-08", "R-TOOL-15")
+def test_null_clears_what_is_known_of_a_tool_call_in_v2() -> None:
+    known = v2.ToolCallUpdate(
+        tool_call_id="c", title="Edit", kind="edit", name="edit_file", status="completed"
+    )
+    cleared = v2.ToolCallUpdate(tool_call_id="c", title=None, kind=None, name=None, status=None)
+    assert fold(read_v2, known, cleared).tool_calls == [ToolCall(id="c")]
+
+
+@requirement("R-TOOL-10")
+def test_content_chunks_go_on_behind_the_content_of_a_v2_tool_call() -> None:
+    def content(text: str) -> v2.Content:
+        return v2.Content(content=v2.TextContent(text=text))
+
+    def chunk(text: str) -> v2.ToolCallContentChunk:
+        return v2.ToolCallContentChunk(tool_call_id="c", content=content(text))
+
+    whole = v2.ToolCallUpdate(tool_call_id="c", content=[content("B")])
+    (call,) = fold(read_v2, chunk("A"), whole, chunk("C")).tool_calls
+    assert call.content == ("B", "C")
+
+
+@requirement("R-DTERM-03", "R-DTERM-05", "R-DTERM-06", "R-DTERM-07", "R-DTERM-08")
+def test_terminal_output_is_replaced_by_a_snapshot_and_grows_by_chunks() -> None:
+    def chunk(data: str) -> v2.TerminalOutputChunk:
+        return v2.TerminalOutputChunk(terminal_id="t", data=data)
+
+    transcript = fold(
+        read_v2,
+        chunk("b2xk"),
+        v2.TerminalUpdate(terminal_id="t", command="make", output=v2.TerminalOutput(data="eD0=")),
+        chunk("4pw="),
+        chunk("kw=="),
+        v2.TerminalUpdate(terminal_id="t", exit_status=v2.TerminalExitStatus()),
+    )
+    shell = transcript.terminals["t"]
+    assert shell.text == "x=✓"
+    assert (shell.terminal.command, shell.terminal.exited) == ("make", True)
+
+
+@requirement("R-PLAN-03")
+def test_plan_of_v1_takes_the_place_of_the_plan_before() -> None:
+    def plan(*steps: str) -> v1.Plan:
+        entries = [v1.PlanEntry(content=s, priority="low", status="pending") for s in steps]
+        return v1.Plan(entries=entries)
+
+    transcript = fold(read_v1, plan("a", "b"), plan("c"))
+    assert transcript.plan is not None
+    assert [entry.content for entry in transcript.plan.entries] == ["c"]
+
+
+@requirement("R-PLAN-06")
+def test_plans_of_v2_are_kept_by_id() -> None:
+    def plan(plan_id: str, step: str) -> v2.PlanUpdate:
+        entry = v2.PlanEntry(content=step, priority="low", status="pending")
+        return v2.PlanUpdate(plan=v2.PlanItems(plan_id=plan_id, entries=[entry]))
+
+    transcript = fold(read_v2, plan("p", "a"), plan("q", "b"), plan("p", "c"))
+    assert [(k, p.entries[0].content) for k, p in transcript.plans.items()] == [
+        ("p", "c"),
+        ("q", "b"),
+    ]
+
+
+@requirement("R-LIST-15")
+@pytest.mark.parametrize(("read", "types"), [(read_v1, v1), (read_v2, v2)], ids=["v1", "v2"])
+def test_title_is_kept_when_absent_and_cleared_by_null(read: Any, types: Any) -> None:
+    named = types.SessionInfoUpdate(title="T")
+    assert fold(read, named, types.SessionInfoUpdate(updated_at="2026-01-01")).title == "T"
+    assert fold(read, named, types.SessionInfoUpdate(title=None)).title is None
+
+
+@requirement("R-USAGE-05")
+def test_cost_is_kept_when_absent_and_cleared_by_null_in_v2() -> None:
+    cost = v2.Cost(amount=1.5, currency="EUR")
+    first = v2.UsageUpdate(used=1, size=9, cost=cost)
+    kept = fold(read_v2, first, v2.UsageUpdate(used=2, size=9)).usage
+    assert kept is not None
+    assert kept.cost is not None
+    cleared = fold(read_v2, first, v2.UsageUpdate(used=2, size=9, cost=None)).usage
+    assert cleared is not None
+    assert cleared.cost is None
+
+
+@requirement("R-MSG-03", "R-MSG-11")
+def test_messages_with_ids_may_interleave() -> None:
+    transcript = Transcript.of(
+        [Text("a", "1"), Text("b", "2"), Text("c", "1"), UserText("d", "1"), Text("e")]
+    )
+    assert [(m.role, m.id, m.text) for m in transcript.messages] == [
+        ("agent", "1", "ac"),
+        ("agent", "2", "b"),
+        ("user", "1", "d"),
+        ("agent", None, "e"),
+    ]
+
+
+def test_messages_without_ids_end_where_something_else_begins() -> None:
+    transcript = Transcript.of([Text("a"), Text("b"), ToolCall(id="t"), Text("c")])
+    assert [m.text for m in transcript.messages] == ["ab", "c"]
+    assert transcript.text == "ab\n\nc"
+
+
+def test_media_stand_between_texts() -> None:
+    link = v1.ResourceLink(uri="file:///x", name="x")
+    chunk = v1.AgentMessageChunk
+    said = [v1.TextContent(text="see "), link, v1.TextContent(text="!")]
+    (message,) = fold(read_v1, *(chunk(content=c) for c in said)).messages
+    assert message.text == "see \n[x](file:///x)\n!"
+    assert len(message.content) == 3
+
+
+def test_long_message_is_put_together() -> None:
+    transcript = Transcript.of(Text(str(n % 10)) for n in range(5000))
+    assert transcript.text == "0123456789" * 500
+
+
+def test_mode_is_that_of_its_option() -> None:
+    option = Select(id="m", name="Mode", value="ask", choices=(), category="mode")
+    transcript = Transcript.of([Options((option,)), ModeChanged("code")])
+    assert transcript.mode == "code"
+    assert transcript.options[0].value == "code"
+
+
+@requirement("R-PLAN-13")
+def test_plan_of_an_unknown_type_replaces_what_was_there() -> None:
+    from accord.wire.base import Unknown
+
+    update = v2.PlanUpdate(plan=Unknown("_tree", {"type": "_tree", "planId": "p"}))
+    items = v2.PlanItems(
+        plan_id="p", entries=[v2.PlanEntry(content="a", priority="low", status="pending")]
+    )
+    assert fold(read_v2, v2.PlanUpdate(plan=items), update).plans == {"p": Plan(id="p")}
+
+
+def test_picture_comes_as_media() -> None:
+    events = Recorder(
+        [v2.AgentMessageChunk(message_id="1", content=v2.ImageContent(**PICTURE))], read_v2
+    ).events
+    (event,) = events
+    assert isinstance(event, Media)
+    assert event.role == "agent"
+
+
+def test_idle_state_has_the_tokens() -> None:
+    usage = v2.Usage(total_tokens=3, input_tokens=1, output_tokens=2)
+    state = fold(read_v2, v2.IdleStateUpdate(stop_reason="end_turn", usage=usage)).state
+    assert state is not None
+    assert state.tokens == Tokens(total=3, input=1, output=2)
