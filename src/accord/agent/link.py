@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -53,6 +53,68 @@ class Link(ABC):
 
     async def waiting(self, session_id: str) -> None:  # noqa: B027  # as above
         """Say that nothing goes on until the user acts, where the version says so."""
+
+    # Files and terminals that the client has, and forms that it shows.
+
+    reads_files: bool = False
+    writes_files: bool = False
+    has_terminals: bool = False
+    shows_terminals: bool = False  # those of the agent
+
+    async def read_file(
+        self, session_id: str, path: str, line: int | None, limit: int | None
+    ) -> str:
+        """Return the text of a file of the client, unsaved changes included."""
+        raise NotImplementedError
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        """Replace the text of a file of the client."""
+        raise NotImplementedError
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        output_bytes: int,
+    ) -> str:
+        """Start a command in the client and return the id of its terminal."""
+        raise NotImplementedError
+
+    async def terminal_exit(
+        self, session_id: str, terminal_id: str
+    ) -> tuple[int | None, str | None]:
+        """Return the exit code or the signal of a command of the client once it has ended."""
+        raise NotImplementedError
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> tuple[str, bool]:
+        """Return the output of a terminal of the client, and whether its beginning is cut."""
+        raise NotImplementedError
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        """End a command of the client."""
+        raise NotImplementedError
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        """Free a terminal of the client."""
+        raise NotImplementedError
+
+    @abstractmethod
+    async def elicit_form(
+        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
+    ) -> dict[str, Any] | None:
+        """Let the user fill in a form and return it; None if they do not."""
+
+    @abstractmethod
+    async def elicit_url(
+        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
+    ) -> bool:
+        """Ask the user to open a web page; return whether they agreed."""
+
+    @abstractmethod
+    async def elicited(self, elicitation_id: str) -> None:
+        """Say that what was asked for on a web page is done."""
 
     @abstractmethod
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -34,6 +34,7 @@ from accord.model.on_v1 import (
 from accord.model.session import Choice, Info, PlanEntry, SessionOption, StopReason
 from accord.model.tools import ToolContent
 from accord.wire.base import replace
+from accord.wire.codec import convert
 
 __all__ = ("LinkV1", "role_for")
 
@@ -62,6 +63,10 @@ class LinkV1(Link):
         self.capabilities = params.client_capabilities
         # What each unfinished tool call shows: updates replace all of it.
         self._items: dict[tuple[str, str], list[v1.ToolCallContent]] = {}
+        offered = self.capabilities
+        self.reads_files = offered.fs.read_text_file
+        self.writes_files = offered.fs.write_text_file
+        self.has_terminals = offered.terminal
         if (info := params.client_info) is not None:
             self.client_info = Info(info.name, info.version, info.title)
 
@@ -162,6 +167,95 @@ class LinkV1(Link):
                 return option_id
             case _:
                 return None
+
+    async def read_file(
+        self, session_id: str, path: str, line: int | None, limit: int | None
+    ) -> str:
+        request = v1.ReadTextFileRequest(session_id=session_id, path=path, line=line, limit=limit)
+        return (await self._client.read_text_file(request)).content
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        await self._client.write_text_file(
+            v1.WriteTextFileRequest(session_id=session_id, path=path, content=text)
+        )
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        output_bytes: int,
+    ) -> str:
+        command, *args = argv
+        created = await self._client.create_terminal(
+            v1.CreateTerminalRequest(
+                session_id=session_id,
+                command=command,
+                args=args,
+                env=[v1.EnvVariable(name=name, value=value) for name, value in env.items()],
+                cwd=cwd,
+                output_byte_limit=output_bytes,
+            )
+        )
+        return created.terminal_id
+
+    async def terminal_exit(
+        self, session_id: str, terminal_id: str
+    ) -> tuple[int | None, str | None]:
+        ended = await self._client.wait_for_terminal_exit(
+            v1.WaitForTerminalExitRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+        return ended.exit_code, ended.signal
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> tuple[str, bool]:
+        answer = await self._client.terminal_output(
+            v1.TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+        return answer.output, answer.truncated
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._client.kill_terminal(
+            v1.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._client.release_terminal(
+            v1.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+
+    async def elicit_form(
+        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
+    ) -> dict[str, Any] | None:
+        form = v1.ElicitationFormMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            requested_schema=convert(schema, v1.ElicitationSchema),
+        )
+        match await self._client.create_elicitation(form):
+            case v1.ElicitationAcceptAction(content=content):
+                return content or {}
+            case _:
+                return None  # R-ELIC-26, R-ELIC-34
+
+    async def elicit_url(
+        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
+    ) -> bool:
+        page = v1.ElicitationUrlMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            elicitation_id=elicitation_id,
+            url=url,
+        )
+        answer = await self._client.create_elicitation(page)
+        return isinstance(answer, v1.ElicitationAcceptAction)
+
+    async def elicited(self, elicitation_id: str) -> None:
+        await self._client.complete_elicitation(
+            v1.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        )
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)

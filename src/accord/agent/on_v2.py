@@ -39,6 +39,7 @@ from accord.model.on_v2 import (
 )
 from accord.model.session import Choice, Command, Info, SessionOption
 from accord.wire.base import replace
+from accord.wire.codec import convert
 
 __all__ = ("LinkV2", "role_for")
 
@@ -53,6 +54,7 @@ class LinkV2(Link):
     """The client, in version 2."""
 
     version = 2
+    shows_terminals = True
 
     def __init__(self, params: v2.InitializeRequest, context: v2.AgentContext) -> None:
         self._context = context
@@ -115,6 +117,39 @@ class LinkV2(Link):
                 await self.waiting(session.id)
             case "idle":
                 await self._send(session.id, v2.IdleStateUpdate())
+
+    async def elicit_form(
+        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
+    ) -> dict[str, Any] | None:
+        form = v2.ElicitationFormMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            requested_schema=convert(schema, v2.ElicitationSchema),
+        )
+        match await self._client.create_elicitation(form):
+            case v2.ElicitationAcceptAction(content=content):
+                return content or {}
+            case _:
+                return None  # R-ELIC-26, R-ELIC-34
+
+    async def elicit_url(
+        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
+    ) -> bool:
+        page = v2.ElicitationUrlMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            elicitation_id=elicitation_id,
+            url=url,
+        )
+        answer = await self._client.create_elicitation(page)
+        return isinstance(answer, v2.ElicitationAcceptAction)
+
+    async def elicited(self, elicitation_id: str) -> None:
+        await self._client.complete_elicitation(
+            v2.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        )
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)

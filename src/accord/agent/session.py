@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,6 +19,8 @@ from accord.model.session import Command, Select, SessionOption
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.agent.files import Files
+    from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
 
@@ -158,6 +161,22 @@ class Session(Verbs):
             if option.id == option_id:
                 return option
         raise KeyError(option_id)
+
+    # What it works with.
+
+    @cached_property
+    def files_of_session(self) -> Files:
+        """See `files`."""
+        from accord.agent.files import Files
+
+        return Files(self)
+
+    @cached_property
+    def terminals_of_session(self) -> Terminals:
+        """See `terminals`."""
+        from accord.agent.terminals import Terminals
+
+        return Terminals(self)
 
     # Whether it waits for the user.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from accord.agent.plan import Plan
 from accord.agent.reports import CommandsReport, PlanReport, UsageReport
@@ -12,10 +12,17 @@ from accord.model.session import Command, Cost, PlanEntry, Usage
 from accord.model.tools import Location, ToolKind
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from accord.agent.elicit import Elicitation
+    from accord.agent.files import Files
     from accord.agent.session import Session
+    from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
 
 __all__ = ("Verbs",)
+
+F = TypeVar("F", bound="Struct")
 
 
 class Verbs:
@@ -68,6 +75,37 @@ class Verbs:
             locations=[Location(at) if isinstance(at, str) else at for at in locations],
             raw_input=raw_input,
         )
+
+    @property
+    def files(self) -> Files:
+        """The files that the session works with."""
+        return self.session.files_of_session
+
+    @property
+    def terminals(self) -> Terminals:
+        """Runs commands."""
+        return self.session.terminals_of_session
+
+    async def elicit(self, form: type[F], message: str) -> F | None:
+        """Ask the user to fill in a form, one field for each of a msgspec Struct's.
+
+        Fields are str, int, float, bool, a Literal of strings or a list of those; `Meta` says
+        what is allowed. Returns None when the user does not answer; raises `NotOffered` when
+        the client shows no forms. Never for secrets: see `elicit_url`.
+        """
+        from accord.agent.elicit import elicit
+
+        return await elicit(self.session, form, message)
+
+    async def elicit_url(self, url: str, message: str) -> Elicitation | None:
+        """Ask the user to open a web page; None when they do not agree.
+
+        Agreeing is all that is known then: call `done` on what is returned once the page says
+        so. Raises `NotOffered` when the client opens no pages.
+        """
+        from accord.agent.elicit import elicit_url
+
+        return await elicit_url(self.session, url, message)
 
     async def usage(self, used: int, size: int, *, cost: Cost | None = None) -> None:
         """Say how full the model's context is, in tokens."""

@@ -1,0 +1,67 @@
+"""Files of a session: the client's where it offers them, else those of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from accord.agent.tool import current_tool
+from accord.errors import ResourceNotFound
+from accord.local.files import Roots, lines_of
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+
+__all__ = ("Files",)
+
+
+class Files:
+    """Text files inside the session's roots; relative paths belong to its `cwd`.
+
+    A path that leads elsewhere, by links too, raises `OutsideRoots`, a `PermissionError`; a
+    missing file raises `FileNotFoundError`, wherever it is missing.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._roots = Roots(session.roots)
+
+    async def read(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
+        """Return the text of a file, or `limit` lines of it from `line` on, counted from 1."""
+        await self._resolve(path)
+        link = self._session.link
+        if not link.reads_files:
+            return lines_of(await asyncio.to_thread(self._roots.read, path), line, limit)
+        absolute = self._roots.absolute(path)
+        try:
+            return await link.read_file(self._session.id, absolute, line, limit)
+        except ResourceNotFound as exc:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absolute) from exc
+
+    async def write(self, path: str, text: str) -> None:
+        """Replace the text of a file, or create it; a tool call around it shows the change."""
+        await self._resolve(path)
+        call = current_tool(self._session)
+        old = await self._old(path) if call is not None else None
+        absolute = self._roots.absolute(path)
+        if self._session.link.writes_files:
+            await self._session.link.write_file(self._session.id, absolute, text)
+        else:
+            await asyncio.to_thread(self._roots.write, path, text)
+        if call is not None:
+            await call.diff(absolute, old, text)
+
+    async def _resolve(self, path: str) -> None:
+        await asyncio.to_thread(self._roots.resolve, path)
+        if (call := current_tool(self._session)) is not None:
+            await call.start()
+
+    async def _old(self, path: str) -> str | None:
+        try:
+            return await self.read(path)
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError:
+            return ""  # not text: what it was cannot be shown

@@ -1,0 +1,212 @@
+"""Commands of a session: in the client's terminals where it offers them, else on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from accord.agent.reports import TerminalEnded, TerminalOutput, TerminalStarted
+from accord.agent.tool import ToolCall, current_tool
+from accord.local.command import LocalCommand
+from accord.local.files import Roots
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+
+__all__ = ("Ran", "Terminals")
+
+OUTPUT_BYTES = 256 * 1024  # kept of an output: its end
+_SHOWN_CHARACTERS = 64 * 1024  # in a tool call of a client that has no terminals to show
+_OFTEN_S = 0.1  # at most every so often
+
+
+class Ran(Struct, frozen=True):
+    """How a command ended; `output` is its end, without its beginning when `truncated`."""
+
+    exit_code: int | None
+    signal: str | None
+    output: str
+    truncated: bool = False
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it exited with 0."""
+        return self.exit_code == 0
+
+
+class Terminals:
+    """Runs commands without a shell, in the session's `cwd` or below its roots."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._roots = Roots(session.roots)
+
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        output_bytes: int = OUTPUT_BYTES,
+    ) -> Ran:
+        """Run a command to its end and show its output in the tool call around it, or in its own.
+
+        It is killed with all that it has started when the time is over or the turn is
+        cancelled. Raises `StartError` when a local command cannot be started.
+        """
+        call = current_tool(self._session)
+        if call is None:
+            import shlex
+
+            async with self._session.tool(shlex.join(argv), kind="execute") as own:
+                ran = await self._run(own, argv, cwd, env, timeout_s, output_bytes)
+                if not ran.ok:
+                    await own.fail()
+                return ran
+        return await self._run(call, argv, cwd, env, timeout_s, output_bytes)
+
+    async def _run(
+        self,
+        call: ToolCall,
+        argv: Sequence[str],
+        cwd: str | None,
+        env: Mapping[str, str] | None,
+        timeout_s: float | None,
+        output_bytes: int,
+    ) -> Ran:
+        folder = self._roots.absolute(cwd or ".")
+        await asyncio.to_thread(self._roots.resolve, folder)
+        await call.start()
+        if self._session.link.has_terminals:
+            return await self._run_there(call, argv, folder, env or {}, timeout_s, output_bytes)
+        view = _Terminal if self._session.link.shows_terminals else _Text
+        shown = view(self._session, call)
+        command = LocalCommand(
+            argv, cwd=folder, env=env, output_bytes=output_bytes, on_output=shown.add
+        )
+        timed_out = False
+        try:
+            await shown.begin(argv, folder)
+            showing = asyncio.ensure_future(shown.go_on())
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await command.wait()
+            except TimeoutError:
+                timed_out = True
+                await command.kill()
+                await command.wait()
+            finally:
+                await command.kill()
+                shown.over.set()
+                shown.changed.set()
+                await showing
+                await shown.end(*command.status())
+        finally:
+            await command.aclose()
+        code, signal = command.status()
+        output = command.output
+        return Ran(code, signal, output.text(), output.truncated, timed_out)
+
+    async def _run_there(
+        self,
+        call: ToolCall,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        timeout_s: float | None,
+        output_bytes: int,
+    ) -> Ran:
+        link, session_id = self._session.link, self._session.id
+        terminal_id = await link.create_terminal(session_id, argv, cwd, env, output_bytes)
+        timed_out = False
+        try:
+            await call.terminal(terminal_id)  # before it is released (R-TOOL-19)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    code, signal = await link.terminal_exit(session_id, terminal_id)
+            except TimeoutError:
+                timed_out = True
+                await link.kill_terminal(session_id, terminal_id)
+                code, signal = await link.terminal_exit(session_id, terminal_id)
+            output, truncated = await link.terminal_output(session_id, terminal_id)
+        finally:
+            # Ends it if it still runs (R-TERM-09); a cancel does not stop that.
+            link.start(link.release_terminal(session_id, terminal_id))
+        return Ran(code, signal, output, truncated, timed_out)
+
+
+class _View:
+    """Shows the output of a local command while it runs."""
+
+    def __init__(self, session: Session, call: ToolCall) -> None:
+        self._session = session
+        self._call = call
+        self._waiting = bytearray()
+        self.changed = asyncio.Event()
+        self.over = asyncio.Event()
+
+    def add(self, data: bytes) -> None:
+        self._waiting += data
+        if len(self._waiting) > 2 * OUTPUT_BYTES:
+            del self._waiting[:-OUTPUT_BYTES]  # the client reads slower
+        self.changed.set()
+
+    async def begin(self, argv: Sequence[str], cwd: str) -> None: ...
+
+    async def show(self, data: bytes) -> None: ...
+
+    async def end(self, exit_code: int | None, signal: str | None) -> None: ...
+
+    async def go_on(self) -> None:
+        """Show what comes until it is over, a little now and then."""
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            if self._waiting:
+                data = bytes(self._waiting)
+                self._waiting.clear()
+                await self.show(data)
+            if self.over.is_set():
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_OFTEN_S):
+                    await self.over.wait()
+
+
+class _Terminal(_View):
+    """As a terminal, which the client shows."""
+
+    async def begin(self, argv: Sequence[str], cwd: str) -> None:
+        import shlex
+
+        self._id = self._session.next_id("terminal")
+        await self._session.report(TerminalStarted(self._id, shlex.join(argv), cwd))
+        await self._call.terminal(self._id)
+
+    async def show(self, data: bytes) -> None:
+        await self._session.report(TerminalOutput(self._id, data))
+
+    async def end(self, exit_code: int | None, signal: str | None) -> None:
+        if not self._session.closed:
+            await self._session.report(TerminalEnded(self._id, exit_code, signal))
+
+
+class _Text(_View):
+    """As text in the tool call; no more than fits on some screens."""
+
+    def __init__(self, session: Session, call: ToolCall) -> None:
+        super().__init__(session, call)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._left = _SHOWN_CHARACTERS
+
+    async def show(self, data: bytes) -> None:
+        text = self._decoder.decode(data)[: self._left]
+        if text:
+            self._left -= len(text)
+            await self._call.stream(text if self._left else f"{text}\n[…]")

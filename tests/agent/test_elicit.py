@@ -1,0 +1,210 @@
+"""Asking for input: forms from Structs, pages, and all the ways not to answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+
+from accord import NotOffered, Turn, v1, v2
+from accord.agent.elicit import form_schema
+from accord.errors import RemoteProtocolError
+from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, settled, talk
+from agent.test_tool import Does
+from requirement import requirement
+
+
+class Project(msgspec.Struct):
+    """What to make."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="No spaces")]
+    kind: Literal["app", "library"] = "app"
+    parts: list[Literal["docs", "tests"]] = []
+    python_version: float | None = None
+    files: Annotated[int, msgspec.Meta(ge=1, lt=10)] = 1
+    public: bool = False
+
+
+def test_struct_becomes_a_form() -> None:
+    assert form_schema(Project) == {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {
+                "type": "string",
+                "title": "Name",
+                "description": "No spaces",
+                "minLength": 1,
+                "maxLength": 20,
+            },
+            "kind": {
+                "type": "string",
+                "title": "Kind",
+                "enum": ["app", "library"],
+                "default": "app",
+            },
+            "parts": {
+                "type": "array",
+                "title": "Parts",
+                "items": {"type": "string", "enum": ["docs", "tests"]},
+                "default": [],
+            },
+            "python_version": {"type": "number", "title": "Python version"},
+            "files": {
+                "type": "integer",
+                "title": "Files",
+                "minimum": 1,
+                "maximum": 9,
+                "default": 1,
+            },
+            "public": {"type": "boolean", "title": "Public", "default": False},
+        },
+    }
+
+
+class Nested(msgspec.Struct):
+    inner: Project
+
+
+class Listed(msgspec.Struct):
+    names: list[str]
+
+
+class Numbered(msgspec.Struct):
+    n: Literal[1, 2]
+
+
+@pytest.mark.parametrize("form", [Nested, Listed, Numbered])
+def test_what_no_form_can_ask_is_an_error(form: type[msgspec.Struct]) -> None:
+    with pytest.raises(TypeError):
+        form_schema(form)
+
+
+def answering(version: int, answer: Any) -> Any:
+    """Return what makes a client that gives this answer: a dict, or an action."""
+    types = v1 if version == V1 else v2
+
+    def respond(talk: Talk, params: Any) -> Any:
+        talk.asked.append(params)
+        if isinstance(answer, dict):
+            return types.ElicitationAcceptAction(content=answer)
+        return answer(types)
+
+    class One(ClientV1):
+        def capabilities(self) -> v1.ClientCapabilities:
+            return v1.ClientCapabilities(
+                elicitation=v1.ElicitationCapabilities(
+                    form=v1.ElicitationFormCapabilities(), url=v1.ElicitationUrlCapabilities()
+                )
+            )
+
+        def create_elicitation(
+            self, params: v1.CreateElicitationRequest, context: v1.ClientContext
+        ) -> v1.CreateElicitationResponse:
+            return respond(self.talk, params)
+
+        def complete_elicitation(
+            self, params: v1.CompleteElicitationNotification, context: v1.ClientContext
+        ) -> None:
+            self.talk.asked.append(params)
+
+    class Two(ClientV2):
+        def capabilities(self) -> v2.ClientCapabilities:
+            return v2.ClientCapabilities(
+                elicitation=v2.ElicitationCapabilities(
+                    form=v2.ElicitationFormCapabilities(), url=v2.ElicitationUrlCapabilities()
+                )
+            )
+
+        def create_elicitation(
+            self, params: v2.CreateElicitationRequest, context: v2.ClientContext
+        ) -> v2.CreateElicitationResponse:
+            return respond(self.talk, params)
+
+        def complete_elicitation(
+            self, params: v2.CompleteElicitationNotification, context: v2.ClientContext
+        ) -> None:
+            self.talk.asked.append(params)
+
+    return One if version == V1 else Two
+
+
+@BOTH
+@requirement("R-ELIC-05", "R-ELIC-07", "R-ELIC-09", "R-ELIC-18")
+async def test_answer_is_an_instance_of_the_form(version: int) -> None:
+    found: list[Project | None] = []
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Make") as call:
+            found.append(await turn.elicit(Project, "Which project?"))
+            await turn.say(call.id)
+
+    make = answering(version, {"name": "x", "parts": ["docs"]})
+    async with talk(Does(work), version, client=make) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert found == [Project("x", parts=["docs"])]
+        (request,) = client.asked
+        assert request.message == "Which project?"
+        assert request.session_id == client.session_id
+        assert request.tool_call_id == client.said()
+        assert request.requested_schema.required == ["name"]
+        if version == V2:
+            assert client.of("RequiresActionStateUpdate")
+
+
+@BOTH
+@requirement("R-ELIC-26", "R-ELIC-34")
+@pytest.mark.parametrize("action", ["ElicitationDeclineAction", "ElicitationCancelAction"])
+async def test_no_answer_is_none(version: int, action: str) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.say(str(await turn.elicit(Project, "Which project?")))
+        await turn.say(str(await turn.elicit_url("https://example.com", "Look")))
+
+    make = answering(version, lambda types: getattr(types, action)())
+    async with talk(Does(work), version, client=make) as client:
+        await client.prompt("go")
+        assert client.said() == "NoneNone"
+
+
+@BOTH
+@requirement("R-ELIC-18")
+async def test_answer_that_does_not_fit_the_form_is_the_clients_mistake(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        with pytest.raises(RemoteProtocolError, match="name"):
+            await turn.elicit(Project, "Which project?")
+
+    async with talk(Does(work), version, client=answering(version, {"name": ""})) as client:
+        assert await client.prompt("go") == "end_turn"
+
+
+@BOTH
+@requirement("R-ELIC-02")
+async def test_nothing_is_asked_of_a_client_that_shows_no_forms(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        with pytest.raises(NotOffered):
+            await turn.elicit(Project, "Which project?")
+        with pytest.raises(NotOffered):
+            await turn.elicit_url("https://example.com", "Look")
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+
+
+@BOTH
+@requirement("R-ELIC-27", "R-ELIC-28", "R-ELIC-29")
+async def test_page_is_opened_and_done(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        for _ in range(2):
+            page = await turn.elicit_url("https://example.com/login", "Log in")
+            assert page is not None
+            await page.done()
+
+    make = answering(version, lambda types: types.ElicitationAcceptAction())
+    async with talk(Does(work), version, client=make) as client:
+        assert await client.prompt("go") == "end_turn"
+        await settled()
+        first, first_done, second, second_done = client.asked
+        assert first.url == "https://example.com/login"
+        assert first.elicitation_id == first_done.elicitation_id
+        assert second.elicitation_id == second_done.elicitation_id != first.elicitation_id
