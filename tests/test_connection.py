@@ -160,6 +160,16 @@ async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
         await asyncio.gather(*calls, return_exceptions=True)
 
 
+async def test_a_request_leaves_at_once_and_what_follows_it_in_that_turn_is_joined() -> None:
+    async with beside_raw(serving()) as sides:
+        calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(4)]
+        await settled()
+        assert sides.other.reads in ([1, 3], [4])
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
 async def test_answers_to_what_was_read_together_leave_together() -> None:
     async with beside_raw(serving(ask_it=lambda p, c: p.n)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(20)))

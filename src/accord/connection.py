@@ -239,7 +239,7 @@ class Connection:
         asker = Asker.current()
         call = _Call(method, self._loop.create_future(), decode, session, asker)
         request_id = self._peer.request(method, traced(params), call)
-        self._outbox.flush_soon()
+        self._outbox.urge()
         if asker is not None:
             # Its answer lies behind what waits in the lanes: reading has to go on.
             self._inside_calls += 1

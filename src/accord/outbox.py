@@ -31,6 +31,7 @@ class Outbox:
         self._transport = transport
         self._take = take
         self._due = False
+        self._urged = False  # something of this loop turn was written at once
         self._turn_bytes = 0
         self._unsent_bytes = 0
         self._senders: deque[asyncio.Future[None]] = deque()
@@ -50,6 +51,19 @@ class Outbox:
         if not self._due:
             self._due = True
             self._loop.call_soon(self.flush)
+
+    def urge(self) -> None:
+        """Write at once: somebody waits for the answer. What more comes in this turn is joined."""
+        if self._urged:
+            self.flush_soon()
+            return
+        self.flush()
+        self._urged = self._due = True
+        self._loop.call_soon(self._turn_over)
+
+    def _turn_over(self) -> None:
+        self._urged = False
+        self.flush()
 
     def hold(self) -> None:
         """Whoever calls this calls `flush` in the same loop turn."""
