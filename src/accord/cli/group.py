@@ -1,0 +1,55 @@
+"""The commands of `accord` as click has them, each imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+from accord.version import __version__
+
+__all__ = ("Commands", "main")
+
+
+class Commands(click.Group):
+    """Commands that stand in files of their own, of which only the summaries are known."""
+
+    def __init__(self, summaries: Mapping[str, str]) -> None:
+        super().__init__(
+            name="accord",
+            help="The Agent Client Protocol: ask agents, and be one.",
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        self.summaries = summaries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(self.summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in self.summaries:
+            return None
+        return importlib.import_module(f"accord.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(self.summaries.items()))
+
+
+def main(arguments: Sequence[str], summaries: Mapping[str, str]) -> int:
+    """Run a command; return the exit status, 2 for what cannot be understood."""
+    group = click.version_option(__version__, message="accord %(version)s")(Commands(summaries))
+    try:
+        status = group.main(list(arguments), prog_name="accord", standalone_mode=False)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return error.exit_code
+    except click.exceptions.Exit as left:
+        return left.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    return status if isinstance(status, int) else 0
