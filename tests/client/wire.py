@@ -14,7 +14,7 @@ from accord.router import serve
 from accord.transports.memory import pair
 from sides import QUICK, Raw
 
-__all__ = ("BOTH", "Speaker", "agent_by_hand", "session_with")
+__all__ = ("BOTH", "Script", "Speaker", "agent_by_hand", "scripted", "session_with")
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
@@ -110,7 +110,16 @@ class _V2(v2.Agent):
             stop = await self.script(speaker) or "end_turn"
         except asyncio.CancelledError:
             stop = "cancelled"
+        except Exception as exc:
+            error = v2.Error(code=-32603, message=repr(exc))
+            await speaker.show(v2.IdleStateUpdate(stop_reason="error", error=error))
+            raise
         await speaker.show(v2.IdleStateUpdate(stop_reason=stop))
+
+
+def scripted(version: int, script: Script) -> v1.Agent | v2.Agent:
+    """Return an agent whose turns run this."""
+    return _V1(script) if version == 1 else _V2(script)
 
 
 @asynccontextmanager
@@ -119,9 +128,8 @@ async def session_with(
 ) -> AsyncGenerator[ClientSession, None]:
     """Open a session with an agent whose turns run this."""
     here, there = pair()
-    agent = _V1(script) if version == 1 else _V2(script)
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-        group.create_task(serve(there, agent, limits=QUICK))
+        group.create_task(serve(there, scripted(version, script), limits=QUICK))
         async with connect(here, limits=QUICK, versions=(version,), **options) as connected:
             yield await connected.new_session("/work")
 

@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 from accord import router
 from accord.client.desk import Desk
 from accord.client.dialect import AuthMethod, Dialect, Opened, SessionListing, Setup
+from accord.client.elicitation import OnForm, OnUrl
 from accord.client.feed import Feed
+from accord.client.files import Files, FileServer
 from accord.client.on_v1 import ClientV1, DialectV1
 from accord.client.on_v2 import ClientV2, DialectV2
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
+from accord.client.terminals import TerminalServer
 from accord.connection import Observer
 from accord.errors import ConnectionClosed
 from accord.model.mcp import McpServer
@@ -38,6 +41,10 @@ async def connect(
     command: Command,
     *,
     permissions: Policy | Sequence[Policy] | None = None,
+    files: Files = None,
+    terminals: bool = False,
+    on_form: OnForm | None = None,
+    on_url: OnUrl | None = None,
     info: Info | None = None,
     cwd: _StrPath | None = None,
     env: Mapping[str, str | None] | None = None,
@@ -50,14 +57,25 @@ async def connect(
 ) -> AsyncGenerator[ConnectedAgent, None]:
     """Connect to an agent, in the newest version that both speak; end it on leaving.
 
+    What no policy in `permissions` decides is rejected. `files` ("ro" or "rw") and `terminals` let
+    agents of version 1 use this machine through us, in the directories of their sessions;
+    `on_form` and `on_url` ask the user on behalf of the agent.
+
     `cwd` and `env` are for the agent's process, as are `on_stderr` and `on_noise`, which are told
-    of what it writes to stderr and of lines on its stdout that are not JSON. What no policy in
-    `permissions` decides is rejected. Raises `TransportError` when the agent cannot be reached or
-    started, `UnsupportedVersion` when it speaks no version of `versions`, `RequestError` when it
-    refuses, `TimeoutError` when it does not answer in time.
+    of what it writes to stderr and of lines on its stdout that are not JSON.
+
+    Raises `TransportError` when the agent cannot be reached or started, `UnsupportedVersion` when
+    it speaks no version of `versions`, `RequestError` when it refuses, `TimeoutError` when it does
+    not answer in time.
     """
     way = _way(command, cwd=cwd, env=env, on_stderr=on_stderr, on_noise=on_noise)
-    desk = Desk(permissions)
+    desk = Desk(
+        permissions,
+        files=FileServer(files),
+        terminals=TerminalServer() if terminals else None,
+        on_form=on_form,
+        on_url=on_url,
+    )
     info = info or Info("accord", __version__)
     spoken = set(versions)
     clients: list[Any] = []
@@ -79,6 +97,7 @@ async def connect(
         finally:
             watching.cancel()
             desk.end(ConnectionClosed("The connection was closed"))
+            await desk.aclose()
 
 
 async def _watch(connection: Any, desk: Desk) -> None:
@@ -154,7 +173,7 @@ class ConnectedAgent:
         setup = _setup(cwd, roots, mcp_servers)
         # The replay comes before the answer, and afresh.
         feed = self._desk.feeds[session_id] = Feed(session_id, self._dialect.read)
-        self._desk.cwds[session_id] = setup.cwd
+        self._desk.setups[session_id] = setup
         try:
             opened = await self._dialect.load_session(session_id, setup, replay=replay)
         except BaseException:
@@ -190,12 +209,12 @@ class ConnectedAgent:
     async def close_session(self, session_id: str) -> None:
         """Let the agent stop what runs in a session and free it."""
         await self._dialect.close_session(session_id)
-        self._desk.forget(session_id)
+        await self._desk.leave(session_id)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a stored session for good."""
         await self._dialect.delete_session(session_id)
-        self._desk.forget(session_id)
+        await self._desk.leave(session_id)
 
     # Logging in.
 
@@ -211,7 +230,7 @@ class ConnectedAgent:
         desk = self._desk
         feed = desk.feed(opened.session_id, self._dialect.read)
         desk.feeds[opened.session_id] = feed
-        desk.cwds[opened.session_id] = setup.cwd
+        desk.setups[opened.session_id] = setup
         session = ClientSession(feed, self._dialect, desk, setup)
         session.adopt(opened)
         return session

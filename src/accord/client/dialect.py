@@ -32,6 +32,11 @@ class Setup(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()  # besides `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
 
+    @property
+    def all_roots(self) -> tuple[str, ...]:
+        """The directories that files may be in; `cwd` is the first (R-SESS-04)."""
+        return (self.cwd, *self.roots)
+
 
 class Opened(Struct, frozen=True, kw_only=True):
     """A session is open; None where the agent did not say."""

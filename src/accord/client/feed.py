@@ -140,6 +140,13 @@ class Feed:
         self._listeners: list[EventQueue] = []
         self._read = read
 
+    @property
+    def full(self) -> bool:
+        """Whether somebody listens who does not keep up."""
+        if self.queue is not None:
+            return self.queue.full
+        return any(listener.full for listener in self._listeners)
+
     def take(self, update: Any) -> Awaitable[None] | None:
         """Take an update; what is returned has to be awaited before the next one."""
         event = self._read(update, self.transcript)

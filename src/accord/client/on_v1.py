@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from accord import jsontext, v1
 from accord.client.desk import Desk
 from accord.client.dialect import AuthMethod, Ended, Opened, Page, SessionListing, Setup
+from accord.client.elicitation import WebPage, form_of
 from accord.client.events import PermissionRequest, UnknownUpdate
 from accord.client.read_v1 import mode_option, options_of, read, tokens_of, tool_call_of
-from accord.errors import DecodeError
+from accord.client.terminals import TerminalServer
+from accord.errors import DecodeError, InvalidParams
 from accord.model.content import Content
 from accord.model.mcp import McpHttp, McpStdio
 from accord.model.on_v1 import content_to_wire
 from accord.model.permission import PermissionOption
 from accord.model.session import Info, SessionOption, Switch
 from accord.version import ProtocolVersion
+from accord.wire.base import replace
+from accord.wire.codec import to_builtins
 
 __all__ = ("ClientV1", "DialectV1")
 
@@ -36,11 +41,22 @@ class ClientV1(v1.Client):
             config_options=options,
             notices=v1.NoticeCapabilities(),
         )
-        return v1.ClientCapabilities(session=session)
+        desk = self._desk
+        form = None if desk.on_form is None else v1.ElicitationFormCapabilities()
+        url = None if desk.on_url is None else v1.ElicitationUrlCapabilities()
+        asks = form is not None or url is not None
+        return v1.ClientCapabilities(
+            fs=v1.FileSystemCapabilities(
+                read_text_file=desk.files.readable, write_text_file=desk.files.writable
+            ),
+            terminal=desk.terminals is not None,
+            session=session,
+            elicitation=v1.ElicitationCapabilities(form=form, url=url) if asks else None,
+        )
 
     def has_offers(self) -> bool:
         """Notices, compactions and switches are not worth a second `initialize`."""
-        return False
+        return replace(self.capabilities(), session=None) != v1.ClientCapabilities()
 
     def session_update(
         self, params: v1.SessionNotification, context: v1.ClientContext
@@ -69,9 +85,10 @@ class ClientV1(v1.Client):
         if feed.cancelling:  # R-PERM-03
             return v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
         call = feed.transcript.tool_call(params.tool_call.tool_call_id)
+        setup = self._desk.setups.get(params.session_id)
         request = PermissionRequest(
             session_id=params.session_id,
-            cwd=self._desk.cwds.get(params.session_id, "/"),
+            cwd="/" if setup is None else setup.cwd,
             title="" if call is None else call.title,
             options=tuple(PermissionOption(o.option_id, o.name, o.kind) for o in params.options),
             tool_call=call,
@@ -83,6 +100,110 @@ class ClientV1(v1.Client):
             else v1.SelectedPermissionOutcome(option_id=option.id)
         )
         return v1.RequestPermissionResponse(outcome=outcome)
+
+    # Files and terminals.
+
+    async def read_text_file(
+        self, params: v1.ReadTextFileRequest, context: v1.ClientContext
+    ) -> v1.ReadTextFileResponse:
+        roots = self._desk.setup(params.session_id).all_roots
+        text = await self._desk.files.read(roots, params.path, params.line, params.limit)
+        return v1.ReadTextFileResponse(content=text)
+
+    async def write_text_file(
+        self, params: v1.WriteTextFileRequest, context: v1.ClientContext
+    ) -> v1.WriteTextFileResponse:
+        roots = self._desk.setup(params.session_id).all_roots
+        await self._desk.files.write(roots, params.path, params.content)
+        return v1.WriteTextFileResponse()
+
+    def create_terminal(
+        self, params: v1.CreateTerminalRequest, context: v1.ClientContext
+    ) -> v1.CreateTerminalResponse:
+        setup = self._desk.setup(params.session_id)
+        terminal_id = self._terminals.create(
+            self._desk.feed(params.session_id, read),
+            [params.command, *params.args],
+            params.cwd or setup.cwd,
+            {variable.name: variable.value for variable in params.env},
+            params.output_byte_limit,
+        )
+        return v1.CreateTerminalResponse(terminal_id=terminal_id)
+
+    def terminal_output(
+        self, params: v1.TerminalOutputRequest, context: v1.ClientContext
+    ) -> v1.TerminalOutputResponse:
+        text, truncated, ended = self._terminals.output(params.session_id, params.terminal_id)
+        status = None if ended is None else v1.TerminalExitStatus(**_exit(*ended))
+        return v1.TerminalOutputResponse(output=text, truncated=truncated, exit_status=status)
+
+    async def wait_for_terminal_exit(
+        self, params: v1.WaitForTerminalExitRequest, context: v1.ClientContext
+    ) -> v1.WaitForTerminalExitResponse:
+        ended = await self._terminals.wait(params.session_id, params.terminal_id)
+        return v1.WaitForTerminalExitResponse(**_exit(*ended))
+
+    async def kill_terminal(
+        self, params: v1.KillTerminalRequest, context: v1.ClientContext
+    ) -> v1.KillTerminalResponse:
+        await self._terminals.kill(params.session_id, params.terminal_id)
+        return v1.KillTerminalResponse()
+
+    async def release_terminal(
+        self, params: v1.ReleaseTerminalRequest, context: v1.ClientContext
+    ) -> v1.ReleaseTerminalResponse:
+        await self._terminals.release(params.session_id, params.terminal_id)
+        return v1.ReleaseTerminalResponse()
+
+    @property
+    def _terminals(self) -> TerminalServer:
+        assert self._desk.terminals is not None, "terminals were not offered"
+        return self._desk.terminals
+
+    # Asking the user.
+
+    async def create_elicitation(
+        self, params: v1.CreateElicitationRequest, context: v1.ClientContext
+    ) -> v1.CreateElicitationResponse:
+        desk = self._desk
+        match params:
+            case v1.ElicitationFormMode() if desk.on_form is not None:
+                schema = to_builtins(params.requested_schema)
+                form = form_of(params.message, schema, _id(params.session_id), params.tool_call_id)
+                action, values = await desk.fill_in(form)
+                if action == "accept":
+                    return v1.ElicitationAcceptAction(content=dict(values or {}))
+            case v1.ElicitationUrlMode() if desk.on_url is not None:
+                page = WebPage(
+                    message=params.message,
+                    url=params.url,
+                    id=params.elicitation_id,
+                    done=asyncio.Event(),
+                    session_id=_id(params.session_id),
+                    tool_call_id=params.tool_call_id,
+                )
+                action = await desk.visit(page)
+                if action == "accept":
+                    return v1.ElicitationAcceptAction()
+            case _:
+                raise InvalidParams("This mode of elicitation was not offered")  # R-ELIC-03
+        if action == "decline":
+            return v1.ElicitationDeclineAction()
+        return v1.ElicitationCancelAction()
+
+    def complete_elicitation(
+        self, params: v1.CompleteElicitationNotification, context: v1.ClientContext
+    ) -> None:
+        self._desk.visited(params.elicitation_id)
+
+
+def _id(session_id: Any) -> str | None:
+    return session_id if isinstance(session_id, str) else None
+
+
+def _exit(code: int | None, signal: str | None) -> dict[str, Any]:
+    """Return an exit as v1 writes it, codes in 32 bits without a sign (A-51)."""
+    return {"exit_code": None if code is None else code & 0xFFFFFFFF, "signal": signal}
 
 
 class DialectV1:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from accord import v2
 from accord.client.desk import Desk
 from accord.client.dialect import AuthMethod, Opened, Page, SessionListing, Setup
+from accord.client.elicitation import WebPage, form_of
 from accord.client.events import PermissionRequest
 from accord.client.read_v2 import commands_of, options_of, read, tool_call_of
+from accord.errors import InvalidParams
 from accord.model.content import Content
 from accord.model.mcp import McpHttp, McpStdio
 from accord.model.on_v2 import content_to_wire
@@ -17,6 +20,7 @@ from accord.model.permission import PermissionOption
 from accord.model.session import Info, SessionOption, Switch
 from accord.version import ProtocolVersion
 from accord.wire.base import Unknown
+from accord.wire.codec import to_builtins
 
 __all__ = ("ClientV2", "DialectV2")
 
@@ -28,6 +32,15 @@ class ClientV2(v2.Client):
         self.info = v2.Implementation(name=info.name, version=info.version, title=info.title)
         self._desk = desk
         self._feeds = desk.feeds
+
+    def capabilities(self) -> v2.ClientCapabilities:
+        desk = self._desk
+        form = None if desk.on_form is None else v2.ElicitationFormCapabilities()
+        url = None if desk.on_url is None else v2.ElicitationUrlCapabilities()
+        asks = form is not None or url is not None
+        return v2.ClientCapabilities(
+            elicitation=v2.ElicitationCapabilities(form=form, url=url) if asks else None
+        )
 
     def session_update(
         self, params: v2.UpdateSessionNotification, context: v2.ClientContext
@@ -42,7 +55,8 @@ class ClientV2(v2.Client):
     ) -> v2.RequestPermissionResponse:
         desk = self._desk
         feed = desk.feed(params.session_id, read)
-        cwd = desk.cwds.get(params.session_id, "/")
+        setup = desk.setups.get(params.session_id)
+        cwd = "/" if setup is None else setup.cwd
         call_id: str | None = None
         command: str | None = None
         match params.subject:
@@ -72,6 +86,44 @@ class ClientV2(v2.Client):
             else v2.SelectedPermissionOutcome(option_id=option.id)
         )
         return v2.RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(
+        self, params: v2.CreateElicitationRequest, context: v2.ClientContext
+    ) -> v2.CreateElicitationResponse:
+        desk = self._desk
+        match params:
+            case v2.ElicitationFormMode() if desk.on_form is not None:
+                schema = to_builtins(params.requested_schema)
+                form = form_of(params.message, schema, _id(params.session_id), params.tool_call_id)
+                action, values = await desk.fill_in(form)
+                if action == "accept":
+                    return v2.ElicitationAcceptAction(content=dict(values or {}))
+            case v2.ElicitationUrlMode() if desk.on_url is not None:
+                page = WebPage(
+                    message=params.message,
+                    url=params.url,
+                    id=params.elicitation_id,
+                    done=asyncio.Event(),
+                    session_id=_id(params.session_id),
+                    tool_call_id=params.tool_call_id,
+                )
+                action = await desk.visit(page)
+                if action == "accept":
+                    return v2.ElicitationAcceptAction()
+            case _:
+                raise InvalidParams("This mode of elicitation was not offered")  # R-ELIC-03
+        if action == "decline":
+            return v2.ElicitationDeclineAction()
+        return v2.ElicitationCancelAction()
+
+    def complete_elicitation(
+        self, params: v2.CompleteElicitationNotification, context: v2.ClientContext
+    ) -> None:
+        self._desk.visited(params.elicitation_id)
+
+
+def _id(session_id: Any) -> str | None:
+    return session_id if isinstance(session_id, str) else None
 
 
 class DialectV2:

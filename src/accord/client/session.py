@@ -83,7 +83,7 @@ class ClientSession:
         """Let the agent stop what runs in the session and free it; it can be opened again."""
         with self._feed.never_full():
             await self._dialect.close_session(self.id)
-        self._desk.forget(self.id)
+        await self._desk.leave(self.id)
 
     def adopt(self, opened: Opened) -> None:
         """For whoever opens sessions: take what the agent said in its answer."""

@@ -1,0 +1,169 @@
+"""Forms and web pages that an agent asks the user for, whatever version it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord import jsontext
+from accord.model.session import Choice
+
+__all__ = ("Field", "Form", "Given", "OnForm", "OnUrl", "Values", "WebPage", "form_of", "why_wrong")
+
+log = logging.getLogger("accord.client")
+
+Given: TypeAlias = str | int | float | bool | list[str]
+Values: TypeAlias = Mapping[str, Given]
+
+
+class Field(Struct, frozen=True, kw_only=True):
+    """One thing to fill in; a kind that is none of these is the agent's own: pass it over."""
+
+    name: str
+    kind: Literal["text", "integer", "number", "boolean", "choice", "choices"] | str
+    title: str
+    description: str | None = None
+    required: bool = False
+    default: Any = None
+    choices: tuple[Choice, ...] = ()
+    least: float | None = None  # a number, or how many characters or choices
+    most: float | None = None
+    pattern: str | None = None  # an ECMA-262 expression of the agent's: evaluate it with care
+    format: str | None = None
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """What the agent wants to know, and why; name the agent, and let the user refuse."""
+
+    message: str
+    fields: tuple[Field, ...]
+    title: str | None = None
+    description: str | None = None
+    session_id: str | None = None
+    tool_call_id: str | None = None
+
+
+class WebPage(Struct, frozen=True, kw_only=True):
+    """A page that the user should visit; show all of `url` and open nothing without consent.
+
+    `done` is set when the agent says that the user is done there, which it need not.
+    """
+
+    message: str
+    url: str
+    id: str
+    done: asyncio.Event
+    session_id: str | None = None
+    tool_call_id: str | None = None
+
+
+# Returns what was filled in, or None when the user declines.
+OnForm: TypeAlias = Callable[[Form], Awaitable[Values | None]]
+# Returns whether the user agrees to open the page.
+OnUrl: TypeAlias = Callable[[WebPage], Awaitable[bool]]
+
+_KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
+
+
+def form_of(
+    message: str, schema: Mapping[str, Any], session_id: str | None, tool_call_id: str | None
+) -> Form:
+    """Return the form that a schema describes; both versions write it alike."""
+    required = schema.get("required") or ()
+    return Form(
+        message=message,
+        fields=tuple(
+            _field(name, field, name in required)
+            for name, field in schema.get("properties", {}).items()
+        ),
+        title=schema.get("title"),
+        description=schema.get("description"),
+        session_id=session_id,
+        tool_call_id=tool_call_id,
+    )
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
+    written: str = schema.get("type", "")
+    kind = _KINDS.get(written, written)
+    choices: tuple[Choice, ...] = ()
+    bounds = {"text": "Length", "array": "Items"}.get(kind)
+    least, most = ("minimum", "maximum") if bounds is None else (f"min{bounds}", f"max{bounds}")
+    if kind == "text" and ("enum" in schema or "oneOf" in schema):
+        kind, choices = "choice", _choices(schema, "oneOf")
+    elif kind == "array":
+        items = schema.get("items")
+        choices = _choices(items, "anyOf") if jsontext.is_object(items) else ()
+        kind = "choices" if choices else "array"
+    return Field(
+        name=name,
+        kind=kind,
+        title=schema.get("title") or name,
+        description=schema.get("description"),
+        required=required,
+        default=schema.get("default"),
+        choices=choices,
+        least=schema.get(least),
+        most=schema.get(most),
+        pattern=schema.get("pattern"),
+        format=schema.get("format"),
+    )
+
+
+def _choices(schema: Mapping[str, Any], titled: str) -> tuple[Choice, ...]:
+    options: list[Any] = schema.get(titled) or []
+    if options:
+        return tuple(
+            Choice(option["const"], option["title"], option.get("description"))
+            for option in options
+        )
+    values: list[str] = schema.get("enum") or []
+    return tuple(Choice(value, value) for value in values)
+
+
+def why_wrong(form: Form, values: Values) -> str | None:
+    """Say what does not fit the form, None when all does (R-ELIC-17); patterns are not tried."""
+    fields = {field.name: field for field in form.fields}
+    for name in values:
+        if name not in fields:
+            return f"{name} is not in the form"
+    for name, field in fields.items():
+        if name not in values:
+            if field.required:
+                return f"{name} is missing"
+        elif not _fits(field, values[name]):
+            return f"{name} does not fit"
+    return None
+
+
+def _fits(field: Field, value: Given) -> bool:
+    allowed = {choice.value for choice in field.choices}
+    match field.kind:
+        case "text":
+            return isinstance(value, str) and _within(field, len(value))
+        case "choice":
+            return isinstance(value, str) and value in allowed
+        case "choices":
+            return (
+                isinstance(value, list) and allowed.issuperset(value) and _within(field, len(value))
+            )
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool) and _within(field, value)
+        case "number":
+            if isinstance(value, bool):
+                return False
+            return isinstance(value, int | float) and _within(field, value)
+        case _:
+            return True  # the agent's own kind, and its own judgement
+
+
+def _within(field: Field, size: float) -> bool:
+    return (field.least is None or size >= field.least) and (
+        field.most is None or size <= field.most
+    )
