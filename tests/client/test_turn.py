@@ -34,6 +34,23 @@ async def greet(speaker: Speaker) -> None:
 
 
 @BOTH
+async def test_text_of_a_turn_ends_where_the_next_one_begins(version: int) -> None:
+    spoken = iter(["one", "two"])
+
+    async def count(speaker: Speaker) -> None:
+        word = next(spoken)
+        await speaker.say(word, f"m {word}")
+
+    async with session_with(version, count) as session:
+        async with session.prompt("Hi") as first:
+            assert first.text == ""
+        async with session.prompt("Again") as second:
+            pass
+        assert (first.text, second.text) == ("one", "two")
+        assert session.prompt("Never entered").text == ""
+
+
+@BOTH
 async def test_turn_is_iterated_over_and_then_knows_its_stop_reason(version: int) -> None:
     async with session_with(version, greet) as session, session.prompt("Hi") as turn:
         assert turn.stop_reason is None

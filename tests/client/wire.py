@@ -136,7 +136,7 @@ async def session_with(
 
 @asynccontextmanager
 async def agent_by_hand(
-    version: int, **options: Any
+    version: int, *, initialize: dict[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[tuple[ConnectedAgent, Raw], None]:
     """Connect to an agent whose every message the test writes."""
     here, there = pair()
@@ -153,10 +153,11 @@ async def agent_by_hand(
                 "info": info,
                 "capabilities": {"session": {}},
             }
-        raw.answer(request["id"], result)
+        raw.answer(request["id"], result | (initialize or {}))
 
+    options = {"versions": (version,)} | options
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(answer_initialize())
-        async with connect(here, limits=QUICK, versions=(version,), **options) as connected:
+        async with connect(here, limits=QUICK, **options) as connected:
             yield connected, raw
     await there.aclose()

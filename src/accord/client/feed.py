@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from accord.client.events import Event, Text
+from accord.client.events import Event, Text, UserText
 from accord.client.transcript import Transcript
 
 __all__ = ("MOST_EVENTS", "EventQueue", "Feed", "Read")
@@ -121,6 +121,7 @@ class Feed:
         "_listeners",
         "_read",
         "cancelling",
+        "echo",
         "ended",
         "fail",
         "queue",
@@ -135,7 +136,9 @@ class Feed:
         self.queue: EventQueue | None = None  # of the turn that runs
         self.watch: Callable[[Event], None] | None = None  # told of all that is not `Text`
         self.fail: Callable[[BaseException], None] | None = None  # told when the connection ends
+        self.echo = ""  # of our prompt, as far as it has not come
         self.cancelling = False  # the turn was cancelled and has not ended yet
+        self.turns_from: list[int] = []  # the item of the transcript that each turn began with
         self.ended: BaseException | None = None  # the connection has
         self._listeners: list[EventQueue] = []
         self._read = read
@@ -154,7 +157,7 @@ class Feed:
             # What streams, without a detour.
             self.transcript.apply(event)
             return queue.put(event)
-        if event is None:
+        if event is None or (self.echo and type(event) is UserText and self._is_echo(event)):
             return None
         if type(event) is tuple:
             waits: Awaitable[None] | None = None
@@ -162,6 +165,13 @@ class Feed:
                 waits = _later(waits, self.emit(each))
             return waits
         return self.emit(event)  # type: ignore[arg-type]  # no tuple
+
+    def _is_echo(self, event: UserText) -> bool:
+        """Tell whether an agent repeats the prompt, which is known already."""
+        if not self.echo.startswith(event.text):
+            return False
+        self.echo = self.echo.removeprefix(event.text)
+        return True
 
     def emit(self, event: Event) -> Awaitable[None] | None:
         """Let this have happened."""

@@ -199,11 +199,11 @@ class Transcript:
                 return option
         return None
 
-    def text_since(self, item: int) -> str:
-        """Return what the agent has said from this item on."""
+    def text_since(self, item: int, until: int | None = None) -> str:
+        """Return what the agent has said from this item on, up to another one if given."""
         texts = (
             message.text
-            for message in self.items[item:]
+            for message in self.items[item:until]
             if isinstance(message, Message) and message.role == "agent"
         )
         return "\n\n".join(text for text in texts if text)

@@ -49,7 +49,7 @@ class ClientTurn:
         self._dialect = dialect
         self._contents = contents
         self._cancel_timeout_s = cancel_timeout_s
-        self._first_item = 0
+        self._number = 0  # among the turns of the session
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -57,8 +57,9 @@ class ClientTurn:
 
     @property
     def text(self) -> str:
-        """What the agent has said in this turn so far."""
-        return self._feed.transcript.text_since(self._first_item)
+        """What the agent has said in this turn so far; what comes before the next one counts."""
+        first, *later = self._feed.turns_from[self._number :] or [0]
+        return self._feed.transcript.text_since(first, later[0] if later else None)
 
     async def __aenter__(self) -> Self:
         feed = self._feed
@@ -68,7 +69,8 @@ class ClientTurn:
             raise LocalProtocolError("A turn of this session is still running")
         if feed.ended is not None:
             raise feed.ended
-        self._first_item = len(feed.transcript.items)
+        self._number = len(feed.turns_from)
+        feed.turns_from.append(len(feed.transcript.items))
         self._queue = feed.queue = EventQueue()
         feed.cancelling = False
         state = feed.transcript.state
@@ -152,6 +154,7 @@ class ClientTurn:
                 feed.emit(UserText(content, message_id))
             else:
                 feed.emit(Media(content, "user", message_id))
+        feed.echo = "".join(content for content in self._contents if isinstance(content, str))
         feed.emit(StateChanged(state="running"))
 
     def _inserted(self, message_id: str) -> None:
@@ -208,6 +211,7 @@ class ClientTurn:
         if feed.queue is self._queue:
             feed.queue = feed.watch = feed.fail = None
             feed.cancelling = False
+            feed.echo = ""
         self._queue.end(self.error)
 
 

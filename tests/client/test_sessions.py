@@ -1,0 +1,349 @@
+"""Sessions: opened in every way, listed, changed and closed, and logging in."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import (
+    AuthRequired,
+    ClientSession,
+    Command,
+    LocalProtocolError,
+    McpHttp,
+    McpStdio,
+    NotOffered,
+    Select,
+    Switch,
+    Text,
+    UserText,
+)
+from client.wire import BOTH, agent_by_hand
+from requirement import requirement
+from sides import Raw
+
+V1_OFFERS = {
+    "loadSession": True,
+    "mcpCapabilities": {"http": True},
+    "promptCapabilities": {"image": True},
+    "sessionCapabilities": {
+        "list": {},
+        "resume": {},
+        "close": {},
+        "delete": {},
+        "fork": {},
+        "additionalDirectories": {},
+    },
+    "auth": {"logout": {}},
+}
+V2_OFFERS = {
+    "session": {
+        "delete": {},
+        "fork": {},
+        "additionalDirectories": {},
+        "prompt": {"image": {}},
+        "mcp": {"http": {}, "stdio": {}},
+    },
+}
+LOGINS = {
+    1: [{"id": "a", "name": "A"}, {"id": "t", "name": "T", "type": "terminal", "args": ["login"]}],
+    2: [
+        {"methodId": "a", "name": "A", "type": "agent"},
+        {"methodId": "t", "name": "T", "type": "terminal", "args": ["login"]},
+    ],
+}
+
+
+def by_hand(version: int, **options: Any) -> Any:
+    offers = V1_OFFERS if version == 1 else V2_OFFERS
+    key = "agentCapabilities" if version == 1 else "capabilities"
+    more = {key: offers, "authMethods": LOGINS[version]}
+    return agent_by_hand(version, initialize=more, **options)
+
+
+async def answering(raw: Raw, call: Any, result: Any, *updates: Any) -> tuple[Any, Any]:
+    """Make a call, answer it; return what was sent and what came of it."""
+    running = asyncio.ensure_future(call)
+    request = await raw.get()
+    for update in updates:
+        raw.tell("session/update", {"sessionId": request["params"]["sessionId"], "update": update})
+    raw.answer(request["id"], result)
+    return request, await running
+
+
+def said(kind: str, text: str, message_id: str) -> Any:
+    return {
+        "sessionUpdate": f"{kind}_message_chunk",
+        "messageId": message_id,
+        "content": {"type": "text", "text": text},
+    }
+
+
+@requirement("R-SESS-03")
+@BOTH
+async def test_directories_are_made_absolute(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with by_hand(version) as (agent, raw):
+        opening = agent.new_session("sub", roots=["other"])
+        request, session = await answering(raw, opening, {"sessionId": "s1"})
+    assert request["params"]["cwd"] == str(tmp_path / "sub")
+    assert request["params"]["additionalDirectories"] == [str(tmp_path / "other")]
+    assert session.roots == (str(tmp_path / "sub"), str(tmp_path / "other"))
+
+
+@BOTH
+async def test_mcp_servers_are_passed_on(version: int) -> None:
+    servers = [McpStdio("a", "/bin/a", ("-x",), {"K": "v"}), McpHttp("b", "https://b", {"H": "v"})]
+    async with by_hand(version) as (agent, raw):
+        opening = agent.new_session("/", mcp_servers=servers)
+        request, _ = await answering(raw, opening, {"sessionId": "s1"})
+    stdio, http = request["params"]["mcpServers"]
+    assert stdio["env"] == [{"name": "K", "value": "v"}]
+    assert stdio["args"] == ["-x"]
+    assert (http["type"], http["headers"]) == ("http", [{"name": "H", "value": "v"}])
+
+
+@requirement("R-SESS-17", "R-SESS-27")
+@BOTH
+async def test_loaded_session_has_its_history(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+        history = [said("user", "Hi", "1"), said("agent", "Hello", "2")]
+        loading = agent.load_session("old", "/work")
+        request, session = await answering(raw, loading, {}, *history)
+        again = agent.load_session("old", "/work")
+        _, reloaded = await answering(raw, again, {}, *history)
+    if version == 1:
+        assert request["method"] == "session/load"
+    else:
+        assert request["method"] == "session/resume"
+        assert request["params"]["replayFrom"] == {"type": "start"}
+    for each in (session, reloaded):
+        assert [(m.role, m.text) for m in each.transcript.messages] == [
+            ("user", "Hi"),
+            ("agent", "Hello"),
+        ]
+
+
+@BOTH
+async def test_session_is_resumed_without_history_on_request(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+        request, session = await answering(raw, agent.load_session("old", "/", replay=False), {})
+    assert request["method"] == "session/resume"
+    assert "replayFrom" not in request["params"]
+    assert session.id == "old"
+
+
+@requirement("R-SESS-24")
+@BOTH
+async def test_forked_session_is_another_one(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+        request, session = await answering(raw, agent.fork_session("old"), {"sessionId": "new"})
+    assert request["method"] == "session/fork"
+    assert session.id == "new"
+
+
+@requirement("R-LIST-04", "R-LIST-05")
+@BOTH
+async def test_listing_asks_for_page_after_page(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+
+        async def collect() -> list[str]:
+            return [listing.id async for listing in agent.list_sessions("/work")]
+
+        running = asyncio.create_task(collect())
+        pages = [("a", "c1"), ("b", "c2"), ("c", None)]
+        cursors = []
+        for session_id, cursor in pages:
+            request = await raw.get()
+            assert request["params"]["cwd"] == "/work"
+            cursors.append(request["params"].get("cursor"))
+            info = {"sessionId": session_id, "cwd": "/work"}
+            raw.answer(request["id"], {"sessions": [info], "nextCursor": cursor})
+        assert await running == ["a", "b", "c"]
+    assert cursors == [None, "c1", "c2"]
+
+
+@requirement("R-SESS-31")
+@BOTH
+async def test_closing_and_deleting_what_is_gone_succeeds(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+        _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
+        request, _ = await answering(raw, session.close(), {})
+        assert request["method"] == "session/close"
+        deleting = asyncio.create_task(agent.delete_session("s1"))
+        request = await raw.get()
+        error = {"code": -32002, "message": "Gone"}
+        raw.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+        await deleting
+
+
+@requirement("R-SESS-07", "R-LIST-01")
+async def test_what_the_agent_does_not_offer_is_not_called() -> None:
+    async with agent_by_hand(1) as (agent, _raw):
+        assert not agent.offers("load_session")
+        assert not agent.takes("image")
+        with pytest.raises(NotOffered):
+            await agent.load_session("old")
+        with pytest.raises(NotOffered):
+            await anext(agent.list_sessions())
+
+
+@BOTH
+async def test_offers_are_known(version: int) -> None:
+    async with by_hand(version) as (agent, _raw):
+        assert agent.info.name == "raw"
+        assert agent.version == version
+        assert agent.offers("load_session")
+        assert agent.takes("image")
+        assert agent.takes("text")
+        assert not agent.takes("audio")
+
+
+@BOTH
+async def test_login_and_logout(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+        own, terminal = agent.auth_methods
+        assert (own.id, own.terminal) == ("a", False)
+        assert (terminal.id, terminal.terminal, terminal.args) == ("t", True, ("login",))
+        opening = asyncio.create_task(agent.new_session("/"))
+        error = {"code": -32000, "message": "Log in"}
+        raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": error})
+        with pytest.raises(AuthRequired):
+            await opening
+        request, _ = await answering(raw, agent.authenticate("a"), {})
+        assert request["params"] == {"methodId": "a"}
+        with pytest.raises(LocalProtocolError):
+            await agent.authenticate("t")
+        await answering(raw, agent.logout(), {})
+
+
+# Options and modes.
+
+
+def select(version: int, value: str, **more: Any) -> Any:
+    return {
+        "id" if version == 1 else "configId": "speed",
+        "name": "Speed",
+        "type": "select",
+        "currentValue": value,
+        "options": [{"value": "fast", "name": "Fast"}, {"value": "slow", "name": "Slow"}],
+        **more,
+    }
+
+
+def switch(version: int, value: bool) -> Any:
+    key = "id" if version == 1 else "configId"
+    return {key: "loud", "name": "Loud", "type": "boolean", "currentValue": value}
+
+
+async def with_options(agent: Any, raw: Raw, *options: Any, **more: Any) -> ClientSession:
+    answer = {"sessionId": "s1", "configOptions": list(options), **more}
+    return (await answering(raw, agent.new_session("/"), answer))[1]
+
+
+@requirement("R-CONF-04", "R-CONF-07", "R-CONF-09", "R-CONF-10")
+@BOTH
+async def test_options_are_set_and_replaced_by_the_answer(version: int) -> None:
+    async with by_hand(version) as (agent, raw):
+        session = await with_options(agent, raw, select(version, "fast"), switch(version, False))
+        slow = {"configOptions": [select(version, "slow"), switch(version, True)]}
+        request, _ = await answering(raw, session.set_option("speed", "slow"), slow)
+        assert request["params"]["value"] == "slow"
+        assert request["params"].get("type") == (None if version == 1 else "id")
+        request, _ = await answering(raw, session.set_option("loud", True), slow)
+        assert (request["params"]["type"], request["params"]["value"]) == ("boolean", True)
+        speed, loud = session.transcript.options
+        assert isinstance(speed, Select)
+        assert isinstance(loud, Switch)
+        assert (speed.value, loud.value) == ("slow", True)
+        with pytest.raises(LocalProtocolError):
+            await session.set_option("unknown", "x")
+        with pytest.raises(LocalProtocolError):
+            await session.set_mode("code")
+
+
+@requirement("R-MODE-02", "R-MODE-04")
+async def test_modes_of_v1_are_an_option_like_any_other() -> None:
+    modes = {
+        "currentModeId": "ask",
+        "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
+    }
+    async with by_hand(1) as (agent, raw):
+        answer = {"sessionId": "s1", "modes": modes}
+        _, session = await answering(raw, agent.new_session("/"), answer)
+        assert session.transcript.mode == "ask"
+        request, _ = await answering(raw, session.set_mode("code"), {})
+        assert request["method"] == "session/set_mode"
+        assert session.transcript.mode == "code"
+        request, _ = await answering(raw, session.set_option("mode", "ask"), {})
+        assert request["method"] == "session/set_mode"
+        assert session.transcript.mode == "ask"
+
+
+@requirement("R-MODE-04")
+async def test_mode_option_is_used_and_modes_are_ignored() -> None:
+    modes = {"currentModeId": "x", "availableModes": [{"id": "x", "name": "X"}]}
+    async with by_hand(1) as (agent, raw):
+        option = select(1, "fast", category="mode")
+        session = await with_options(agent, raw, option, modes=modes)
+        assert session.transcript.mode == "fast"
+        slow = {"configOptions": [select(1, "slow", category="mode")]}
+        request, _ = await answering(raw, session.set_mode("slow"), slow)
+        assert request["method"] == "session/set_config_option"
+        assert session.transcript.mode == "slow"
+
+
+async def test_early_models_are_an_option() -> None:
+    models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]}
+    async with by_hand(1) as (agent, raw):
+        answer = {"sessionId": "s1", "models": models}
+        _, session = await answering(raw, agent.new_session("/"), answer)
+        (option,) = session.transcript.options
+        assert (option.category, option.value) == ("model", "m")
+        request, _ = await answering(raw, session.set_option(option.id, "m"), {})
+        assert request["method"] == "session/set_model"
+
+
+@requirement("R-CMD-01")
+async def test_commands_of_a_v2_setup_answer_are_known() -> None:
+    command = {
+        "type": "command",
+        "name": "test",
+        "description": "Run it",
+        "input": {"type": "text", "hint": "what"},
+    }
+    async with by_hand(2) as (agent, raw):
+        session = await with_options(agent, raw, availableCommands=[command])
+        assert session.transcript.commands == (Command("test", "Run it", "what"),)
+
+
+# Odd agents.
+
+
+async def test_agent_that_says_v2_and_is_v1_is_taken_for_v1() -> None:
+    more = {
+        "protocolVersion": 2,
+        "agentCapabilities": {},
+        "agentInfo": {"name": "x", "version": "1"},
+    }
+    async with agent_by_hand(1, versions=(1, 2), initialize=more) as (agent, _raw):
+        assert agent.version == 1
+
+
+async def test_prompt_that_a_v1_agent_echoes_is_not_there_twice() -> None:
+    async with agent_by_hand(1) as (agent, raw):
+        _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
+        async with session.prompt("Hi there") as turn:
+            request = await raw.get()
+            for kind, text in (("user", "Hi "), ("user", "there"), ("agent", "Yes")):
+                update = said(kind, text, kind)
+                raw.tell("session/update", {"sessionId": "s1", "update": update})
+            raw.answer(request["id"], {"stopReason": "end_turn"})
+            events = [e async for e in turn if isinstance(e, UserText | Text)]
+        assert [event.text for event in events] == ["Hi there", "Yes"]
+        assert [m.text for m in session.transcript.messages] == ["Hi there", "Yes"]
