@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from accord.agent.agent import Agent
     from accord.agent.serving import serve
     from accord.agent.session import Session
+    from accord.agent.store import MemoryStore, SessionStore
+    from accord.agent.store_sqlite import SqliteStore
     from accord.agent.turn import Turn
     from accord.client.ask import Answer, ask
     from accord.client.connect import ConnectedAgent, connect
@@ -113,6 +115,7 @@ __all__ = (
     "McpHttp",
     "McpStdio",
     "Media",
+    "MemoryStore",
     "Message",
     "MethodNotFound",
     "ModeChanged",
@@ -134,6 +137,8 @@ __all__ = (
     "Rewritten",
     "Select",
     "Session",
+    "SessionStore",
+    "SqliteStore",
     "StartError",
     "StateChanged",
     "Switch",
@@ -197,6 +202,9 @@ _LAZY = {
     "Agent": "accord.agent.agent",
     "serve": "accord.agent.serving",
     "Session": "accord.agent.session",
+    "MemoryStore": "accord.agent.store",
+    "SessionStore": "accord.agent.store",
+    "SqliteStore": "accord.agent.store_sqlite",
     "Turn": "accord.agent.turn",
     "Audio": "accord.model.content",
     "Content": "accord.model.content",

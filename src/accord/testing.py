@@ -1,15 +1,17 @@
-"""For tests of things built on Accord: the contract that every transport keeps."""
+"""For tests of things built on Accord: the contracts of transports and of session stores."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
+from accord.agent.store import SessionStore, Stored
 from accord.errors import TransportError
 from accord.transports.base import FRAME_BYTES, Frame, Transport
 
-__all__ = ("Recorder", "TransportContract")
+__all__ = ("Recorder", "StoreContract", "TransportContract")
 
 _LONGEST_S = 30.0  # for anything that has to happen at all
 _LARGE_BYTES = 5 * 1024 * 1024
@@ -269,6 +271,197 @@ class TransportContract:
                 _answer_each_frame(transport, heard, until=rounds)
             pair.here.write([_frame(0)])
             await pair.heard_there.until(lambda: len(pair.heard_there.frames) >= rounds)
+
+
+class StoreContract:
+    """What every session store does, as tests: subclass it as `TestMyStore`, override `store`.
+
+    The tests are coroutines without arguments, for pytest-asyncio's auto mode or the like.
+    """
+
+    async def store(self) -> SessionStore:
+        """Return a store that is empty."""
+        raise NotImplementedError
+
+    async def reopened(self, store: SessionStore) -> SessionStore:
+        """Return what finds the same sessions later, where the store outlives the process."""
+        return store
+
+    @asynccontextmanager
+    async def empty(self) -> AsyncGenerator[SessionStore, None]:
+        """Make a store, close it in the end."""
+        store = await self.store()
+        try:
+            yield store
+        finally:
+            await store.aclose()
+
+    async def test_session_is_found_as_it_was_created(self) -> None:
+        session = Stored(
+            id="a",
+            cwd="/wörk",
+            additional=("/other", "/third"),
+            title="Title \N{GRINNING FACE}",
+            title_is_users=True,
+            updated_at=_time(1),
+            archived=True,
+        )
+        async with self.empty() as store:
+            await store.create(session)
+            assert await store.get("a") == session
+            assert await store.read("a") == []
+
+    async def test_session_that_is_not_there_is_none(self) -> None:
+        async with self.empty() as store:
+            assert await store.get("a") is None
+
+    async def test_id_is_given_once(self) -> None:
+        async with self.empty() as store:
+            await store.create(_session("a", title="first"), [b"1"])
+            assert await _raises(ValueError, store.create(_session("a"), [b"2"]))
+            assert await store.get("a") == _session("a", title="first")
+            assert await store.read("a") == [b"1"]
+
+    async def test_entries_are_read_in_the_order_they_were_added(self) -> None:
+        entries = [b'{"n":%d}' % number for number in range(300)]
+        async with self.empty() as store:
+            await store.create(_session("a"), entries[:2])
+            await store.create(_session("b"))
+            for entry in entries[2:]:
+                await store.append("a", entry)
+                await store.append("b", entry)
+            assert await store.read("a") == entries
+            assert await store.read("b") == entries[2:]
+
+    async def test_entry_is_any_bytes(self) -> None:
+        entry = bytes(range(256)) * 5000
+        async with self.empty() as store:
+            await store.create(_session("a"))
+            await store.append("a", entry)
+            await store.append("a", b"")
+            assert await store.read("a") == [entry, b""]
+
+    async def test_unknown_session_takes_no_entry_and_no_change(self) -> None:
+        async with self.empty() as store:
+            assert await _raises(KeyError, store.append("a", b"1"))
+            assert await _raises(KeyError, store.read("a"))
+            assert await _raises(KeyError, store.put(_session("a")))
+            assert await store.get("a") is None
+
+    async def test_change_replaces_what_is_known_and_keeps_the_entries(self) -> None:
+        changed = _session("a", title="new", updated_at=_time(9), archived=True)
+        async with self.empty() as store:
+            await store.create(_session("a"), [b"1"])
+            await store.put(changed)
+            assert await store.get("a") == changed
+            assert await store.read("a") == [b"1"]
+
+    async def test_deleted_session_is_gone_with_its_entries(self) -> None:
+        async with self.empty() as store:
+            await store.create(_session("a"), [b"1"])
+            await store.create(_session("b"), [b"2"])
+            await store.delete("a")
+            await store.delete("a")
+            assert await store.get("a") is None
+            assert await _raises(KeyError, store.append("a", b"1"))
+            assert [found.id for found in (await store.list()).sessions] == ["b"]
+            await store.create(_session("a"))
+            assert await store.read("a") == []
+            assert await store.read("b") == [b"2"]
+
+    async def test_listing_begins_with_the_last_changed(self) -> None:
+        async with self.empty() as store:
+            for number, name in enumerate("abc"):
+                await store.create(_session(name, updated_at=_time(number)))
+            await store.put(_session("a", updated_at=_time(7)))
+            page = await store.list()
+            assert [found.id for found in page.sessions] == ["a", "c", "b"]
+            assert page.next_cursor is None
+
+    async def test_empty_listing_is_empty(self) -> None:
+        async with self.empty() as store:
+            page = await store.list()
+            assert (page.sessions, page.next_cursor) == ((), None)
+
+    async def test_listing_is_of_one_directory_and_of_archived_or_not(self) -> None:
+        async with self.empty() as store:
+            await store.create(_session("a", cwd="/one"))
+            await store.create(_session("b", cwd="/two", additional=("/one",)))
+            await store.create(_session("c", cwd="/one/sub"))
+            await store.create(_session("d", cwd="/one", archived=True))
+
+            assert [found.id for found in (await store.list(cwd="/one")).sessions] == ["a"]
+            found = await store.list(cwd="/one", archived="include")
+            assert {session.id for session in found.sessions} == {"a", "d"}
+            found = await store.list(archived="only")
+            assert [session.id for session in found.sessions] == ["d"]
+
+    async def test_pages_hold_everything_once_while_others_are_added(self) -> None:
+        async with self.empty() as store:
+            for number in range(10):
+                # Some at the same moment.
+                await store.create(_session(f"s{number}", updated_at=_time(number // 3)))
+            seen: list[str] = []
+            page = await store.list(limit=3)
+            while True:
+                assert len(page.sessions) <= 3
+                seen += [session.id for session in page.sessions]
+                if page.next_cursor is None:
+                    break
+                await store.create(_session(f"new{len(seen)}", updated_at=_time(99)))
+                page = await store.list(limit=3, cursor=page.next_cursor)
+            assert sorted(seen) == [f"s{number}" for number in range(10)]
+
+    async def test_cursor_that_is_none_is_refused(self) -> None:
+        async with self.empty() as store:
+            assert await _raises(ValueError, store.list(cursor="nonsense"))
+            assert await _raises(ValueError, store.list(cursor=""))
+
+    async def test_everything_is_there_after_closing(self) -> None:
+        async with self.empty() as store:
+            await store.create(_session("a"), [b"1"])
+            await store.append("a", b"2")
+            await store.aclose()
+            await store.aclose()
+            again = await self.reopened(store)
+            try:
+                assert await again.get("a") == _session("a")
+                assert await again.read("a") == [b"1", b"2"]
+                await again.append("a", b"3")
+                assert await again.read("a") == [b"1", b"2", b"3"]
+            finally:
+                await again.aclose()
+
+
+def _time(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}.000000Z"
+
+
+def _session(
+    session_id: str,
+    *,
+    cwd: str = "/work",
+    additional: tuple[str, ...] = (),
+    title: str | None = None,
+    updated_at: str = _time(0),
+    archived: bool = False,
+) -> Stored:
+    return Stored(
+        id=session_id,
+        cwd=cwd,
+        additional=additional,
+        title=title,
+        updated_at=updated_at,
+        archived=archived,
+    )
+
+
+async def _raises(error: type[Exception], work: Coroutine[Any, Any, object]) -> bool:
+    try:
+        await work
+    except error:
+        return True
+    return False
 
 
 class _Pair:

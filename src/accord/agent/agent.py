@@ -11,6 +11,7 @@ from accord.model.session import Info, StopReason
 if TYPE_CHECKING:
     from accord import v1, v2
     from accord.agent.session import Session
+    from accord.agent.store import SessionStore
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
 
@@ -22,11 +23,13 @@ class Agent:
 
     `prompt_content` names what prompts may hold besides text and links: `image`, `audio`,
     `resource`. `mcp` names the ways in which it connects to MCP servers: `stdio`, `http`, `sse`.
+    With a `store` sessions can be listed, loaded, resumed, forked, renamed, archived and deleted.
     """
 
     info: Info | None = None  # by default the name of the class
     prompt_content: ClassVar[frozenset[str]] = frozenset()
     mcp: ClassVar[frozenset[str]] = frozenset()
+    store: SessionStore | None = None
 
     async def prompt(self, turn: Turn) -> StopReason | None:
         """Work on a prompt; return why it stopped, None for "end_turn".
@@ -51,6 +54,11 @@ class Agent:
         """Decide on a tool call that needs permission; None leaves it to the user."""
         return None
 
+    async def aclose(self) -> None:
+        """Free what the agent holds; called when `run` ends."""
+        if self.store is not None:
+            await self.store.aclose()
+
     def capabilities_v1(self, derived: v1.AgentCapabilities) -> v1.AgentCapabilities:
         """Return what to offer in version 1; by default what is derived."""
         return derived
@@ -69,4 +77,12 @@ class Agent:
         from accord.agent.serving import serve
         from accord.transports.stdio import stdio
 
-        asyncio.run(serve(self, stdio(give_back=False)))
+        transport = stdio(give_back=False)
+
+        async def serve_it() -> None:
+            try:
+                await serve(self, transport)
+            finally:
+                await self.aclose()
+
+        asyncio.run(serve_it())

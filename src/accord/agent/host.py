@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from accord.agent.link import Link
-from accord.agent.reports import CommandsReport
+from accord.agent.reports import CommandsReport, OptionsReport, Report
 from accord.agent.session import Session
 from accord.agent.turn import Turn
 from accord.errors import InvalidParams, ResourceNotFound
@@ -18,6 +19,8 @@ from accord.model.content import Audio, Content, Image, Other, Resource
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.agent.kept import Kept
+    from accord.agent.store import Page
 
 __all__ = ("Host", "Setup")
 
@@ -37,6 +40,10 @@ class Setup(Struct, frozen=True, kw_only=True):
             if not _is_absolute(path):
                 raise InvalidParams("Directories must be absolute paths", data={"path": path})
 
+    def is_in(self, cwd: str) -> bool:
+        """Tell whether the session is to work in a directory, however that is written."""
+        return os.path.normpath(cwd) == os.path.normpath(self.cwd)
+
     def roots(self) -> tuple[str, ...]:
         """Return the directories that files may be in, each once (R-DIR-05)."""
         return tuple(dict.fromkeys((self.cwd, *self.additional)))
@@ -55,6 +62,11 @@ class Host:
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self.sessions: dict[str, Session] = {}
+        self.kept: Kept | None = None
+        if agent.store is not None:
+            from accord.agent.kept import Kept
+
+            self.kept = Kept(agent.store)
 
     def settle(self, link: Link) -> None:
         """Speak to the client in this way from now on."""
@@ -72,19 +84,35 @@ class Host:
     async def new_session(self, setup: Setup) -> Session:
         """Create a session."""
         setup.check()
-        return await self._open(
-            Session(
-                f"session-{os.urandom(12).hex()}",
-                self.agent,
-                self.link,
-                cwd=setup.cwd,
-                roots=setup.roots(),
-                mcp_servers=setup.mcp_servers,
-            )
+        session_id = f"session-{os.urandom(12).hex()}"
+        if self.kept is not None:
+            await self.kept.create(session_id, setup.cwd, setup.additional)
+        try:
+            return await self._open(self._session(session_id, setup))
+        except BaseException:
+            if self.kept is not None:
+                await self.kept.delete(session_id)
+            raise
+
+    def _session(self, session_id: str, setup: Setup, *, first: int = 0) -> Session:
+        return Session(
+            session_id,
+            self.agent,
+            self.link,
+            cwd=setup.cwd,
+            roots=setup.roots(),
+            mcp_servers=setup.mcp_servers,
+            first=first,
+            record=None if self.kept is None else self.kept.recorder(session_id),
+            read=None if self.kept is None else partial(self.kept.history, session_id),
         )
 
-    async def _open(self, session: Session) -> Session:
+    async def _open(self, session: Session, reports: Sequence[Report] = ()) -> Session:
         await self.agent.open_session(session)
+        for report in reversed(reports):
+            if isinstance(report, OptionsReport):
+                session.take_stored(report.options)
+                break
         self.sessions[session.id] = self.agent.open_sessions[session.id] = session
         session.is_open = True
         return session
@@ -92,7 +120,80 @@ class Host:
     async def resume(self, session_id: str, setup: Setup, *, replay: bool) -> Session:
         """Go on with a session, after a replay if wanted."""
         setup.check()
-        return self.session(session_id)
+        session = self.sessions.get(session_id)
+        if self.kept is None:
+            session = self.session(session_id)  # nothing is retained of it
+        else:
+            stored = await self.kept.find(session_id)
+            if not setup.is_in(stored.cwd):
+                # R-SESS-05, R-SESS-35
+                raise InvalidParams("The session works elsewhere", data={"cwd": stored.cwd})
+            reports = await self.kept.reports(session_id)
+            if session is None:
+                session = self._session(session_id, setup, first=len(reports))
+                session.title_now, session.title_is_users = stored.title, stored.title_is_users
+                await self._open(session, reports)
+            if replay:
+                for report in self.kept.shown(reports, running=bool(session.turns)):
+                    await self.link.show(session_id, report)
+        return session
+
+    async def fork(self, session_id: str, setup: Setup) -> Session:
+        """Open a new session that begins as a copy of another."""
+        setup.check()
+        kept = self._kept
+        copy = f"session-{os.urandom(12).hex()}"
+        stored = await kept.fork(session_id, copy, setup.cwd, setup.additional)
+        reports = await kept.reports(copy)
+        session = self._session(copy, setup, first=len(reports))
+        session.title_now = stored.title
+        try:
+            return await self._open(session, reports)
+        except BaseException:
+            await kept.delete(copy)
+            raise
+
+    async def delete(self, session_id: str) -> None:
+        """Forget a session for good; one that is not there is no error (R-LIST-14)."""
+        await self._close_if_open(session_id)
+        await self._kept.delete(session_id)
+
+    async def archive(self, session_id: str, *, archived: bool) -> None:
+        """Put a session away, closing it first, or take it out again."""
+        await self._kept.find(session_id)
+        if archived:
+            await self._close_if_open(session_id)  # R-ARCH-04
+        await self._kept.archive(session_id, archived=archived)
+
+    async def status(self, session_id: str) -> Literal["open", "saved"]:
+        """Return whether a session is in memory, on whatever connection (R-STATUS-03)."""
+        if session_id in self.agent.open_sessions:
+            return "open"
+        await self._kept.find(session_id)
+        return "saved"
+
+    async def set_title(self, session_id: str, title: str) -> str:
+        """Store a title that the user gave; return it as it was stored."""
+        title = " ".join(title.split())
+        if not title:
+            raise InvalidParams("A title must not be empty")  # R-TITLE-03
+        await self._kept.set_title(session_id, title)
+        if (session := self.agent.open_sessions.get(session_id)) is not None:
+            session.title_now, session.title_is_users = title, True
+        return title
+
+    async def list(self, *, cwd: str | None, archived: str | None, cursor: str | None) -> Page:
+        """Return a page of the stored sessions; raise `InvalidParams` for what it cannot mean."""
+        return await self._kept.list(cwd=cwd, archived=archived, cursor=cursor)
+
+    @property
+    def _kept(self) -> Kept:
+        assert self.kept is not None, "offered with a store alone"
+        return self.kept
+
+    async def _close_if_open(self, session_id: str) -> None:
+        if session_id in self.sessions:
+            await self.close(session_id)
 
     def tell_commands(self, session: Session) -> None:
         """Send the commands once the client knows of the session."""
@@ -105,6 +206,7 @@ class Host:
         session.check_option(option_id, value)  # R-CONF-11
         await self.agent.set_option(session, option_id, value)
         session.take_option(option_id, value)
+        await session.record(OptionsReport(session.options))
 
     def begin(self, session_id: str, content: tuple[Content, ...]) -> Turn:
         """Return the turn of a prompt, not yet queued; raise for what cannot be prompted."""
@@ -120,9 +222,9 @@ class Host:
         """Cancel what runs in a session and free it."""
         session = self.session(session_id)
         del self.sessions[session_id]
-        for turn in list(session.turns):
+        for turn in tuple(session.turns):
             turn.cancel()
-        for turn in list(session.turns):
+        for turn in tuple(session.turns):
             await turn.finished.wait()
         await self._free(session)
 

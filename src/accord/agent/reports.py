@@ -31,7 +31,7 @@ __all__ = (
 MessageRole: TypeAlias = Literal["user", "agent", "thought"]
 
 
-class Said(Struct, frozen=True):
+class Said(Struct, frozen=True, omit_defaults=True, tag="said"):
     """One more piece of a message; a message of the user comes whole."""
 
     role: MessageRole
@@ -39,7 +39,7 @@ class Said(Struct, frozen=True):
     content: tuple[Content, ...]
 
 
-class ToolReport(Struct, frozen=True, kw_only=True):
+class ToolReport(Struct, frozen=True, omit_defaults=True, tag="tool", kw_only=True):
     """A tool call begins or changes; UNSET keeps what is known, a list replaces the list."""
 
     id: str
@@ -54,7 +54,7 @@ class ToolReport(Struct, frozen=True, kw_only=True):
     raw_output: Any = UNSET
 
 
-class ToolPart(Struct, frozen=True):
+class ToolPart(Struct, frozen=True, omit_defaults=True, tag="part"):
     """One more item of what a tool call shows; `goes_on` if it is text that goes on."""
 
     id: str
@@ -62,39 +62,39 @@ class ToolPart(Struct, frozen=True):
     goes_on: bool = False
 
 
-class PlanReport(Struct, frozen=True):
+class PlanReport(Struct, frozen=True, omit_defaults=True, tag="plan"):
     """A plan as it is now, whole."""
 
     id: str
     entries: tuple[PlanEntry, ...]
 
 
-class OptionsReport(Struct, frozen=True):
+class OptionsReport(Struct, frozen=True, omit_defaults=True, tag="options"):
     """All config options as they are now; `mode_changed` if the mode is among what changed."""
 
     options: tuple[SessionOption, ...]
     mode_changed: bool = False
 
 
-class CommandsReport(Struct, frozen=True):
+class CommandsReport(Struct, frozen=True, omit_defaults=True, tag="commands"):
     """All commands that there are now."""
 
     commands: tuple[Command, ...]
 
 
-class TitleReport(Struct, frozen=True):
+class TitleReport(Struct, frozen=True, omit_defaults=True, tag="title"):
     """The session has another title."""
 
     title: str | None
 
 
-class UsageReport(Struct, frozen=True):
+class UsageReport(Struct, frozen=True, omit_defaults=True, tag="usage"):
     """How full the context is."""
 
     usage: Usage
 
 
-class TerminalStarted(Struct, frozen=True):
+class TerminalStarted(Struct, frozen=True, omit_defaults=True, tag="terminal"):
     """A command of the agent runs."""
 
     id: str
@@ -102,14 +102,14 @@ class TerminalStarted(Struct, frozen=True):
     cwd: str
 
 
-class TerminalOutput(Struct, frozen=True):
+class TerminalOutput(Struct, frozen=True, omit_defaults=True, tag="output"):
     """A command of the agent has printed something."""
 
     id: str
     data: bytes
 
 
-class TerminalEnded(Struct, frozen=True):
+class TerminalEnded(Struct, frozen=True, omit_defaults=True, tag="exit"):
     """A command of the agent has ended."""
 
     id: str
@@ -125,7 +125,7 @@ class Failure(Struct, frozen=True):
     data: Any = UNSET
 
 
-class Ended(Struct, frozen=True):
+class Ended(Struct, frozen=True, omit_defaults=True, tag="ended"):
     """A turn is over; `failure` goes with the stop reason "error"."""
 
     stop_reason: str

@@ -28,12 +28,12 @@ async def serve(
     host = Host(agent)
 
     def make_v1() -> Any:
-        from accord.agent.on_v1 import role_for
+        from accord.agent.role_v1 import role_for
 
         return role_for(host)
 
     def make_v2() -> Any:
-        from accord.agent.on_v2 import role_for
+        from accord.agent.role_v2 import role_for
 
         return role_for(host)
 

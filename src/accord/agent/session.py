@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +45,7 @@ class Session(Verbs):
         mcp_servers: Sequence[Any] = (),
         first: int = 0,
         record: Callable[[Report], Awaitable[None]] | None = None,
+        read: Callable[[], Awaitable[list[Report]]] | None = None,
     ) -> None:
         self.session = self
         self.id = session_id
@@ -55,6 +56,7 @@ class Session(Verbs):
         self.mcp_servers = tuple(mcp_servers)
         self.data: dict[str, Any] = {}
         self.title_now: str | None = None
+        self.title_is_users = False
         self.options: tuple[SessionOption, ...] = ()
         self.commands_now: tuple[Command, ...] = ()
         self.is_open = False  # the client knows of it
@@ -63,6 +65,7 @@ class Session(Verbs):
         self.turns: deque[Turn] = deque()  # the first runs, the others are held
         self.tools: dict[str, ToolCall] = {}  # those that have not ended
         self._record = record
+        self._read = read
         self._count = first
         self._role: MessageRole | None = None
         self._message_id = ""
@@ -103,9 +106,15 @@ class Session(Verbs):
 
     async def set_title(self, title: str | None) -> None:
         """Give the session a title, or none."""
+        if self.title_is_users:  # R-TITLE-05
+            return
         self.title_now = title
         if self.is_open:
             await self.report(TitleReport(title))
+
+    async def history(self) -> list[Report]:
+        """Return what has been said and done, each thing once; nothing without a store."""
+        return [] if self._read is None else await self._read()
 
     # What the user has set.
 
@@ -145,6 +154,13 @@ class Session(Verbs):
         self.options = tuple(
             _with(option, value) if option.id == option_id else option for option in self.options
         )
+
+    def take_stored(self, options: Iterable[SessionOption]) -> None:
+        """Take the values that stored options had, where there are such options and values."""
+        for stored in options:
+            with suppress(InvalidParams):
+                self.check_option(stored.id, stored.value)
+                self.take_option(stored.id, stored.value)
 
     def check_option(self, option_id: str, value: str | bool) -> None:
         """Raise `InvalidParams` for an unknown option and a value it does not have."""

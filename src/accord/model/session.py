@@ -51,7 +51,7 @@ class Choice(Struct, frozen=True):
     group: str | None = None
 
 
-class Select(Struct, frozen=True, kw_only=True):
+class Select(Struct, frozen=True, kw_only=True, tag="select"):
     """An option with one of several values; category `mode` is the mode of the session."""
 
     id: str
@@ -62,7 +62,7 @@ class Select(Struct, frozen=True, kw_only=True):
     category: Literal["mode", "model", "model_config", "thought_level"] | str | None = None
 
 
-class Switch(Struct, frozen=True, kw_only=True):
+class Switch(Struct, frozen=True, kw_only=True, tag="switch"):
     """An option that is on or off."""
 
     id: str

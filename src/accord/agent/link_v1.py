@@ -1,4 +1,4 @@
-"""Agents in version 1: the prompt's answer ends the turn, modes stand beside options."""
+"""What sessions say in version 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from accord import v1
-from accord.agent.host import Host, Setup
 from accord.agent.link import Link, Question, mode_of
 from accord.agent.reports import (
     CommandsReport,
@@ -22,21 +21,17 @@ from accord.agent.reports import (
     ToolReport,
     UsageReport,
 )
-from accord.agent.session import Session
-from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.model.content import Content
 from accord.model.on_v1 import (
-    content_from_wire,
     content_to_wire,
     location_to_wire,
     tool_content_to_wire,
 )
 from accord.model.session import Choice, Info, PlanEntry, SessionOption, StopReason
 from accord.model.tools import ToolContent
-from accord.wire.base import replace
 from accord.wire.codec import convert
 
-__all__ = ("LinkV1", "role_for")
+__all__ = ("LinkV1", "modes_of")
 
 _CHUNKS = {
     "user": v1.UserMessageChunk,
@@ -348,7 +343,8 @@ def _choices(choices: tuple[Choice, ...]) -> v1.SessionConfigSelectOptions:
     ]
 
 
-def _modes(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
+def modes_of(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
+    """Return the option that is the mode as v1 has modes."""
     mode = mode_of(options)
     if mode is None:
         return None
@@ -359,137 +355,3 @@ def _modes(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
             for choice in mode.choices
         ],
     )
-
-
-class _Role(v1.Agent):
-    """Serves version 1 for a host."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    @property
-    def _link(self) -> LinkV1:
-        link = self._host.link
-        assert isinstance(link, LinkV1), "set by initialize"
-        return link
-
-    def initialize(
-        self, params: v1.InitializeRequest, context: v1.AgentContext
-    ) -> v1.InitializeResponse:
-        agent = self._host.agent
-        self._host.settle(LinkV1(params, context))
-        info = agent.info or Info(type(agent).__name__)
-        return v1.InitializeResponse(
-            protocol_version=1,
-            agent_info=v1.Implementation(name=info.name, version=info.version, title=info.title),
-            agent_capabilities=self.capabilities(),
-            auth_methods=list(self.auth_methods),
-        )
-
-    def capabilities(self) -> v1.AgentCapabilities:
-        agent = self._host.agent
-        derived = super().capabilities()
-        derived = replace(
-            derived,
-            prompt_capabilities=v1.PromptCapabilities(
-                image="image" in agent.prompt_content,
-                audio="audio" in agent.prompt_content,
-                embedded_context="resource" in agent.prompt_content,
-            ),
-            mcp_capabilities=v1.McpCapabilities(http="http" in agent.mcp, sse="sse" in agent.mcp),
-            session_capabilities=replace(
-                derived.session_capabilities,
-                additional_directories=v1.SessionAdditionalDirectoriesCapabilities(),
-            ),
-        )
-        return agent.capabilities_v1(derived)
-
-    async def new_session(
-        self, params: v1.NewSessionRequest, context: v1.AgentContext
-    ) -> v1.NewSessionResponse:
-        session = await self._host.new_session(_setup(params))
-        self._host.tell_commands(session)
-        return v1.NewSessionResponse(session_id=session.id, **self._offers(session))
-
-    def _offers(self, session: Session) -> dict[str, Any]:
-        if not session.options:
-            return {}
-        return {
-            "modes": _modes(session.options),
-            "config_options": self._link.options(session.options),
-        }
-
-    async def close_session(
-        self, params: v1.CloseSessionRequest, context: v1.AgentContext
-    ) -> v1.CloseSessionResponse:
-        context.cancel_prompts(params.session_id)
-        await self._host.close(params.session_id)
-        return v1.CloseSessionResponse()
-
-    async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
-        content = tuple(content_from_wire(block) for block in params.prompt)
-        turn = self._host.begin(params.session_id, content)
-        if turn.session.turns:
-            raise InvalidRequest("A turn is running in this session")  # A-37
-        turn.queue()
-        try:
-            await turn.insert()
-            ended = await turn.work(self._host.agent)
-        finally:
-            turn.session.idle()
-            turn.leave()
-        if ended.failure is not None:
-            failure = ended.failure
-            raise RequestError.of(
-                failure.code,
-                failure.message,
-                None if failure.data is UNSET else failure.data,
-            )
-        return v1.PromptResponse(stop_reason=self._link.stop_reason(ended.stop_reason))
-
-    def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
-        session = self._host.sessions.get(params.session_id)
-        turn = session.turns[0] if session is not None and session.turns else None
-        if turn is None:
-            context.cancel_prompts(params.session_id)
-        else:
-            turn.cancel()
-
-    async def set_session_mode(
-        self, params: v1.SetSessionModeRequest, context: v1.AgentContext
-    ) -> v1.SetSessionModeResponse:
-        session = self._host.session(params.session_id)
-        mode = mode_of(session.options)
-        if mode is None:
-            raise InvalidParams("The session has no modes")
-        await self._host.set_option(session, mode.id, params.mode_id)
-        # Who sets the mode is told of the option, and the other way round (R-MODE-05).
-        await self._link.show(session.id, OptionsReport(session.options))
-        return v1.SetSessionModeResponse()
-
-    async def set_session_config_option(
-        self, params: v1.SetSessionConfigOptionRequest, context: v1.AgentContext
-    ) -> v1.SetSessionConfigOptionResponse:
-        session = self._host.session(params.session_id)
-        mode_was = session.mode
-        await self._host.set_option(session, params.config_id, params.value)
-        if (mode := session.mode) is not None and mode != mode_was:
-            await context.client.session_update(
-                v1.SessionNotification(
-                    session_id=session.id, update=v1.CurrentModeUpdate(current_mode_id=mode)
-                )
-            )
-        return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
-
-
-def _setup(params: Any) -> Setup:
-    return Setup(
-        cwd=params.cwd,
-        additional=params.additional_directories,
-        mcp_servers=params.mcp_servers,
-    )
-
-
-def role_for(host: Host) -> v1.Agent:
-    """Return what serves version 1 for a host."""
-    return _Role(host)

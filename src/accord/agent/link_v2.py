@@ -1,4 +1,4 @@
-"""Agents in version 2: a prompt is answered once it has its place, states tell how it goes."""
+"""What sessions say in version 2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import UNSET
 
 from accord import v2
-from accord.agent.host import Host, Setup
 from accord.agent.link import Link, Question
 from accord.agent.reports import (
     CommandsReport,
@@ -28,20 +27,16 @@ from accord.agent.reports import (
     UsageReport,
 )
 from accord.agent.session import Session
-from accord.agent.turn import Turn
-from accord.errors import InvalidParams, TransportError
 from accord.model.content import Content
 from accord.model.on_v2 import (
-    content_from_wire,
     content_to_wire,
     location_to_wire,
     tool_content_to_wire,
 )
 from accord.model.session import Choice, Command, Info, SessionOption
-from accord.wire.base import replace
 from accord.wire.codec import convert
 
-__all__ = ("LinkV2", "role_for")
+__all__ = ("LinkV2", "commands_to_wire", "options_to_wire")
 
 _CHUNKS = {
     "user": v2.UserMessageChunk,
@@ -174,9 +169,9 @@ def _update(report: Report) -> v2.SessionUpdate:
             ]
             return v2.PlanUpdate(plan=v2.PlanItems(plan_id=id, entries=found))
         case OptionsReport(options, _):
-            return v2.ConfigOptionUpdate(config_options=[_option(option) for option in options])
+            return v2.ConfigOptionUpdate(config_options=options_to_wire(options))
         case CommandsReport(commands):
-            return v2.AvailableCommandsUpdate(available_commands=_commands(commands))
+            return v2.AvailableCommandsUpdate(available_commands=commands_to_wire(commands))
         case TitleReport(title):
             return v2.SessionInfoUpdate(title=title)
         case UsageReport(usage):
@@ -217,7 +212,8 @@ def _tool_fields(report: ToolReport) -> dict[str, Any]:
     return fields
 
 
-def _commands(commands: tuple[Command, ...]) -> list[v2.AvailableCommand]:
+def commands_to_wire(commands: tuple[Command, ...]) -> list[v2.AvailableCommand]:
+    """Return commands as v2 writes them."""
     return [
         v2.Command(
             name=command.name,
@@ -226,6 +222,11 @@ def _commands(commands: tuple[Command, ...]) -> list[v2.AvailableCommand]:
         )
         for command in commands
     ]
+
+
+def options_to_wire(options: tuple[SessionOption, ...]) -> list[v2.SessionConfigOption]:
+    """Return config options as v2 writes them."""
+    return [_option(option) for option in options]
 
 
 def _option(option: SessionOption) -> v2.SessionConfigOption:
@@ -255,158 +256,3 @@ def _choices(choices: tuple[Choice, ...]) -> v2.SessionConfigSelectOptions:
         v2.SessionConfigSelectGroup(group_id=name or "other", name=name or "Other", options=options)
         for name, options in groups.items()
     ]
-
-
-class _Role(v2.Agent):
-    """Serves version 2 for a host."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    @property
-    def _link(self) -> LinkV2:
-        link = self._host.link
-        assert isinstance(link, LinkV2), "set by initialize"
-        return link
-
-    def initialize(
-        self, params: v2.InitializeRequest, context: v2.AgentContext
-    ) -> v2.InitializeResponse:
-        agent = self._host.agent
-        self._host.settle(LinkV2(params, context))
-        info = agent.info or Info(type(agent).__name__)
-        return v2.InitializeResponse(
-            protocol_version=2,
-            info=v2.Implementation(name=info.name, version=info.version, title=info.title),
-            capabilities=self.capabilities(),
-            auth_methods=list(self.auth_methods),
-        )
-
-    def capabilities(self) -> v2.AgentCapabilities:
-        agent = self._host.agent
-        derived = super().capabilities()
-        takes = agent.prompt_content
-        session = replace(
-            derived.session or v2.SessionCapabilities(),
-            prompt=v2.PromptCapabilities(
-                image=v2.PromptImageCapabilities() if "image" in takes else None,
-                audio=v2.PromptAudioCapabilities() if "audio" in takes else None,
-                embedded_context=v2.PromptEmbeddedContextCapabilities()
-                if "resource" in takes
-                else None,
-            ),
-            mcp=v2.McpCapabilities(
-                stdio=v2.McpStdioCapabilities() if "stdio" in agent.mcp else None,
-                http=v2.McpHttpCapabilities() if "http" in agent.mcp else None,
-            ),
-            additional_directories=v2.SessionAdditionalDirectoriesCapabilities(),
-        )
-        return agent.capabilities_v2(replace(derived, session=session))
-
-    async def new_session(
-        self, params: v2.NewSessionRequest, context: v2.AgentContext
-    ) -> v2.NewSessionResponse:
-        session = await self._host.new_session(_setup(params))
-        return v2.NewSessionResponse(session_id=session.id, **_offers(session))
-
-    async def resume_session(
-        self, params: v2.ResumeSessionRequest, context: v2.AgentContext
-    ) -> v2.ResumeSessionResponse:
-        if params.replay_from is not None and not isinstance(
-            params.replay_from, v2.ReplayFromStart
-        ):
-            raise InvalidParams("A replay begins at the start or not at all")  # R-SESS-16
-        session = await self._host.resume(
-            params.session_id, _setup(params), replay=params.replay_from is not None
-        )
-        await self._link.state(session)  # R-SESS-29
-        return v2.ResumeSessionResponse(**_offers(session))
-
-    async def list_sessions(
-        self, params: v2.ListSessionsRequest, context: v2.AgentContext
-    ) -> v2.ListSessionsResponse:
-        found = [
-            v2.SessionInfo(
-                session_id=session.id,
-                cwd=session.cwd,
-                additional_directories=list(session.roots[1:]),
-                title=session.title_now,
-            )
-            for session in self._host.sessions.values()
-            if params.cwd in (None, session.cwd)
-        ]
-        return v2.ListSessionsResponse(sessions=found)
-
-    async def close_session(
-        self, params: v2.CloseSessionRequest, context: v2.AgentContext
-    ) -> v2.CloseSessionResponse:
-        context.cancel_prompts(params.session_id)
-        if params.session_id in self._host.sessions:  # R-SESS-32
-            await self._host.close(params.session_id)
-        return v2.CloseSessionResponse()
-
-    async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
-        content = tuple(content_from_wire(block) for block in params.prompt)
-        turn = self._host.begin(params.session_id, content)
-        turn.queue()
-        await turn.wait_first()  # R-PROMPT-24, R-PROMPT-27
-        try:
-            await turn.insert()
-        except BaseException:
-            turn.leave()
-            raise
-        # From here on there is nothing to withdraw: who cancels now cancels the turn.
-        context.start(self._work(turn))
-        return v2.PromptResponse(message_id=turn.message_id)
-
-    async def _work(self, turn: Turn) -> None:
-        session, link = turn.session, self._link
-        try:
-            await link.show(session.id, Said("user", turn.message_id, turn.content))
-            await session.tell_state()
-            ended = await turn.work(self._host.agent)
-            session.idle()
-            await link.show(session.id, ended)
-        except TransportError:
-            pass  # nobody is left to be told
-        finally:
-            session.idle()
-            turn.leave()
-
-    def cancel(self, params: v2.CancelSessionNotification, context: v2.AgentContext) -> None:
-        context.cancel_prompts(params.session_id)  # those that are held
-        session = self._host.sessions.get(params.session_id)
-        if session is not None and session.turns:
-            session.turns[0].cancel()
-
-    async def set_session_config_option(
-        self, params: v2.SetSessionConfigOptionRequest, context: v2.AgentContext
-    ) -> v2.SetSessionConfigOptionResponse:
-        match params:
-            case v2.SetSessionConfigOptionId() | v2.SetSessionConfigOptionBoolean():
-                session = self._host.session(params.session_id)
-                await self._host.set_option(session, params.config_id, params.value)
-            case _:
-                raise InvalidParams("Unknown type of value")  # R-CONF-11
-        options = [_option(option) for option in session.options]
-        return v2.SetSessionConfigOptionResponse(config_options=options)
-
-
-def _offers(session: Session) -> dict[str, Any]:
-    return {
-        "config_options": [_option(option) for option in session.options],
-        "available_commands": _commands(session.commands_now),
-    }
-
-
-def _setup(params: Any) -> Setup:
-    return Setup(
-        cwd=params.cwd,
-        additional=params.additional_directories,
-        mcp_servers=params.mcp_servers,
-    )
-
-
-def role_for(host: Host) -> v2.Agent:
-    """Return what serves version 2 for a host."""
-    return _Role(host)

@@ -1,0 +1,212 @@
+"""Reports as a store keeps them: JSON that later versions of Accord read as well."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from accord.agent.reports import (
+    CommandsReport,
+    Ended,
+    MessageRole,
+    OptionsReport,
+    PlanReport,
+    Report,
+    Said,
+    TerminalEnded,
+    TerminalOutput,
+    TerminalStarted,
+    TitleReport,
+    ToolPart,
+    ToolReport,
+    UsageReport,
+)
+from accord.model.content import Audio, Image, Link, Other, Resource
+from accord.model.tools import Diff, Location, TerminalView, ToolContent
+
+__all__ = ("report_from", "report_to")
+
+log = logging.getLogger("accord.agent")
+
+
+class _Image(Struct, omit_defaults=True, tag="image"):
+    data: bytes
+    mime_type: str
+    uri: str | None = None
+
+
+class _Audio(Struct, omit_defaults=True, tag="audio"):
+    data: bytes
+    mime_type: str
+
+
+class _Link(Struct, omit_defaults=True, tag="link"):
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+
+class _Text(Struct, omit_defaults=True, tag="resource"):
+    uri: str
+    content: str
+    mime_type: str | None = None
+
+
+class _Blob(Struct, omit_defaults=True, tag="blob"):
+    uri: str
+    content: bytes
+    mime_type: str | None = None
+
+
+class _Other(Struct, omit_defaults=True, tag="other"):
+    raw: Any
+
+
+class _Diff(Struct, omit_defaults=True, tag="diff"):
+    path: str
+    old: str | None = None
+    new: str | None = None
+    patch: str | None = None
+
+
+class _Terminal(Struct, omit_defaults=True, tag="terminal"):
+    terminal_id: str
+
+
+_Item: TypeAlias = str | _Image | _Audio | _Link | _Text | _Blob | _Other | _Diff | _Terminal
+
+
+class _Said(Struct, omit_defaults=True, tag="said"):
+    role: MessageRole
+    message_id: str
+    content: list[_Item]
+
+
+class _Tool(Struct, omit_defaults=True, tag="tool", kw_only=True):
+    id: str
+    begins: bool = False
+    title: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    content: list[_Item] | UnsetType = UNSET
+    locations: tuple[Location, ...] | UnsetType = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+
+
+class _Part(Struct, omit_defaults=True, tag="part"):
+    id: str
+    content: _Item
+    goes_on: bool = False
+
+
+_Stored: TypeAlias = (
+    _Said
+    | _Tool
+    | _Part
+    | PlanReport
+    | OptionsReport
+    | CommandsReport
+    | TitleReport
+    | UsageReport
+    | TerminalStarted
+    | TerminalOutput
+    | TerminalEnded
+    | Ended
+)
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Stored).decode
+
+
+def report_to(report: Report) -> bytes:
+    """Return a report as an entry of a store."""
+    match report:
+        case Said(role, message_id, content):
+            return _encode(_Said(role, message_id, _items(content)))
+        case ToolReport():
+            values = {name: getattr(report, name) for name in report.__struct_fields__}
+            if report.content is not UNSET:
+                values["content"] = _items(report.content)
+            return _encode(_Tool(**values))
+        case ToolPart(id, content, goes_on):
+            return _encode(_Part(id, _item(content), goes_on))
+        case _:
+            return _encode(report)
+
+
+def report_from(entry: bytes) -> Report | None:
+    """Return the report that an entry is; None for what a newer Accord has written."""
+    try:
+        stored = _decode(entry)
+    except msgspec.DecodeError as exc:
+        log.warning("! an entry of a session cannot be read: %s", exc)
+        return None
+    match stored:
+        case _Said(role, message_id, content):
+            return Said(role, message_id, tuple(map(_content, content)))  # type: ignore[arg-type]  # messages hold neither diffs nor terminals
+        case _Tool():
+            values = {name: getattr(stored, name) for name in stored.__struct_fields__}
+            if stored.content is not UNSET:
+                values["content"] = tuple(map(_content, stored.content))
+            return ToolReport(**values)
+        case _Part(id, content, goes_on):
+            return ToolPart(id, _content(content), goes_on)
+        case _:
+            return stored
+
+
+def _items(content: Iterable[ToolContent]) -> list[_Item]:
+    return [_item(part) for part in content]
+
+
+def _item(content: ToolContent) -> _Item:
+    match content:
+        case str():
+            return content
+        case Image(data, mime_type, uri):
+            return _Image(data, mime_type, uri)
+        case Audio(data, mime_type):
+            return _Audio(data, mime_type)
+        case Link(uri, name, title, description, mime_type, size):
+            return _Link(uri, name, title, description, mime_type, size)
+        case Resource(uri, str() as text, mime_type):
+            return _Text(uri, text, mime_type)
+        case Resource(uri, data, mime_type):
+            return _Blob(uri, data, mime_type)  # type: ignore[arg-type]  # text was before
+        case Diff(path, old, new, patch):
+            return _Diff(path, old, new, patch)
+        case TerminalView(terminal_id):
+            return _Terminal(terminal_id)
+        case Other(raw):
+            return _Other(raw)
+
+
+def _content(item: _Item) -> ToolContent:
+    match item:
+        case str():
+            return item
+        case _Image(data, mime_type, uri):
+            return Image(data, mime_type, uri)
+        case _Audio(data, mime_type):
+            return Audio(data, mime_type)
+        case _Link(uri, name, title, description, mime_type, size):
+            return Link(uri, name, title, description, mime_type, size)
+        case _Text(uri, text, mime_type):
+            return Resource(uri, text, mime_type)
+        case _Blob(uri, data, mime_type):
+            return Resource(uri, data, mime_type)
+        case _Diff(path, old, new, patch):
+            return Diff(path, old, new, patch)
+        case _Terminal(terminal_id):
+            return TerminalView(terminal_id)
+        case _Other(raw):
+            return Other(raw)

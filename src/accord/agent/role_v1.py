@@ -1,0 +1,227 @@
+"""Serves agents in version 1: the prompt's answer ends the turn, modes stand beside options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from accord import v1
+from accord.agent.host import Host, Setup
+from accord.agent.link import mode_of
+from accord.agent.link_v1 import LinkV1, modes_of
+from accord.agent.reports import OptionsReport
+from accord.agent.session import Session
+from accord.errors import InvalidParams, InvalidRequest, RequestError
+from accord.model.on_v1 import content_from_wire
+from accord.model.session import Info
+from accord.wire.base import replace
+
+__all__ = ("role_for",)
+
+
+class _Role(v1.Agent):
+    """Serves version 1 for a host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def _link(self) -> LinkV1:
+        link = self._host.link
+        assert isinstance(link, LinkV1), "set by initialize"
+        return link
+
+    def initialize(
+        self, params: v1.InitializeRequest, context: v1.AgentContext
+    ) -> v1.InitializeResponse:
+        agent = self._host.agent
+        self._host.settle(LinkV1(params, context))
+        info = agent.info or Info(type(agent).__name__)
+        return v1.InitializeResponse(
+            protocol_version=1,
+            agent_info=v1.Implementation(name=info.name, version=info.version, title=info.title),
+            agent_capabilities=self.capabilities(),
+            auth_methods=list(self.auth_methods),
+        )
+
+    def capabilities(self) -> v1.AgentCapabilities:
+        agent = self._host.agent
+        derived = super().capabilities()
+        derived = replace(
+            derived,
+            prompt_capabilities=v1.PromptCapabilities(
+                image="image" in agent.prompt_content,
+                audio="audio" in agent.prompt_content,
+                embedded_context="resource" in agent.prompt_content,
+            ),
+            mcp_capabilities=v1.McpCapabilities(http="http" in agent.mcp, sse="sse" in agent.mcp),
+            session_capabilities=replace(
+                derived.session_capabilities,
+                additional_directories=v1.SessionAdditionalDirectoriesCapabilities(),
+            ),
+        )
+        return agent.capabilities_v1(derived)
+
+    async def new_session(
+        self, params: v1.NewSessionRequest, context: v1.AgentContext
+    ) -> v1.NewSessionResponse:
+        session = await self._host.new_session(_setup(params))
+        self._host.tell_commands(session)
+        return v1.NewSessionResponse(session_id=session.id, **self._offers(session))
+
+    def _offers(self, session: Session) -> dict[str, Any]:
+        if not session.options:
+            return {}
+        return {
+            "modes": modes_of(session.options),
+            "config_options": self._link.options(session.options),
+        }
+
+    async def close_session(
+        self, params: v1.CloseSessionRequest, context: v1.AgentContext
+    ) -> v1.CloseSessionResponse:
+        context.cancel_prompts(params.session_id)
+        await self._host.close(params.session_id)
+        return v1.CloseSessionResponse()
+
+    async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
+        content = tuple(content_from_wire(block) for block in params.prompt)
+        turn = self._host.begin(params.session_id, content)
+        if turn.session.turns:
+            raise InvalidRequest("A turn is running in this session")  # A-37
+        turn.queue()
+        try:
+            await turn.insert()
+            ended = await turn.work(self._host.agent)
+        finally:
+            turn.session.idle()
+            turn.leave()
+        if ended.failure is not None:
+            failure = ended.failure
+            raise RequestError.of(
+                failure.code,
+                failure.message,
+                None if failure.data is UNSET else failure.data,
+            )
+        return v1.PromptResponse(stop_reason=self._link.stop_reason(ended.stop_reason))
+
+    def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
+        session = self._host.sessions.get(params.session_id)
+        turn = session.turns[0] if session is not None and session.turns else None
+        if turn is None:
+            context.cancel_prompts(params.session_id)
+        else:
+            turn.cancel()
+
+    async def set_session_mode(
+        self, params: v1.SetSessionModeRequest, context: v1.AgentContext
+    ) -> v1.SetSessionModeResponse:
+        session = self._host.session(params.session_id)
+        mode = mode_of(session.options)
+        if mode is None:
+            raise InvalidParams("The session has no modes")
+        await self._host.set_option(session, mode.id, params.mode_id)
+        # Who sets the mode is told of the option, and the other way round (R-MODE-05).
+        await self._link.show(session.id, OptionsReport(session.options))
+        return v1.SetSessionModeResponse()
+
+    async def set_session_config_option(
+        self, params: v1.SetSessionConfigOptionRequest, context: v1.AgentContext
+    ) -> v1.SetSessionConfigOptionResponse:
+        session = self._host.session(params.session_id)
+        mode_was = session.mode
+        await self._host.set_option(session, params.config_id, params.value)
+        if (mode := session.mode) is not None and mode != mode_was:
+            await context.client.session_update(
+                v1.SessionNotification(
+                    session_id=session.id, update=v1.CurrentModeUpdate(current_mode_id=mode)
+                )
+            )
+        return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
+
+
+def _setup(params: Any) -> Setup:
+    return Setup(
+        cwd=params.cwd,
+        additional=params.additional_directories,
+        mcp_servers=params.mcp_servers,
+    )
+
+
+class _StoredRole(_Role):
+    """Serves what a store makes possible."""
+
+    async def load_session(
+        self, params: v1.LoadSessionRequest, context: v1.AgentContext
+    ) -> v1.LoadSessionResponse:
+        session = await self._host.resume(params.session_id, _setup(params), replay=True)
+        self._host.tell_commands(session)
+        return v1.LoadSessionResponse(**self._offers(session))
+
+    async def resume_session(
+        self, params: v1.ResumeSessionRequest, context: v1.AgentContext
+    ) -> v1.ResumeSessionResponse:
+        session = await self._host.resume(params.session_id, _setup(params), replay=False)
+        self._host.tell_commands(session)
+        return v1.ResumeSessionResponse(**self._offers(session))
+
+    async def fork_session(
+        self, params: v1.ForkSessionRequest, context: v1.AgentContext
+    ) -> v1.ForkSessionResponse:
+        session = await self._host.fork(params.session_id, _setup(params))
+        self._host.tell_commands(session)
+        return v1.ForkSessionResponse(session_id=session.id, **self._offers(session))
+
+    async def list_sessions(
+        self, params: v1.ListSessionsRequest, context: v1.AgentContext
+    ) -> v1.ListSessionsResponse:
+        page = await self._host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
+        found = [
+            v1.SessionInfo(
+                session_id=stored.id,
+                cwd=stored.cwd,
+                additional_directories=list(stored.additional),
+                title=stored.title,
+                updated_at=stored.updated_at,
+                archived=stored.archived,
+            )
+            for stored in page.sessions
+        ]
+        return v1.ListSessionsResponse(sessions=found, next_cursor=page.next_cursor)
+
+    async def session_status(
+        self, params: v1.SessionStatusRequest, context: v1.AgentContext
+    ) -> v1.SessionStatusResponse:
+        return v1.SessionStatusResponse(status=await self._host.status(params.session_id))
+
+    async def set_session_title(
+        self, params: v1.SetSessionTitleRequest, context: v1.AgentContext
+    ) -> v1.SetSessionTitleResponse:
+        title = await self._host.set_title(params.session_id, params.title)
+        return v1.SetSessionTitleResponse(title=title)
+
+    async def archive_session(
+        self, params: v1.ArchiveSessionRequest, context: v1.AgentContext
+    ) -> v1.ArchiveSessionResponse:
+        context.cancel_prompts(params.session_id)
+        await self._host.archive(params.session_id, archived=True)
+        return v1.ArchiveSessionResponse()
+
+    async def unarchive_session(
+        self, params: v1.UnarchiveSessionRequest, context: v1.AgentContext
+    ) -> v1.UnarchiveSessionResponse:
+        await self._host.archive(params.session_id, archived=False)
+        return v1.UnarchiveSessionResponse()
+
+    async def delete_session(
+        self, params: v1.DeleteSessionRequest, context: v1.AgentContext
+    ) -> v1.DeleteSessionResponse:
+        context.cancel_prompts(params.session_id)
+        await self._host.delete(params.session_id)
+        return v1.DeleteSessionResponse()
+
+
+def role_for(host: Host) -> v1.Agent:
+    """Return what serves version 1 for a host."""
+    return _Role(host) if host.kept is None else _StoredRole(host)

@@ -1,0 +1,239 @@
+"""Serves agents in version 2: a prompt is answered once it has its place, states tell the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord import v2
+from accord.agent.host import Host, Setup
+from accord.agent.link_v2 import LinkV2, commands_to_wire, options_to_wire
+from accord.agent.reports import Said
+from accord.agent.session import Session
+from accord.agent.turn import Turn
+from accord.errors import InvalidParams, TransportError
+from accord.model.on_v2 import content_from_wire
+from accord.model.session import Info
+from accord.wire.base import replace
+
+__all__ = ("role_for",)
+
+
+class _Role(v2.Agent):
+    """Serves version 2 for a host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def _link(self) -> LinkV2:
+        link = self._host.link
+        assert isinstance(link, LinkV2), "set by initialize"
+        return link
+
+    def initialize(
+        self, params: v2.InitializeRequest, context: v2.AgentContext
+    ) -> v2.InitializeResponse:
+        agent = self._host.agent
+        self._host.settle(LinkV2(params, context))
+        info = agent.info or Info(type(agent).__name__)
+        return v2.InitializeResponse(
+            protocol_version=2,
+            info=v2.Implementation(name=info.name, version=info.version, title=info.title),
+            capabilities=self.capabilities(),
+            auth_methods=list(self.auth_methods),
+        )
+
+    def capabilities(self) -> v2.AgentCapabilities:
+        agent = self._host.agent
+        derived = super().capabilities()
+        takes = agent.prompt_content
+        session = replace(
+            derived.session or v2.SessionCapabilities(),
+            prompt=v2.PromptCapabilities(
+                image=v2.PromptImageCapabilities() if "image" in takes else None,
+                audio=v2.PromptAudioCapabilities() if "audio" in takes else None,
+                embedded_context=v2.PromptEmbeddedContextCapabilities()
+                if "resource" in takes
+                else None,
+            ),
+            mcp=v2.McpCapabilities(
+                stdio=v2.McpStdioCapabilities() if "stdio" in agent.mcp else None,
+                http=v2.McpHttpCapabilities() if "http" in agent.mcp else None,
+            ),
+            additional_directories=v2.SessionAdditionalDirectoriesCapabilities(),
+        )
+        return agent.capabilities_v2(replace(derived, session=session))
+
+    async def new_session(
+        self, params: v2.NewSessionRequest, context: v2.AgentContext
+    ) -> v2.NewSessionResponse:
+        session = await self._host.new_session(_setup(params))
+        return v2.NewSessionResponse(session_id=session.id, **_offers(session))
+
+    async def resume_session(
+        self, params: v2.ResumeSessionRequest, context: v2.AgentContext
+    ) -> v2.ResumeSessionResponse:
+        if params.replay_from is not None and not isinstance(
+            params.replay_from, v2.ReplayFromStart
+        ):
+            raise InvalidParams("A replay begins at the start or not at all")  # R-SESS-16
+        session = await self._host.resume(
+            params.session_id, _setup(params), replay=params.replay_from is not None
+        )
+        await self._link.state(session)  # R-SESS-29
+        return v2.ResumeSessionResponse(**_offers(session))
+
+    async def list_sessions(
+        self, params: v2.ListSessionsRequest, context: v2.AgentContext
+    ) -> v2.ListSessionsResponse:
+        found = [
+            v2.SessionInfo(
+                session_id=session.id,
+                cwd=session.cwd,
+                additional_directories=list(session.roots[1:]),
+                title=session.title_now,
+            )
+            for session in self._host.sessions.values()
+            if params.cwd in (None, session.cwd)
+        ]
+        return v2.ListSessionsResponse(sessions=found)
+
+    async def close_session(
+        self, params: v2.CloseSessionRequest, context: v2.AgentContext
+    ) -> v2.CloseSessionResponse:
+        context.cancel_prompts(params.session_id)
+        if params.session_id in self._host.sessions:  # R-SESS-32
+            await self._host.close(params.session_id)
+        return v2.CloseSessionResponse()
+
+    async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
+        content = tuple(content_from_wire(block) for block in params.prompt)
+        turn = self._host.begin(params.session_id, content)
+        turn.queue()
+        await turn.wait_first()  # R-PROMPT-24, R-PROMPT-27
+        try:
+            await turn.insert()
+        except BaseException:
+            turn.leave()
+            raise
+        # From here on there is nothing to withdraw: who cancels now cancels the turn.
+        context.start(self._work(turn))
+        return v2.PromptResponse(message_id=turn.message_id)
+
+    async def _work(self, turn: Turn) -> None:
+        session, link = turn.session, self._link
+        try:
+            await link.show(session.id, Said("user", turn.message_id, turn.content))
+            await session.tell_state()
+            ended = await turn.work(self._host.agent)
+            session.idle()
+            await link.show(session.id, ended)
+        except TransportError:
+            pass  # nobody is left to be told
+        finally:
+            session.idle()
+            turn.leave()
+
+    def cancel(self, params: v2.CancelSessionNotification, context: v2.AgentContext) -> None:
+        context.cancel_prompts(params.session_id)  # those that are held
+        session = self._host.sessions.get(params.session_id)
+        if session is not None and session.turns:
+            session.turns[0].cancel()
+
+    async def set_session_config_option(
+        self, params: v2.SetSessionConfigOptionRequest, context: v2.AgentContext
+    ) -> v2.SetSessionConfigOptionResponse:
+        match params:
+            case v2.SetSessionConfigOptionId() | v2.SetSessionConfigOptionBoolean():
+                session = self._host.session(params.session_id)
+                await self._host.set_option(session, params.config_id, params.value)
+            case _:
+                raise InvalidParams("Unknown type of value")  # R-CONF-11
+        options = options_to_wire(session.options)
+        return v2.SetSessionConfigOptionResponse(config_options=options)
+
+
+def _offers(session: Session) -> dict[str, Any]:
+    return {
+        "config_options": options_to_wire(session.options),
+        "available_commands": commands_to_wire(session.commands_now),
+    }
+
+
+def _setup(params: Any) -> Setup:
+    return Setup(
+        cwd=params.cwd,
+        additional=params.additional_directories,
+        mcp_servers=params.mcp_servers,
+    )
+
+
+class _StoredRole(_Role):
+    """Serves what a store makes possible."""
+
+    async def fork_session(
+        self, params: v2.ForkSessionRequest, context: v2.AgentContext
+    ) -> v2.ForkSessionResponse:
+        session = await self._host.fork(params.session_id, _setup(params))
+        return v2.ForkSessionResponse(session_id=session.id, **_offers(session))
+
+    async def list_sessions(
+        self, params: v2.ListSessionsRequest, context: v2.AgentContext
+    ) -> v2.ListSessionsResponse:
+        page = await self._host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
+        found = [
+            v2.SessionInfo(
+                session_id=stored.id,
+                cwd=stored.cwd,
+                additional_directories=list(stored.additional),
+                title=stored.title,
+                updated_at=stored.updated_at,
+                archived=stored.archived,
+            )
+            for stored in page.sessions
+        ]
+        return v2.ListSessionsResponse(sessions=found, next_cursor=page.next_cursor)
+
+    async def session_status(
+        self, params: v2.SessionStatusRequest, context: v2.AgentContext
+    ) -> v2.SessionStatusResponse:
+        status = await self._host.status(params.session_id)
+        session = self._host.agent.open_sessions.get(params.session_id)
+        states = {
+            "idle": v2.IdleState(),
+            "running": v2.RunningState(),
+            "requires_action": v2.RequiresActionState(),
+        }
+        state = None if session is None else states[session.state]
+        return v2.SessionStatusResponse(status=status, state=state)
+
+    async def set_session_title(
+        self, params: v2.SetSessionTitleRequest, context: v2.AgentContext
+    ) -> v2.SetSessionTitleResponse:
+        title = await self._host.set_title(params.session_id, params.title)
+        return v2.SetSessionTitleResponse(title=title)
+
+    async def archive_session(
+        self, params: v2.ArchiveSessionRequest, context: v2.AgentContext
+    ) -> v2.ArchiveSessionResponse:
+        context.cancel_prompts(params.session_id)
+        await self._host.archive(params.session_id, archived=True)
+        return v2.ArchiveSessionResponse()
+
+    async def unarchive_session(
+        self, params: v2.UnarchiveSessionRequest, context: v2.AgentContext
+    ) -> v2.UnarchiveSessionResponse:
+        await self._host.archive(params.session_id, archived=False)
+        return v2.UnarchiveSessionResponse()
+
+    async def delete_session(
+        self, params: v2.DeleteSessionRequest, context: v2.AgentContext
+    ) -> v2.DeleteSessionResponse:
+        context.cancel_prompts(params.session_id)
+        await self._host.delete(params.session_id)
+        return v2.DeleteSessionResponse()
+
+
+def role_for(host: Host) -> v2.Agent:
+    """Return what serves version 2 for a host."""
+    return _Role(host) if host.kept is None else _StoredRole(host)

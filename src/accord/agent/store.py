@@ -1,0 +1,158 @@
+"""Where sessions are kept: what a store has to do, and one that keeps them in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+__all__ = (
+    "Archived",
+    "MemoryStore",
+    "Page",
+    "SessionStore",
+    "Stored",
+    "page_of",
+    "place_after",
+)
+
+# Which sessions to list by whether they are archived.
+Archived: TypeAlias = Literal["exclude", "include", "only"]
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """A session as a store knows it; `updated_at` is RFC 3339 in UTC, of equal length always."""
+
+    id: str
+    cwd: str
+    additional: tuple[str, ...] = ()  # directories besides `cwd`
+    title: str | None = None
+    title_is_users: bool = False
+    updated_at: str = ""
+    archived: bool = False
+
+
+class Page(Struct, frozen=True):
+    """Some sessions of a listing; with a cursor there are more."""
+
+    sessions: tuple[Stored, ...]
+    next_cursor: str | None = None
+
+
+class SessionStore(ABC):
+    """Keeps sessions and what happened in them, as entries that are only ever added.
+
+    An entry is text that only Accord reads. What was appended is there after the process
+    was killed. `accord.testing.StoreContract` is the contract as tests.
+    """
+
+    @abstractmethod
+    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+        """Keep a new session; raise ValueError if there is one with its id."""
+
+    @abstractmethod
+    async def get(self, session_id: str) -> Stored | None:
+        """Return a session; None if there is none."""
+
+    @abstractmethod
+    async def put(self, session: Stored) -> None:
+        """Replace what is known of a session; raise KeyError if there is none."""
+
+    @abstractmethod
+    async def append(self, session_id: str, entry: bytes) -> None:
+        """Add an entry, for good once this returns; raise KeyError for an unknown session."""
+
+    @abstractmethod
+    async def read(self, session_id: str) -> list[bytes]:
+        """Return all entries in order; raise KeyError for an unknown session."""
+
+    @abstractmethod
+    async def list(
+        self,
+        *,
+        cwd: str | None = None,
+        archived: Archived = "exclude",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Return a page of sessions, the last changed first; ValueError for a bad cursor."""
+
+    @abstractmethod
+    async def delete(self, session_id: str) -> None:
+        """Forget a session and its entries; one that is not there is no error."""
+
+    async def aclose(self) -> None:  # noqa: B027  # most have nothing to free
+        """Free what it holds; it can be used again."""
+
+
+class MemoryStore(SessionStore):
+    """Keeps sessions as long as the process runs."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Stored] = {}
+        self._entries: dict[str, list[bytes]] = {}
+
+    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+        if session.id in self._sessions:
+            raise ValueError(f"there is a session {session.id} already")
+        self._sessions[session.id] = session
+        self._entries[session.id] = list(entries)
+
+    async def get(self, session_id: str) -> Stored | None:
+        return self._sessions.get(session_id)
+
+    async def put(self, session: Stored) -> None:
+        self._sessions[session.id]  # raises KeyError
+        self._sessions[session.id] = replace(session)
+
+    async def append(self, session_id: str, entry: bytes) -> None:
+        self._entries[session_id].append(entry)
+
+    async def read(self, session_id: str) -> list[bytes]:
+        return list(self._entries[session_id])
+
+    async def list(
+        self,
+        *,
+        cwd: str | None = None,
+        archived: Archived = "exclude",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        after = None if cursor is None else place_after(cursor)
+        found = sorted(
+            (
+                session
+                for session in self._sessions.values()
+                if cwd in (None, session.cwd)
+                and (archived == "include" or session.archived == (archived == "only"))
+                and (after is None or (session.updated_at, session.id) < after)
+            ),
+            key=lambda session: (session.updated_at, session.id),
+            reverse=True,
+        )
+        return page_of(found[: limit + 1], limit)
+
+    async def delete(self, session_id: str) -> None:
+        self._sessions.pop(session_id, None)
+        self._entries.pop(session_id, None)
+
+
+def page_of(found: Sequence[Stored], limit: int) -> Page:
+    """Return a page of what was found, one more than fits if there is more."""
+    sessions = tuple(found[:limit])
+    if len(found) <= limit:
+        return Page(sessions)
+    last = sessions[-1]
+    return Page(sessions, f"{last.updated_at} {last.id}")
+
+
+def place_after(cursor: str) -> tuple[str, str]:
+    """Return the time and the id of the last session of the page before."""
+    updated_at, space, session_id = cursor.partition(" ")
+    if not space or not session_id:
+        raise ValueError("not a cursor of a listing")
+    return updated_at, session_id

@@ -1,0 +1,329 @@
+"""Sessions with a store: found, opened again, copied, renamed, put away and forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import (
+    Agent,
+    Choice,
+    InvalidParams,
+    MethodNotFound,
+    Select,
+    Session,
+    Turn,
+    v1,
+    v2,
+)
+from accord.agent.reports import Said
+from accord.agent.store import MemoryStore
+from accord.errors import NotOffered, ResourceNotFound
+from agent.talk import BOTH, V1, V2, Talk, talk
+from requirement import requirement
+
+
+class Remembers(Agent):
+    """Has a store, an option, and counts what it remembers."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.began = asyncio.Event()
+
+    async def open_session(self, session: Session) -> None:
+        choices = Choice("small", "Small"), Choice("large", "Large")
+        await session.set_options([Select(id="model", name="M", value="small", choices=choices)])
+
+    async def prompt(self, turn: Turn) -> None:
+        if turn.text == "wait":
+            self.began.set()
+            await asyncio.Event().wait()
+        if turn.text == "count":
+            history = await turn.session.history()
+            await turn.say(str(sum(isinstance(r, Said) and r.role == "user" for r in history)))
+            return
+        await turn.title(f"About {turn.text}")
+        await turn.plan(["Answer"])
+        async with turn.tool("Look") as call:
+            await call.content("found")
+        for word in ("You ", "said ", turn.text):
+            await turn.say(word)
+
+
+async def load(client: Talk, session_id: str, *, cwd: str = "/work", replay: bool = True) -> Any:
+    """Open a stored session as the version does, and forget what was heard before."""
+    client.updates.clear()
+    client.session_id = session_id
+    fields: dict[str, Any] = {"session_id": session_id, "cwd": cwd}
+    if client.version == V2:
+        start = v2.ReplayFromStart() if replay else None
+        request = v2.ResumeSessionRequest(replay_from=start, **fields)
+        return await client.remote.resume_session(request)
+    if replay:
+        return await client.remote.load_session(v1.LoadSessionRequest(mcp_servers=[], **fields))
+    return await client.remote.resume_session(v1.ResumeSessionRequest(**fields))
+
+
+def user_text(client: Talk) -> str:
+    """Return what the user said, as it was replayed."""
+    if client.version == V1:
+        return "".join(update.content.text for update in client.of("UserMessageChunk"))
+    return "".join(block.text for update in client.of("UserMessage") for block in update.content)
+
+
+async def listed(client: Talk, **fields: Any) -> list[Any]:
+    answer = await client.remote.list_sessions(client.types.ListSessionsRequest(**fields))
+    return answer.sessions
+
+
+@BOTH
+@requirement("R-SESS-08", "R-SESS-09", "R-SESS-10", "R-SESS-14", "R-SESS-15", "R-SESS-29")
+async def test_session_is_loaded_with_all_that_was_shown(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        answer = await client.send("hello")
+        await client.prompt("there")
+        session_id = client.session_id
+        ids = client.message_ids()
+    async with talk(agent, version, opened=False) as client:
+        await load(client, session_id)
+        assert user_text(client) == "hellothere"
+        assert client.said() == "You said helloYou said there"
+        assert client.message_ids() == list(dict.fromkeys(ids))
+        call = client.tool()
+        assert (call["title"], call["status"]) == ("Look", "completed")
+        assert len(client.of("Plan", "PlanUpdate")) == 1
+        assert client.of("SessionInfoUpdate")[-1].title == "About there"
+        if version == V2:
+            assert client.updates[-1] == v2.IdleStateUpdate()
+            assert client.of("UserMessage")[0].message_id == answer.message_id
+        before = set(client.message_ids())
+        await client.prompt("count")
+        assert client.said().endswith("3")
+        assert not {client.message_ids()[-1]} & before
+
+
+@BOTH
+@requirement("R-SESS-12", "R-SESS-13")
+async def test_session_is_resumed_without_a_replay(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        await client.prompt("hello")
+        session_id = client.session_id
+    async with talk(agent, version, opened=False) as client:
+        await load(client, session_id, replay=False)
+        assert client.updates == ([] if version == V1 else [v2.IdleStateUpdate()])
+        await client.prompt("count")
+        assert client.said() == "2"
+
+
+@BOTH
+async def test_session_that_is_open_can_be_loaded_again(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        await client.prompt("hello")
+        await load(client, client.session_id)
+        assert client.said() == "You said hello"
+        await client.prompt("count")
+        assert client.said().endswith("2")
+
+
+@BOTH
+@requirement("R-SESS-29", "R-STATUS-03", "R-STATUS-06")
+async def test_state_of_a_session_is_told_while_a_turn_runs(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        sent = client.send("wait")
+        await agent.began.wait()
+        await load(client, client.session_id, replay=False)
+        if version == V2:
+            assert client.updates[-1] == v2.RunningStateUpdate()
+        status = await client.remote.session_status(
+            client.types.SessionStatusRequest(session_id=client.session_id)
+        )
+        assert status.status == "open"
+        if version == V2:
+            assert status.state == v2.RunningState()
+        await client.cancel()
+        await sent
+
+
+@BOTH
+async def test_options_have_the_values_that_the_user_chose(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        await client.set_option("model", "large")
+        session_id = client.session_id
+    async with talk(agent, version, opened=False) as client:
+        answer = await load(client, session_id)
+        assert client.options(answer) == [{"id": "model", "value": "large"}]
+
+
+@BOTH
+@requirement("R-SESS-37", "R-STATUS-03", "R-TITLE-02", "R-ARCH-05")
+async def test_unknown_session_is_not_found(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        types, remote = client.types, client.remote
+        for call in (
+            load(client, "another"),
+            remote.fork_session(types.ForkSessionRequest(session_id="another", cwd="/work")),
+            remote.session_status(types.SessionStatusRequest(session_id="another")),
+            remote.set_session_title(types.SetSessionTitleRequest(session_id="another", title="x")),
+            remote.archive_session(types.ArchiveSessionRequest(session_id="another")),
+        ):
+            with pytest.raises(ResourceNotFound) as caught:
+                await call
+            assert caught.value.data == {"sessionId": "another"}
+
+
+@BOTH
+@requirement("R-SESS-05", "R-SESS-35")
+async def test_session_does_not_move_to_another_directory(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        with pytest.raises(InvalidParams):
+            await load(client, client.session_id, cwd="/elsewhere")
+        await load(client, client.session_id, cwd="/work/")
+
+
+@BOTH
+@requirement("R-LIST-02", "R-LIST-03", "R-LIST-10", "R-LIST-11", "R-LIST-16", "R-ARCH-11")
+async def test_sessions_are_listed_with_title_and_directories(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version, opened=False) as client:
+        assert await listed(client) == []
+        await client.open(additional_directories=["/other"])
+        first = client.session_id
+        await client.open(cwd="/elsewhere")
+        await client.prompt("hello")
+        newest, oldest = await listed(client)
+        assert (newest.session_id, newest.title) == (client.session_id, "About hello")
+        assert (oldest.session_id, oldest.additional_directories) == (first, ["/other"])
+        assert newest.updated_at > oldest.updated_at
+        assert newest.archived is False
+        assert [s.session_id for s in await listed(client, cwd="/work")] == [first]
+
+
+@BOTH
+@requirement("R-LIST-04", "R-LIST-06", "R-LIST-07", "R-ARCH-09")
+async def test_listing_comes_in_pages(version: int) -> None:
+    async with talk(Remembers(), version, opened=False) as client:
+        for _ in range(60):
+            await client.open()
+        request = client.types.ListSessionsRequest
+        first = await client.remote.list_sessions(request())
+        assert len(first.sessions) == 50
+        rest = await client.remote.list_sessions(request(cursor=first.next_cursor))
+        assert len(rest.sessions) == 10
+        assert rest.next_cursor is None
+        with pytest.raises(InvalidParams):
+            await client.remote.list_sessions(request(cursor="nonsense"))
+        with pytest.raises(InvalidParams):
+            await client.remote.list_sessions(request(archived="_some"))
+
+
+@BOTH
+@requirement("R-SESS-25", "R-DIR-08")
+async def test_fork_goes_on_by_itself(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        await client.prompt("hello")
+        source = client.session_id
+        fork = await client.remote.fork_session(
+            client.types.ForkSessionRequest(session_id=source, cwd="/work")
+        )
+        assert fork.session_id != source
+        client.session_id = fork.session_id
+        await client.prompt("more")
+        await client.prompt("count")
+        assert client.said().endswith("3")
+        client.session_id = source
+        await client.prompt("count")
+        assert client.said().endswith("2")
+
+
+@BOTH
+@requirement("R-LIST-13", "R-LIST-14")
+async def test_deleted_session_is_gone(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        sent = client.send("wait")
+        await agent.began.wait()
+        request = client.types.DeleteSessionRequest(session_id=client.session_id)
+        await client.remote.delete_session(request)
+        assert await client.stopped(sent) == "cancelled"
+        await client.remote.delete_session(request)
+        assert await listed(client) == []
+        with pytest.raises(ResourceNotFound):
+            await load(client, client.session_id)
+
+
+@BOTH
+@requirement("R-TITLE-03", "R-TITLE-04", "R-TITLE-05")
+async def test_title_of_the_user_stays(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        request = client.types.SetSessionTitleRequest
+
+        def rename(title: str) -> Any:
+            return client.remote.set_session_title(
+                request(session_id=client.session_id, title=title)
+            )
+
+        assert (await rename("  My \n title ")).title == "My title"
+        await client.prompt("hello")
+        assert [session.title for session in await listed(client)] == ["My title"]
+        with pytest.raises(InvalidParams):
+            await rename("  ")
+
+
+@BOTH
+@requirement("R-ARCH-03", "R-ARCH-04", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
+async def test_archived_session_is_put_away_and_comes_back(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        sent = client.send("wait")
+        await agent.began.wait()
+        types, session_id = client.types, client.session_id
+        for _ in range(2):
+            await client.remote.archive_session(types.ArchiveSessionRequest(session_id=session_id))
+        assert await client.stopped(sent) == "cancelled"
+        assert not agent.open_sessions
+        assert await listed(client) == []
+        assert [s.archived for s in await listed(client, archived="only")] == [True]
+        for _ in range(2):
+            await client.remote.unarchive_session(
+                types.UnarchiveSessionRequest(session_id=session_id)
+            )
+        assert [s.archived for s in await listed(client)] == [False]
+        assert not agent.open_sessions
+        status = await client.remote.session_status(
+            types.SessionStatusRequest(session_id=session_id)
+        )
+        assert status.status == "saved"
+
+
+@BOTH
+async def test_session_that_could_not_be_opened_is_not_kept(version: int) -> None:
+    class Refuses(Remembers):
+        async def open_session(self, session: Session) -> None:
+            raise InvalidParams("no")
+
+    async with talk(Refuses(), version, opened=False) as client:
+        with pytest.raises(InvalidParams):
+            await client.open()
+        assert await listed(client) == []
+
+
+async def test_v1_agent_without_a_store_offers_nothing_of_it() -> None:
+    async with talk(Agent(), V1) as client:
+        with pytest.raises(NotOffered):
+            await load(client, client.session_id)
+        with pytest.raises(MethodNotFound):
+            await client.remote.connection.call("session/list", {}, bytes)
+
+
+@requirement("R-SESS-02")
+async def test_v2_agent_without_a_store_lists_what_is_open() -> None:
+    async with talk(Agent(), V2) as client:
+        assert [session.session_id for session in await listed(client)] == [client.session_id]
+        with pytest.raises(ResourceNotFound):
+            await load(client, "another")
