@@ -127,6 +127,7 @@ class Feed:
         "queue",
         "session_id",
         "transcript",
+        "turns_from",
         "watch",
     )
 

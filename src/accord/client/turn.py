@@ -58,7 +58,9 @@ class ClientTurn:
     @property
     def text(self) -> str:
         """What the agent has said in this turn so far; what comes before the next one counts."""
-        first, *later = self._feed.turns_from[self._number :] or [0]
+        if self._queue is None:
+            return ""
+        first, *later = self._feed.turns_from[self._number : self._number + 2]
         return self._feed.transcript.text_since(first, later[0] if later else None)
 
     async def __aenter__(self) -> Self:
