@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from accord.errors import MethodNotFound
-from accord.model.session import Info, StopReason
 
 if TYPE_CHECKING:
     from accord import v1, v2
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from accord.agent.store import SessionStore
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
+    from accord.model.session import Info, StopReason
 
 __all__ = ("Agent",)
 

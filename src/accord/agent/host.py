@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from accord.agent.link import Link
-from accord.agent.reports import CommandsReport, OptionsReport, Report
-from accord.agent.session import Session
-from accord.agent.turn import Turn
 from accord.errors import InvalidParams, ResourceNotFound
-from accord.model.content import Audio, Content, Image, Other, Resource
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
     from accord.agent.kept import Kept
+    from accord.agent.link import Link
+    from accord.agent.reports import Report
+    from accord.agent.session import Session
     from accord.agent.store import Page
+    from accord.agent.turn import Turn
+    from accord.model.content import Content
+
+# Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("Host", "Setup")
 
@@ -57,9 +59,9 @@ def _is_absolute(path: str) -> bool:
 class Host:
     """Opens, finds and closes the sessions of one client."""
 
-    link: Link  # from `initialize` on
-
     def __init__(self, agent: Agent) -> None:
+        self._link: Link | None = None
+        self._make_link: Callable[[], Link] | None = None  # from `initialize` on
         self.agent = agent
         self.sessions: dict[str, Session] = {}
         self.kept: Kept | None = None
@@ -68,11 +70,19 @@ class Host:
 
             self.kept = Kept(agent.store)
 
-    def settle(self, link: Link) -> None:
+    def settle(self, make_link: Callable[[], Link]) -> None:
         """Speak to the client in this way from now on."""
-        self.link = link
+        self._make_link, self._link = make_link, None
         for session in self.sessions.values():
-            session.link = link
+            session.link = self.link
+
+    @property
+    def link(self) -> Link:
+        """The client, to speak to."""
+        if self._link is None:
+            assert self._make_link is not None, "initialize has been answered"
+            self._link = self._make_link()
+        return self._link
 
     def session(self, session_id: str) -> Session:
         """Return an open session (R-SESS-37)."""
@@ -95,6 +105,8 @@ class Host:
             raise
 
     def _session(self, session_id: str, setup: Setup, *, first: int = 0) -> Session:
+        from accord.agent.session import Session
+
         return Session(
             session_id,
             self.agent,
@@ -108,6 +120,8 @@ class Host:
         )
 
     async def _open(self, session: Session, reports: Sequence[Report] = ()) -> Session:
+        from accord.agent.reports import OptionsReport
+
         await self.agent.open_session(session)
         for report in reversed(reports):
             if isinstance(report, OptionsReport):
@@ -197,12 +211,16 @@ class Host:
 
     def tell_commands(self, session: Session) -> None:
         """Send the commands once the client knows of the session."""
+        from accord.agent.reports import CommandsReport
+
         if session.commands_now:
             report = CommandsReport(session.commands_now)
             self.link.start(self.link.show(session.id, report))
 
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
         """Take the user's choice; raise `InvalidParams` for one that there is not."""
+        from accord.agent.reports import OptionsReport
+
         session.check_option(option_id, value)  # R-CONF-11
         await self.agent.set_option(session, option_id, value)
         session.take_option(option_id, value)
@@ -210,6 +228,8 @@ class Host:
 
     def begin(self, session_id: str, content: tuple[Content, ...]) -> Turn:
         """Return the turn of a prompt, not yet queued; raise for what cannot be prompted."""
+        from accord.agent.turn import Turn
+
         session = self.session(session_id)
         if not content:
             raise InvalidParams("A prompt must not be empty")
@@ -244,6 +264,8 @@ class Host:
 
 
 def _kind_to_offer(part: Content) -> str | None:
+    from accord.model.content import Audio, Image, Other, Resource
+
     match part:
         case Image():
             return "image"

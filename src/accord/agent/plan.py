@@ -17,10 +17,10 @@ __all__ = ("Plan",)
 class Plan:
     """The entries of a plan; every change is shown, whole (R-PLAN-02, R-PLAN-05)."""
 
-    def __init__(self, session: Session, plan_id: str, entries: list[PlanEntry]) -> None:
+    def __init__(self, session: Session, plan_id: str) -> None:
         self._session = session
         self.id = plan_id
-        self.entries = entries
+        self.entries: list[PlanEntry] = []
 
     async def update(
         self,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from accord import v1
 from accord.agent.host import Host, Setup
-from accord.agent.link import mode_of
-from accord.agent.link_v1 import LinkV1, modes_of
-from accord.agent.reports import OptionsReport
-from accord.agent.session import Session
 from accord.errors import InvalidParams, InvalidRequest, RequestError
-from accord.model.on_v1 import content_from_wire
-from accord.model.session import Info
 from accord.wire.base import replace
+
+if TYPE_CHECKING:
+    from accord.agent.link_v1 import LinkV1
+    from accord.agent.session import Session
+
+# Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("role_for",)
 
@@ -28,6 +28,8 @@ class _Role(v1.Agent):
 
     @property
     def _link(self) -> LinkV1:
+        from accord.agent.link_v1 import LinkV1
+
         link = self._host.link
         assert isinstance(link, LinkV1), "set by initialize"
         return link
@@ -36,18 +38,27 @@ class _Role(v1.Agent):
         self, params: v1.InitializeRequest, context: v1.AgentContext
     ) -> v1.InitializeResponse:
         agent = self._host.agent
-        self._host.settle(LinkV1(params, context))
-        info = agent.info or Info(type(agent).__name__)
+
+        def link() -> LinkV1:
+            from accord.agent.link_v1 import LinkV1
+
+            return LinkV1(params, context)
+
+        self._host.settle(link)
         return v1.InitializeResponse(
             protocol_version=1,
-            agent_info=v1.Implementation(name=info.name, version=info.version, title=info.title),
+            agent_info=v1.Implementation(
+                name=agent.info.name, version=agent.info.version, title=agent.info.title
+            )
+            if agent.info is not None
+            else v1.Implementation(name=type(agent).__name__, version="0"),
             agent_capabilities=self.capabilities(),
             auth_methods=list(self.auth_methods),
         )
 
     def capabilities(self) -> v1.AgentCapabilities:
         agent = self._host.agent
-        derived = super().capabilities()
+        derived = self._derived()
         derived = replace(
             derived,
             prompt_capabilities=v1.PromptCapabilities(
@@ -63,6 +74,12 @@ class _Role(v1.Agent):
         )
         return agent.capabilities_v1(derived)
 
+    def _derived(self) -> v1.AgentCapabilities:
+        # What the methods of this class stand for; to derive that takes milliseconds.
+        return v1.AgentCapabilities(
+            session_capabilities=v1.SessionCapabilities(close=v1.SessionCloseCapabilities())
+        )
+
     async def new_session(
         self, params: v1.NewSessionRequest, context: v1.AgentContext
     ) -> v1.NewSessionResponse:
@@ -71,6 +88,8 @@ class _Role(v1.Agent):
         return v1.NewSessionResponse(session_id=session.id, **self._offers(session))
 
     def _offers(self, session: Session) -> dict[str, Any]:
+        from accord.agent.link_v1 import modes_of
+
         if not session.options:
             return {}
         return {
@@ -86,6 +105,8 @@ class _Role(v1.Agent):
         return v1.CloseSessionResponse()
 
     async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
+        from accord.model.on_v1 import content_from_wire
+
         content = tuple(content_from_wire(block) for block in params.prompt)
         turn = self._host.begin(params.session_id, content)
         if turn.session.turns:
@@ -117,6 +138,9 @@ class _Role(v1.Agent):
     async def set_session_mode(
         self, params: v1.SetSessionModeRequest, context: v1.AgentContext
     ) -> v1.SetSessionModeResponse:
+        from accord.agent.link import mode_of
+        from accord.agent.reports import OptionsReport
+
         session = self._host.session(params.session_id)
         mode = mode_of(session.options)
         if mode is None:
@@ -151,6 +175,9 @@ def _setup(params: Any) -> Setup:
 
 class _StoredRole(_Role):
     """Serves what a store makes possible."""
+
+    def _derived(self) -> v1.AgentCapabilities:
+        return v1.Agent.capabilities(self)
 
     async def load_session(
         self, params: v1.LoadSessionRequest, context: v1.AgentContext

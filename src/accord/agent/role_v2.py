@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accord import v2
 from accord.agent.host import Host, Setup
-from accord.agent.link_v2 import LinkV2, commands_to_wire, options_to_wire
-from accord.agent.reports import Said
-from accord.agent.session import Session
-from accord.agent.turn import Turn
 from accord.errors import InvalidParams, TransportError
-from accord.model.on_v2 import content_from_wire
-from accord.model.session import Info
 from accord.wire.base import replace
+
+if TYPE_CHECKING:
+    from accord.agent.link_v2 import LinkV2
+    from accord.agent.session import Session
+    from accord.agent.turn import Turn
+
+# Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("role_for",)
 
@@ -26,6 +27,8 @@ class _Role(v2.Agent):
 
     @property
     def _link(self) -> LinkV2:
+        from accord.agent.link_v2 import LinkV2
+
         link = self._host.link
         assert isinstance(link, LinkV2), "set by initialize"
         return link
@@ -34,18 +37,27 @@ class _Role(v2.Agent):
         self, params: v2.InitializeRequest, context: v2.AgentContext
     ) -> v2.InitializeResponse:
         agent = self._host.agent
-        self._host.settle(LinkV2(params, context))
-        info = agent.info or Info(type(agent).__name__)
+
+        def link() -> LinkV2:
+            from accord.agent.link_v2 import LinkV2
+
+            return LinkV2(params, context)
+
+        self._host.settle(link)
         return v2.InitializeResponse(
             protocol_version=2,
-            info=v2.Implementation(name=info.name, version=info.version, title=info.title),
+            info=v2.Implementation(
+                name=agent.info.name, version=agent.info.version, title=agent.info.title
+            )
+            if agent.info is not None
+            else v2.Implementation(name=type(agent).__name__, version="0"),
             capabilities=self.capabilities(),
             auth_methods=list(self.auth_methods),
         )
 
     def capabilities(self) -> v2.AgentCapabilities:
         agent = self._host.agent
-        derived = super().capabilities()
+        derived = self._derived()
         takes = agent.prompt_content
         session = replace(
             derived.session or v2.SessionCapabilities(),
@@ -63,6 +75,9 @@ class _Role(v2.Agent):
             additional_directories=v2.SessionAdditionalDirectoriesCapabilities(),
         )
         return agent.capabilities_v2(replace(derived, session=session))
+
+    def _derived(self) -> v2.AgentCapabilities:
+        return v2.AgentCapabilities(session=v2.SessionCapabilities())
 
     async def new_session(
         self, params: v2.NewSessionRequest, context: v2.AgentContext
@@ -107,6 +122,8 @@ class _Role(v2.Agent):
         return v2.CloseSessionResponse()
 
     async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
+        from accord.model.on_v2 import content_from_wire
+
         content = tuple(content_from_wire(block) for block in params.prompt)
         turn = self._host.begin(params.session_id, content)
         turn.queue()
@@ -121,6 +138,8 @@ class _Role(v2.Agent):
         return v2.PromptResponse(message_id=turn.message_id)
 
     async def _work(self, turn: Turn) -> None:
+        from accord.agent.reports import Said
+
         session, link = turn.session, self._link
         try:
             await link.show(session.id, Said("user", turn.message_id, turn.content))
@@ -149,11 +168,15 @@ class _Role(v2.Agent):
                 await self._host.set_option(session, params.config_id, params.value)
             case _:
                 raise InvalidParams("Unknown type of value")  # R-CONF-11
+        from accord.agent.link_v2 import options_to_wire
+
         options = options_to_wire(session.options)
         return v2.SetSessionConfigOptionResponse(config_options=options)
 
 
 def _offers(session: Session) -> dict[str, Any]:
+    from accord.agent.link_v2 import commands_to_wire, options_to_wire
+
     return {
         "config_options": options_to_wire(session.options),
         "available_commands": commands_to_wire(session.commands_now),
@@ -170,6 +193,9 @@ def _setup(params: Any) -> Setup:
 
 class _StoredRole(_Role):
     """Serves what a store makes possible."""
+
+    def _derived(self) -> v2.AgentCapabilities:
+        return v2.Agent.capabilities(self)
 
     async def fork_session(
         self, params: v2.ForkSessionRequest, context: v2.AgentContext

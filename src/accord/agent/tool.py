@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class ToolCall:
         *,
         kind: ToolKind,
         name: str | None,
-        locations: Sequence[Location],
+        locations: Iterable[str | Location],
         raw_input: Any,
     ) -> None:
         self.owner = owner
@@ -62,7 +62,7 @@ class ToolCall:
         self.title = title
         self.kind: ToolKind = kind
         self.name = name
-        self.locations = tuple(locations)
+        self.locations = _places(locations)
         self.raw_input = raw_input
         self.status: ToolStatus = "pending"
         self.asking = False
@@ -163,8 +163,7 @@ class ToolCall:
         if kind is not None:
             self.kind = changes["kind"] = kind
         if locations is not None:
-            places = (Location(at) if isinstance(at, str) else at for at in locations)
-            self.locations = changes["locations"] = tuple(places)
+            self.locations = changes["locations"] = _places(locations)
         if raw_input is not None:
             self.raw_input = changes["raw_input"] = raw_input
         await self._report(**changes)
@@ -233,3 +232,7 @@ class ToolCall:
                 session.turns[0].cancelled = True
             raise asyncio.CancelledError
         return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14
+
+
+def _places(locations: Iterable[str | Location]) -> tuple[Location, ...]:
+    return tuple(Location(at) if isinstance(at, str) else at for at in locations)

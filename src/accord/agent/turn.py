@@ -7,16 +7,18 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from accord.agent.reports import Ended, Failure, Said
 from accord.agent.verbs import Verbs
 from accord.errors import InternalError, RequestError
-from accord.model.content import Audio, Content, Image, Link, Resource, text_of
 from accord.tasks import is_being_cancelled
 from accord.wire.base import UNSET
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.agent.reports import Ended
     from accord.agent.session import Session
+    from accord.model.content import Audio, Content, Image, Link, Resource
+
+# Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("Turn",)
 
@@ -40,26 +42,36 @@ class Turn(Verbs):
     @property
     def text(self) -> str:
         """The text of the prompt; links and resources stand in it as Markdown."""
+        from accord.model.content import text_of
+
         return text_of(self.content)
 
     @property
     def images(self) -> tuple[Image, ...]:
         """The images of the prompt."""
+        from accord.model.content import Image
+
         return tuple(part for part in self.content if isinstance(part, Image))
 
     @property
     def audio(self) -> tuple[Audio, ...]:
         """The sounds of the prompt."""
+        from accord.model.content import Audio
+
         return tuple(part for part in self.content if isinstance(part, Audio))
 
     @property
     def resources(self) -> tuple[Resource, ...]:
         """The resources that came with their content."""
+        from accord.model.content import Resource
+
         return tuple(part for part in self.content if isinstance(part, Resource))
 
     @property
     def links(self) -> tuple[Link, ...]:
         """The resources that the agent can read by itself."""
+        from accord.model.content import Link
+
         return tuple(part for part in self.content if isinstance(part, Link))
 
     # How it goes.
@@ -100,6 +112,8 @@ class Turn(Verbs):
 
     async def insert(self) -> None:
         """Give the prompt its place in the conversation; a cancel has to wait for that."""
+        from accord.agent.reports import Said
+
         session = self.session
         self.message_id = session.next_id("message")
         storing = asyncio.ensure_future(session.record(Said("user", self.message_id, self.content)))
@@ -113,6 +127,8 @@ class Turn(Verbs):
 
     async def work(self, agent: Agent) -> Ended:
         """Let the agent work, and return how that ended; it is stored, not yet sent."""
+        from accord.agent.reports import Ended
+
         self._task = asyncio.current_task()
         ended = Ended("cancelled") if self.cancelled else await self._handled(agent)
         if self.cancelled or is_being_cancelled():
@@ -132,6 +148,8 @@ class Turn(Verbs):
             pass
 
     async def _handled(self, agent: Agent) -> Ended:
+        from accord.agent.reports import Ended, Failure
+
         try:
             return Ended(await agent.prompt(self) or "end_turn")
         except asyncio.CancelledError:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accord.agent.plan import Plan
-from accord.agent.reports import CommandsReport, PlanReport, UsageReport
-from accord.model.content import Content
-from accord.model.session import Command, Cost, PlanEntry, Usage
-from accord.model.tools import Location, ToolKind
-
 if TYPE_CHECKING:
     from msgspec import Struct
 
     from accord.agent.elicit import Elicitation
     from accord.agent.files import Files
+    from accord.agent.plan import Plan
     from accord.agent.session import Session
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
+    from accord.model.content import Content
+    from accord.model.session import Command, Cost, PlanEntry
+    from accord.model.tools import Location, ToolKind
+
+# Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("Verbs",)
 
@@ -44,12 +44,10 @@ class Verbs:
 
     async def plan(self, entries: Iterable[str | PlanEntry], *, plan_id: str = "main") -> Plan:
         """Show a plan, in place of the one with this id; returns it, to update its entries."""
-        plan = Plan(
-            self.session,
-            plan_id,
-            [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries],
-        )
-        await self.session.report(PlanReport(plan_id, tuple(plan.entries)))
+        from accord.agent.plan import Plan
+
+        plan = Plan(self.session, plan_id)
+        await plan.replace(entries)
         return plan
 
     def tool(
@@ -72,7 +70,7 @@ class Verbs:
             title,
             kind=kind,
             name=name,
-            locations=[Location(at) if isinstance(at, str) else at for at in locations],
+            locations=locations,
             raw_input=raw_input,
         )
 
@@ -109,6 +107,9 @@ class Verbs:
 
     async def usage(self, used: int, size: int, *, cost: Cost | None = None) -> None:
         """Say how full the model's context is, in tokens."""
+        from accord.agent.reports import UsageReport
+        from accord.model.session import Usage
+
         await self.session.report(UsageReport(Usage(used, size, cost)))
 
     async def title(self, title: str) -> None:
@@ -117,6 +118,8 @@ class Verbs:
 
     async def commands(self, commands: Sequence[Command]) -> None:
         """Say which commands the user can type after a slash, all of them."""
+        from accord.agent.reports import CommandsReport
+
         session = self.session
         session.commands_now = tuple(commands)
         if session.is_open:
