@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,36 @@ async def test_tool_call_of_a_cancelled_turn_is_cancelled(version: int, status: 
         await began.wait()
         await client.cancel()
         assert await client.stopped(sent) == "cancelled"
+        assert client.tool()["status"] == status
+
+
+@BOTH
+async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.txt")
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Edit", kind="edit") as call:
+            await call.diff(path, None, "new")
+            if await call.permission():
+                await turn.files.write(path, "new")
+
+    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+        await client.prompt("go")
+        assert (tmp_path / "a.txt").read_text() == "new"
+        assert len(client.tool()["content"]) == 1
+        assert client.tool()["status"] == "completed"
+
+
+@pytest.mark.parametrize(("version", "status"), [(V1, "failed"), (V2, "cancelled")])
+async def test_refused_change_is_cancelled_although_it_was_shown(version: int, status: str) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Edit", kind="edit") as call:
+            await call.diff("/work/a.py", "one", "two")
+            await call.permission()
+
+    async with talk(Does(work), version) as client:
+        client.allow = lambda _request: "reject_once"
+        await client.prompt("go")
         assert client.tool()["status"] == status
 
 

@@ -43,7 +43,7 @@ class ToolCall:
 
     It is pending until something happens in it, then in progress. Leaving the block completes
     it; an exception fails it, a cancel cancels it, and so does leaving it after a refusal
-    without having done anything.
+    without having done anything since.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class ToolCall:
         self.raw_input = raw_input
         self.status: ToolStatus = "pending"
         self.asking = False
-        self._refused = False
+        self._refused = False  # and nothing has been done since
+        self._diffs: list[Diff] = []
         self._token: Token[ToolCall | None] | None = None
 
     async def __aenter__(self) -> ToolCall:
@@ -104,7 +105,7 @@ class ToolCall:
             status = "cancelled"
         elif error is not None:
             status = "failed"
-        elif self._refused and self.status == "pending":
+        elif self._refused:
             status = "cancelled"
         else:
             status = "completed"
@@ -115,6 +116,7 @@ class ToolCall:
 
     async def start(self) -> None:
         """Say that it is in progress, unless it has been said."""
+        self._refused = False
         if self.status == "pending":
             await self._report(status="in_progress")
             await self.session.tell_state()
@@ -136,8 +138,14 @@ class ToolCall:
         await self.session.report(ToolPart(self.id, text, goes_on=True))
 
     async def diff(self, path: str, old: str | None, new: str | None) -> None:
-        """Show a change of a file; None stands for a file that is not there."""
-        await self.content(Diff(path, old, new))
+        """Show a change of a file; None stands for a file that is not there.
+
+        A change that was shown before permission was asked is not shown again when it is made.
+        """
+        change = Diff(path, old, new)
+        if change not in self._diffs:
+            self._diffs.append(change)
+            await self.content(change)
 
     async def terminal(self, terminal_id: str) -> None:
         """Show a terminal, whose output goes on to show by itself."""
