@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 from accord import errors
+from accord.scripted.script import ACTS, OPTIONS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -19,6 +20,15 @@ def test_every_error_is_listed_with_its_code() -> None:
         cls = getattr(errors, name)
         if issubclass(cls, errors.RequestError) and cls is not errors.RequestError:
             assert text == str(cls.default_code)
+
+
+def test_every_command_of_the_script_agent_is_listed() -> None:
+    page = (DOCS / "reference" / "script-agent.md").read_text("utf-8")
+    rows = [row.replace("\\|", "|") for row in re.findall(r"^\| `(.+?)` \| ", page, re.MULTILINE)]
+    for act in ACTS:
+        for takes in act.takes.split(" | "):
+            assert f"{act.name} {takes}".rstrip() in rows
+    assert {option.id for option in OPTIONS} <= set(rows)
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -10,6 +10,7 @@ __all__ = ("COMMANDS", "main")
 # Each has a file of its own. All but `agent` have a click command there, called `command`.
 COMMANDS = {
     "agent": "Serve the bundled agent on stdin and stdout, for editors.",
+    "ask": "Ask an agent, and show what it does and says.",
 }
 
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
-        print("accord: for its commands it needs: pip install 'accord[cli]'", file=sys.stderr)
+        print("accord: this needs more packages: pip install 'accord[cli]'", file=sys.stderr)
         return 2
     return group.main(words, COMMANDS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from accord import Agent, Command, Info, Session, Turn, __version__
+from accord import Agent, Command, Info, MemoryStore, Session, Turn, __version__
 
 if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
@@ -16,6 +16,7 @@ __all__ = ("ScriptAgent",)
 class ScriptAgent(Agent):
     """Does what prompts tell it to, in every version the same, and the same every time.
 
+    It keeps its sessions, so that they can be listed and opened again as long as it runs.
     `leave` ends the process for the command `exit`; without it there is nothing to leave.
     """
 
@@ -23,6 +24,7 @@ class ScriptAgent(Agent):
     prompt_content = frozenset({"image", "audio", "resource"})
 
     def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
+        self.store = MemoryStore()
         self.leave = leave
 
     async def open_session(self, session: Session) -> None:

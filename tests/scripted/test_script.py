@@ -1,0 +1,438 @@
+"""What the script agent does for each thing that it is told, the same in both versions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import (
+    Audio,
+    Commands,
+    Diff,
+    Image,
+    InternalError,
+    Link,
+    Media,
+    Permission,
+    Plan,
+    RequestError,
+    Resource,
+    StateChanged,
+    Text,
+    Thought,
+    TitleChanged,
+    ToolCall,
+    UsageChanged,
+)
+from accord.client.permissions import allow, deny
+from accord.scripted.script import ACTS, help_text
+from scripted.conversation import BOTH, Done, conversation, tell
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("prompt", "text", "stop_reason"),
+    [
+        ("echo Hello, agent!", "Hello, agent!", "end_turn"),
+        ("/echo\n two\nlines ", "two\nlines", "end_turn"),
+        ("echo", "There is nothing to say.\n\nUsage: `echo TEXT`", "end_turn"),
+        ("help", help_text(), "end_turn"),
+        (" ", help_text(), "end_turn"),
+        ("what", f"There is no command `what`.\n\n{help_text()}", "end_turn"),
+        ("stream 3", "1 2 3 ", "end_turn"),
+        ("stream 2 go", "go go ", "end_turn"),
+        (
+            "stream x",
+            "Expected a number, got `x`.\n\nUsage: `stream [N] [TEXT]`",
+            "end_turn",
+        ),
+        ("think", "I have thought.", "end_turn"),
+        ("updates", "A message.\n\nOne of each.", "end_turn"),
+        ("tools", "19 tool calls: 18 completed, 1 failed.", "end_turn"),
+        ("plan", "The plan is done.", "end_turn"),
+        ("permission", "0 of 1 allowed.", "end_turn"),
+        ("wait 0", "I have waited.", "end_turn"),
+        (
+            "wait long",
+            "Expected seconds or `forever`, got `long`.\n\nUsage: `wait [SECONDS|forever]`",
+            "end_turn",
+        ),
+        ("elicit", "The client does not offer that.", "end_turn"),
+        ("elicit url", "The client does not offer that.", "end_turn"),
+        (
+            "elicit me",
+            "Expected `form` or `url`, got `me`.\n\nUsage: `elicit [form|url]`",
+            "end_turn",
+        ),
+        ("usage", "12000 of 200000 tokens are used.", "end_turn"),
+        ("title A good one", "The title is: A good one", "end_turn"),
+        ("commands", "2 commands: first, second.", "end_turn"),
+        ("mode auto", "The mode is auto.", "end_turn"),
+        (
+            "mode mad",
+            "The option `mode` cannot be `mad`.\n\nUsage: `mode ID`",
+            "end_turn",
+        ),
+        ("option model tiny", "model is tiny.", "end_turn"),
+        (
+            "option colour red",
+            "There is no option `colour`; there are `mode`, `model`, `brief`."
+            "\n\nUsage: `option ID VALUE`",
+            "end_turn",
+        ),
+        ("stop refusal", "", "refusal"),
+        ("stop max_tokens", "", "max_tokens"),
+        (
+            "exit 300",
+            "Expected a number from 0 to 255, got `300`.\n\nUsage: `exit [N]`",
+            "end_turn",
+        ),
+        (
+            "exit 3",
+            "This agent has no process of its own.\n\nUsage: `exit [N]`",
+            "end_turn",
+        ),
+    ],
+)
+async def test_agent_says(
+    version: int, prompt: str, text: str, stop_reason: str, tmp_path: Path
+) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, prompt)
+    assert done.text == text
+    assert done.stop_reason == stop_reason
+
+
+def test_help_names_every_command_once() -> None:
+    names = [act.name for act in ACTS]
+    assert len(names) == len(set(names))
+    for act in ACTS:
+        assert f"- `{act.usage}`: {act.does}" in help_text()
+
+
+@BOTH
+async def test_sessions_begin_with_options_and_commands(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        await tell(session, "echo hi")
+        transcript = session.transcript
+        assert [command.name for command in transcript.commands] == [act.name for act in ACTS]
+        assert transcript.mode == "ask"
+        ids = [option.id for option in transcript.options]
+        assert ids[:2] == ["mode", "model"]
+
+
+@BOTH
+async def test_echo_gives_back_every_content(version: int, tmp_path: Path) -> None:
+    image = Image(b"\1\2", "image/png")
+    audio = Audio(b"\3", "audio/wav")
+    resource = Resource("file:///a.txt", "text", "text/plain")
+    link = Link("file:///b.txt", "b.txt")
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, image, "echo all", audio, resource, link)
+    media = [event.content for event in done.of(Media) if event.role == "agent"]
+    assert media == [image, audio, resource, link]
+    assert done.text.startswith("all")
+
+
+@BOTH
+async def test_stream_comes_in_pieces_of_one_message(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "stream 50")
+    pieces = done.of(Text)
+    assert [piece.text for piece in pieces] == [f"{n} " for n in range(1, 51)]
+    assert len({piece.message_id for piece in pieces}) == 1
+
+
+@BOTH
+async def test_think_is_thought_and_not_said(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "think about it")
+    assert [thought.text for thought in done.of(Thought)] == ["about it"]
+
+
+@BOTH
+async def test_content_has_each_kind_of_content(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "content")
+    kinds = [type(event.content) for event in done.of(Media) if event.role == "agent"]
+    assert kinds == [Link, Resource, Resource, Image, Audio]
+
+
+@BOTH
+async def test_updates_has_each_kind_of_update(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "updates")
+        transcript = session.transcript
+        assert transcript.title == "A title"
+        assert transcript.mode == "ask"
+        assert len(transcript.commands) == len(ACTS)
+        assert transcript.usage is not None
+        assert transcript.usage.used == 1000
+    kinds = {type(event).__name__ for event in done.events}
+    expected = {
+        "Commands",
+        "Options",
+        "Plan",
+        "StateChanged",
+        "Text",
+        "Thought",
+        "TitleChanged",
+        "ToolCall",
+        "UsageChanged",
+        "UserText",
+    }
+    assert kinds == expected | ({"ModeChanged"} if version == 1 else set())
+
+
+def files_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def ends(done: Done) -> dict[str, ToolCall]:
+    """Return the tool calls as they were at last, by title."""
+    return {call.title: call for call in {call.id: call for call in done.of(ToolCall)}.values()}
+
+
+@BOTH
+async def test_tools_has_each_kind_and_end(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        calls = ends(await tell(session, "tools"))
+    assert len(calls) == 19
+    assert {call.kind for call in calls.values()} == {
+        "read",
+        "edit",
+        "delete",
+        "move",
+        "search",
+        "execute",
+        "think",
+        "fetch",
+        "switch_mode",
+        "other",
+    }
+    assert calls.pop("A call that fails").status == "failed"
+    assert {call.status for call in calls.values()} == {"completed"}
+    places = calls["A call with locations"].locations
+    assert [(place.path, place.line) for place in places] == [
+        (str(tmp_path / "script/a.py"), None),
+        (str(tmp_path / "script/b.py"), 3),
+    ]
+    assert calls["A call with raw output"].raw_output == {"status": 200, "lines": ["one", "two"]}
+    assert "".join(map(str, calls["A call that streams"].content)) == "line 1\nline 2\nline 3\n"
+    diffs = calls["A call with diffs"].content
+    assert [Path(d.path).name for d in diffs if isinstance(d, Diff)] == [
+        "added.txt",
+        "changed.txt",
+        "deleted.txt",
+    ]
+    assert [type(part) for part in calls["A call with other content"].content] == [
+        Link,
+        Resource,
+        Image,
+    ]
+    assert calls["A corrected title"].raw_input == {"corrected": True}
+
+
+@BOTH
+async def test_plan_goes_from_step_to_step(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "plan")
+    seen = [[entry.status for entry in plan.entries] for plan in done.of(Plan)]
+    assert seen[0] == ["pending"] * 3
+    assert seen[1] == ["in_progress", "pending", "pending"]
+    assert seen[-1] == ["completed"] * 3
+    assert [entry.priority for entry in done.of(Plan)[0].entries] == ["high", "medium", "low"]
+
+
+@BOTH
+async def test_permission_is_asked_as_often_as_told(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path, permissions=allow("edit")) as session:
+        done = await tell(session, "permission 3")
+    assert done.text == "3 of 3 allowed."
+    assert len(done.of(Permission)) == 3
+
+
+@BOTH
+async def test_permission_for_always_is_asked_once(version: int, tmp_path: Path) -> None:
+    permissions = allow("edit", always=True)
+    async with conversation(version, tmp_path, permissions=permissions) as session:
+        done = await tell(session, "permission 3")
+    assert done.text == "3 of 3 allowed."
+    assert len(done.of(Permission)) == 1
+
+
+@BOTH
+async def test_mode_decides_about_permissions(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path, permissions=allow("*")) as session:
+        await session.set_mode("read")
+        done = await tell(session, "permission 2")
+        assert (done.text, done.of(Permission)) == ("0 of 2 allowed.", [])
+        await tell(session, "mode auto")
+        assert session.transcript.mode == "auto"
+        done = await tell(session, "permission 2")
+        assert (done.text, done.of(Permission)) == ("2 of 2 allowed.", [])
+
+
+@BOTH
+@pytest.mark.parametrize("decision", [allow("*"), deny("*")], ids=["allowed", "denied"])
+async def test_full_turn_leaves_the_folder_as_it_was(
+    version: int, decision: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text("# Title\n\nfour words of text\n")
+    async with conversation(version, tmp_path, permissions=decision) as session:
+        done = await tell(session, "full")
+    assert files_in(tmp_path) == ["README.md"]
+    calls = ends(done)
+    if len(calls) == 2:
+        assert done.text == "Nothing has changed."
+        assert calls["Write accord-demo.md"].status == "failed"
+        return
+    assert [call.kind for call in calls.values()] == ["read", "edit", "execute", "delete"]
+    assert {call.status for call in calls.values()} == {"completed"}
+    assert done.text == (
+        "**README.md** has 3 lines and 6 words. The summary had 70 bytes; I have deleted it again."
+    )
+    (asked,) = done.of(Permission)
+    assert asked.request.tool_call is not None
+    shown = [part for part in calls["Write accord-demo.md"].content if isinstance(part, Diff)]
+    assert len(shown) == 1
+    assert {entry.status for entry in done.of(Plan)[-1].entries} == {"completed"}
+
+
+@BOTH
+async def test_full_turn_leaves_files_alone_that_it_did_not_make(
+    version: int, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text("# Title\n")
+    (tmp_path / "accord-demo.md").write_text("mine")
+    async with conversation(version, tmp_path, permissions=allow("*")) as session:
+        done = await tell(session, "full")
+        assert (await tell(session, "full missing.md")).text == "I cannot read missing.md."
+    assert done.text == "Nothing has changed."
+    assert (tmp_path / "accord-demo.md").read_text() == "mine"
+
+
+@BOTH
+async def test_wait_for_ever_ends_by_a_cancel(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        async with session.prompt("wait forever") as turn:
+            async for event in turn:
+                if isinstance(event, ToolCall) and event.status == "in_progress":
+                    await turn.cancel()
+        assert turn.stop_reason == "cancelled"
+        (call,) = session.transcript.tool_calls
+        assert call.status in ("cancelled", "failed")
+        assert (await tell(session, "echo on")).text == "on"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [("error", -32603), ("error -32000", -32000), ("error 7", 7), ("crash", -32603)],
+)
+async def test_error_reaches_the_client(
+    version: int, prompt: str, code: int, tmp_path: Path
+) -> None:
+    async with conversation(version, tmp_path) as session:
+        with pytest.raises(RequestError) as caught:
+            await tell(session, prompt)
+        assert caught.value.code == code
+        if prompt == "crash":
+            assert caught.value.message == InternalError.default_message
+        assert (await tell(session, "echo on")).text == "on"
+
+
+@BOTH
+async def test_files_are_read_and_written_inside_the_session(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "fs write notes/a.txt some text")
+        assert done.text == "notes/a.txt is written."
+        assert (tmp_path / "notes/a.txt").read_text() == "some text\n"
+        (call,) = ends(done).values()
+        assert [type(part) for part in call.content] == [Diff]
+        done = await tell(session, "fs read notes/a.txt")
+        assert done.text == "notes/a.txt has 10 characters in 1 lines."
+        (call,) = ends(done).values()
+        assert call.content == ("some text\n",)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("fs read a.txt", "a.txt could not be read: it is not there."),
+        ("fs read ../a.txt", "../a.txt could not be read: that is not allowed."),
+        ("fs read raw", "raw could not be read: it is not text."),
+        ("fs write ../a.txt x", "../a.txt could not be written: that is not allowed."),
+        ("fs", "Expected `read PATH` or `write PATH TEXT`."),
+    ],
+)
+async def test_file_that_cannot_be_had_is_told_of(
+    version: int, prompt: str, text: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "raw").write_bytes(b"\xff\xfe")
+    async with conversation(version, folder) as session:
+        done = await tell(session, prompt)
+    assert done.text.partition("\n")[0] == text
+    assert {call.status for call in ends(done).values()} <= {"failed"}
+
+
+@BOTH
+async def test_terminal_runs_a_command(version: int, tmp_path: Path) -> None:
+    python = sys.executable
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, f"terminal '{python}' -c 'print(\"out\"); exit(3)'")
+        assert done.text == f"`{python}` ended with status 3 and 4 characters of output."
+        (call,) = ends(done).values()
+        assert (call.kind, call.status) == ("execute", "failed")
+        done = await tell(session, "terminal no-such-program-anywhere")
+        assert done.text == "`no-such-program-anywhere` could not be started."
+        done = await tell(session, "terminal 'open")
+        assert done.text.startswith("A quotation mark is not closed.")
+
+
+@BOTH
+async def test_settings_reach_the_client(version: int, tmp_path: Path) -> None:
+    async with conversation(version, tmp_path) as session:
+        done = await tell(session, "usage")
+        (usage,) = done.of(UsageChanged)
+        assert (usage.usage.used, usage.usage.size, usage.usage.cost.amount) == (
+            12_000,
+            200_000,
+            0.25,
+        )
+        done = await tell(session, "title New")
+        assert [event.title for event in done.of(TitleChanged)] == ["New"]
+        done = await tell(session, "commands one")
+        assert [[c.name for c in event.commands] for event in done.of(Commands)] == [["one"]]
+        await tell(session, "option model large")
+        models = {option.id: option.value for option in session.transcript.options}
+        assert models["model"] == "large"
+
+
+async def test_state_is_told_in_version_2(tmp_path: Path) -> None:
+    async with conversation(2, tmp_path, permissions=allow("*")) as session:
+        done = await tell(session, "permission")
+    states = [event.state for event in done.of(StateChanged)]
+    assert states == ["running", "requires_action", "running", "idle"]
+
+
+async def test_both_versions_give_the_same_events(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Title\n")
+    kinds: list[list[Any]] = []
+    for version in (1, 2):
+        async with conversation(version, tmp_path, permissions=allow("*")) as session:
+            done = await tell(session, "full")
+        kinds.append(
+            [
+                (type(event).__name__, getattr(event, "status", None), getattr(event, "text", None))
+                for event in done.events
+                if type(event).__name__ in ("Text", "Thought", "Plan", "ToolCall", "Permission")
+            ]
+        )
+    assert kinds[0] == kinds[1]
