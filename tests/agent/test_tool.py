@@ -33,7 +33,7 @@ async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None
             "Read a.py",
             kind="read",
             name="read_file",
-            locations=["/work/a.py", Location("/work/b.py", 3)],
+            locations=["/project/a.py", Location("/project/b.py", 3)],
             raw_input={"path": "a.py"},
         ) as call:
             await call.content("found it")
@@ -49,8 +49,8 @@ async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None
         first = client.of("ToolCall" if version == V1 else "ToolCallUpdate")[0]
         assert (first.title, first.kind, first.name) == ("Read a.py", "read", "read_file")
         assert first.locations == [
-            types.ToolCallLocation(path="/work/a.py"),
-            types.ToolCallLocation(path="/work/b.py", line=3),
+            types.ToolCallLocation(path="/project/a.py"),
+            types.ToolCallLocation(path="/project/b.py", line=3),
         ]
         call = client.tool()
         assert call["raw_input"] == {"path": "a.py"}
@@ -124,7 +124,7 @@ async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_pa
 async def test_refused_change_is_cancelled_although_it_was_shown(version: int, status: str) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
-            await call.diff("/work/a.py", "one", "two")
+            await call.diff("/project/a.py", "one", "two")
             await call.permission()
 
     async with talk(Does(work), version) as client:
@@ -137,18 +137,18 @@ async def test_refused_change_is_cancelled_although_it_was_shown(version: int, s
 async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
-            await call.diff("/work/a.py", "one\n", "two\n")
+            await call.diff("/project/a.py", "one\n", "two\n")
 
     async with talk(Does(work), version) as client:
         await client.prompt("go")
         (diff,) = client.tool()["content"]
         if version == V1:
-            assert diff == v1.Diff(path="/work/a.py", old_text="one\n", new_text="two\n")
+            assert diff == v1.Diff(path="/project/a.py", old_text="one\n", new_text="two\n")
         else:
-            assert diff.changes == [v2.DiffModify(path="/work/a.py")]
+            assert diff.changes == [v2.DiffModify(path="/project/a.py")]
             assert diff.patch.text == (
-                "diff --git /work/a.py /work/a.py\n"
-                "--- /work/a.py\n+++ /work/a.py\n@@ -1 +1 @@\n-one\n+two\n"
+                "diff --git /project/a.py /project/a.py\n"
+                "--- /project/a.py\n+++ /project/a.py\n@@ -1 +1 @@\n-one\n+two\n"
             )
 
 
@@ -189,14 +189,14 @@ async def test_title_kind_and_places_can_be_corrected(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Think") as call:
             await call.update(
-                title="Edit a.py", kind="edit", locations=["/work/a.py"], raw_input={"n": 1}
+                title="Edit a.py", kind="edit", locations=["/project/a.py"], raw_input={"n": 1}
             )
 
     async with talk(Does(work), version) as client:
         await client.prompt("go")
         call = client.tool()
         assert (call["title"], call["kind"]) == ("Edit a.py", "edit")
-        assert call["locations"] == [client.types.ToolCallLocation(path="/work/a.py")]
+        assert call["locations"] == [client.types.ToolCallLocation(path="/project/a.py")]
         assert call["raw_input"] == {"n": 1}
 
 

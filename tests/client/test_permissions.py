@@ -38,7 +38,7 @@ def request(
     )
     return PermissionRequest(
         session_id=session,
-        cwd="/work",
+        cwd="/project",
         title="May I?",
         options=tuple(options(*KINDS)),
         tool_call=call,
@@ -83,12 +83,12 @@ def test_option_that_was_not_offered_is_not_chosen() -> None:
         ("*", request("edit"), True),
         ("edit", request("edit"), True),
         ("edit", request("read"), False),
-        ("edit:src/*", request("edit", "/work/src/a.py"), True),
+        ("edit:src/*", request("edit", "/project/src/a.py"), True),
         ("edit:src/*", request("edit", "src/deep/a.py"), True),
-        ("edit:src/*", request("edit", "/work/src/../secret"), False),
-        ("edit:src/*", request("edit", "/work/src/a.py", "/etc/passwd"), False),
+        ("edit:src/*", request("edit", "/project/src/../secret"), False),
+        ("edit:src/*", request("edit", "/project/src/a.py", "/etc/passwd"), False),
         ("edit:src/*", request("edit"), False),
-        ("*:/tmp/*", request("read", "/tmp/x"), True),
+        ("*:/elsewhere/*", request("read", "/elsewhere/x"), True),
         ("execute:pytest*", request("execute", command="pytest -q"), True),
         ("execute:pytest*", request("execute", command=["pytest", "-q"]), True),
         ("execute:pytest*", request("execute", command="pytest; rm -rf /"), False),
@@ -112,16 +112,16 @@ async def test_one_path_or_joined_command_is_enough_to_deny() -> None:
     policy = deny("edit:/etc/*", "execute:*rm -rf*")
     assert await decided(
         policy,
-        request("edit", "/work/a", "/etc/passwd"),
+        request("edit", "/project/a", "/etc/passwd"),
         request("execute", command="ls; rm -rf /"),
-        request("edit", "/work/a"),
+        request("edit", "/project/a"),
     ) == ["reject", "reject", None]
 
 
 async def test_first_policy_that_decides_wins() -> None:
-    policy = chain(deny("edit:/work/secret"), allow("edit"))
+    policy = chain(deny("edit:/project/secret"), allow("edit"))
     assert await decided(
-        policy, request("edit", "/work/secret"), request("edit", "/work/a"), request("fetch")
+        policy, request("edit", "/project/secret"), request("edit", "/project/a"), request("fetch")
     ) == ["reject", "allow", None]
 
 
@@ -209,7 +209,7 @@ async def test_cancel_answers_what_is_undecided_and_what_is_still_asked_in_v1() 
     }
     cancelled = {"outcome": {"outcome": "cancelled"}}
     async with agent_by_hand(1, permissions=never) as (agent, raw):
-        opened = asyncio.create_task(agent.new_session("/work"))
+        opened = asyncio.create_task(agent.new_session("/project"))
         raw.answer((await raw.get())["id"], {"sessionId": "s1"})
         session = await opened
         async with session.prompt("Hi") as turn:
