@@ -50,6 +50,9 @@ class Agent:
         Raise to refuse it; the session has the old value until this returns.
         """
 
+    def authorize(self) -> None:
+        """Raise `AuthRequired` to have the user log in first; asked before anything is done."""
+
     async def permit(self, call: ToolCall) -> bool | None:
         """Decide on a tool call that needs permission; None leaves it to the user."""
         return None

@@ -93,6 +93,7 @@ class Host:
 
     async def new_session(self, setup: Setup) -> Session:
         """Create a session."""
+        self.agent.authorize()  # R-AUTH-11
         setup.check()
         session_id = f"session-{os.urandom(12).hex()}"
         if self.kept is not None:
@@ -133,6 +134,7 @@ class Host:
 
     async def resume(self, session_id: str, setup: Setup, *, replay: bool) -> Session:
         """Go on with a session, after a replay if wanted."""
+        self.agent.authorize()
         setup.check()
         session = self.sessions.get(session_id)
         if self.kept is None:
@@ -154,6 +156,7 @@ class Host:
 
     async def fork(self, session_id: str, setup: Setup) -> Session:
         """Open a new session that begins as a copy of another."""
+        self.agent.authorize()
         setup.check()
         kept = self._kept
         copy = f"session-{os.urandom(12).hex()}"
@@ -230,6 +233,7 @@ class Host:
         """Return the turn of a prompt, not yet queued; raise for what cannot be prompted."""
         from accord.agent.turn import Turn
 
+        self.agent.authorize()
         session = self.session(session_id)
         if not content:
             raise InvalidParams("A prompt must not be empty")

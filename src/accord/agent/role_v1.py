@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
-__all__ = ("role_for",)
+__all__ = ("AgentRole", "role_for")
 
 
-class _Role(v1.Agent):
+class AgentRole(v1.Agent):
     """Serves version 1 for a host."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        self.host = host
 
     @property
     def _link(self) -> LinkV1:
         from accord.agent.link_v1 import LinkV1
 
-        link = self._host.link
+        link = self.host.link
         assert isinstance(link, LinkV1), "set by initialize"
         return link
 
     def initialize(
         self, params: v1.InitializeRequest, context: v1.AgentContext
     ) -> v1.InitializeResponse:
-        agent = self._host.agent
+        agent = self.host.agent
 
         def link() -> LinkV1:
             from accord.agent.link_v1 import LinkV1
 
             return LinkV1(params, context)
 
-        self._host.settle(link)
+        self.host.settle(link)
         return v1.InitializeResponse(
             protocol_version=1,
             agent_info=v1.Implementation(
@@ -57,7 +57,7 @@ class _Role(v1.Agent):
         )
 
     def capabilities(self) -> v1.AgentCapabilities:
-        agent = self._host.agent
+        agent = self.host.agent
         derived = self._derived()
         derived = replace(
             derived,
@@ -75,6 +75,8 @@ class _Role(v1.Agent):
         return agent.capabilities_v1(derived)
 
     def _derived(self) -> v1.AgentCapabilities:
+        if type(self) is not AgentRole:
+            return v1.Agent.capabilities(self)
         # What the methods of this class stand for; to derive that takes milliseconds.
         return v1.AgentCapabilities(
             session_capabilities=v1.SessionCapabilities(close=v1.SessionCloseCapabilities())
@@ -83,8 +85,8 @@ class _Role(v1.Agent):
     async def new_session(
         self, params: v1.NewSessionRequest, context: v1.AgentContext
     ) -> v1.NewSessionResponse:
-        session = await self._host.new_session(_setup(params))
-        self._host.tell_commands(session)
+        session = await self.host.new_session(_setup(params))
+        self.host.tell_commands(session)
         return v1.NewSessionResponse(session_id=session.id, **self._offers(session))
 
     def _offers(self, session: Session) -> dict[str, Any]:
@@ -101,20 +103,20 @@ class _Role(v1.Agent):
         self, params: v1.CloseSessionRequest, context: v1.AgentContext
     ) -> v1.CloseSessionResponse:
         context.cancel_prompts(params.session_id)
-        await self._host.close(params.session_id)
+        await self.host.close(params.session_id)
         return v1.CloseSessionResponse()
 
     async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
         from accord.model.on_v1 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        turn = self._host.begin(params.session_id, content)
+        turn = self.host.begin(params.session_id, content)
         if turn.session.turns:
             raise InvalidRequest("A turn is running in this session")  # A-37
         turn.queue()
         try:
             await turn.insert()
-            ended = await turn.work(self._host.agent)
+            ended = await turn.work(self.host.agent)
         finally:
             turn.session.idle()
             turn.leave()
@@ -128,7 +130,7 @@ class _Role(v1.Agent):
         return v1.PromptResponse(stop_reason=self._link.stop_reason(ended.stop_reason))
 
     def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
-        session = self._host.sessions.get(params.session_id)
+        session = self.host.sessions.get(params.session_id)
         turn = session.turns[0] if session is not None and session.turns else None
         if turn is None:
             context.cancel_prompts(params.session_id)
@@ -141,11 +143,11 @@ class _Role(v1.Agent):
         from accord.agent.link import mode_of
         from accord.agent.reports import OptionsReport
 
-        session = self._host.session(params.session_id)
+        session = self.host.session(params.session_id)
         mode = mode_of(session.options)
         if mode is None:
             raise InvalidParams("The session has no modes")
-        await self._host.set_option(session, mode.id, params.mode_id)
+        await self.host.set_option(session, mode.id, params.mode_id)
         # Who sets the mode is told of the option, and the other way round (R-MODE-05).
         await self._link.show(session.id, OptionsReport(session.options))
         return v1.SetSessionModeResponse()
@@ -153,9 +155,9 @@ class _Role(v1.Agent):
     async def set_session_config_option(
         self, params: v1.SetSessionConfigOptionRequest, context: v1.AgentContext
     ) -> v1.SetSessionConfigOptionResponse:
-        session = self._host.session(params.session_id)
+        session = self.host.session(params.session_id)
         mode_was = session.mode
-        await self._host.set_option(session, params.config_id, params.value)
+        await self.host.set_option(session, params.config_id, params.value)
         if (mode := session.mode) is not None and mode != mode_was:
             await context.client.session_update(
                 v1.SessionNotification(
@@ -173,37 +175,34 @@ def _setup(params: Any) -> Setup:
     )
 
 
-class _StoredRole(_Role):
+class _StoredRole(AgentRole):
     """Serves what a store makes possible."""
-
-    def _derived(self) -> v1.AgentCapabilities:
-        return v1.Agent.capabilities(self)
 
     async def load_session(
         self, params: v1.LoadSessionRequest, context: v1.AgentContext
     ) -> v1.LoadSessionResponse:
-        session = await self._host.resume(params.session_id, _setup(params), replay=True)
-        self._host.tell_commands(session)
+        session = await self.host.resume(params.session_id, _setup(params), replay=True)
+        self.host.tell_commands(session)
         return v1.LoadSessionResponse(**self._offers(session))
 
     async def resume_session(
         self, params: v1.ResumeSessionRequest, context: v1.AgentContext
     ) -> v1.ResumeSessionResponse:
-        session = await self._host.resume(params.session_id, _setup(params), replay=False)
-        self._host.tell_commands(session)
+        session = await self.host.resume(params.session_id, _setup(params), replay=False)
+        self.host.tell_commands(session)
         return v1.ResumeSessionResponse(**self._offers(session))
 
     async def fork_session(
         self, params: v1.ForkSessionRequest, context: v1.AgentContext
     ) -> v1.ForkSessionResponse:
-        session = await self._host.fork(params.session_id, _setup(params))
-        self._host.tell_commands(session)
+        session = await self.host.fork(params.session_id, _setup(params))
+        self.host.tell_commands(session)
         return v1.ForkSessionResponse(session_id=session.id, **self._offers(session))
 
     async def list_sessions(
         self, params: v1.ListSessionsRequest, context: v1.AgentContext
     ) -> v1.ListSessionsResponse:
-        page = await self._host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
+        page = await self.host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
         found = [
             v1.SessionInfo(
                 session_id=stored.id,
@@ -220,35 +219,36 @@ class _StoredRole(_Role):
     async def session_status(
         self, params: v1.SessionStatusRequest, context: v1.AgentContext
     ) -> v1.SessionStatusResponse:
-        return v1.SessionStatusResponse(status=await self._host.status(params.session_id))
+        return v1.SessionStatusResponse(status=await self.host.status(params.session_id))
 
     async def set_session_title(
         self, params: v1.SetSessionTitleRequest, context: v1.AgentContext
     ) -> v1.SetSessionTitleResponse:
-        title = await self._host.set_title(params.session_id, params.title)
+        title = await self.host.set_title(params.session_id, params.title)
         return v1.SetSessionTitleResponse(title=title)
 
     async def archive_session(
         self, params: v1.ArchiveSessionRequest, context: v1.AgentContext
     ) -> v1.ArchiveSessionResponse:
         context.cancel_prompts(params.session_id)
-        await self._host.archive(params.session_id, archived=True)
+        await self.host.archive(params.session_id, archived=True)
         return v1.ArchiveSessionResponse()
 
     async def unarchive_session(
         self, params: v1.UnarchiveSessionRequest, context: v1.AgentContext
     ) -> v1.UnarchiveSessionResponse:
-        await self._host.archive(params.session_id, archived=False)
+        await self.host.archive(params.session_id, archived=False)
         return v1.UnarchiveSessionResponse()
 
     async def delete_session(
         self, params: v1.DeleteSessionRequest, context: v1.AgentContext
     ) -> v1.DeleteSessionResponse:
         context.cancel_prompts(params.session_id)
-        await self._host.delete(params.session_id)
+        await self.host.delete(params.session_id)
         return v1.DeleteSessionResponse()
 
 
-def role_for(host: Host) -> v1.Agent:
-    """Return what serves version 1 for a host."""
-    return _Role(host) if host.kept is None else _StoredRole(host)
+def role_for(host: Host, *extra: type[AgentRole]) -> v1.Agent:
+    """Return what serves version 1 for a host, with what its agent has besides sessions."""
+    kinds = extra if host.kept is None else (*extra, _StoredRole)
+    return type("Role", kinds, {})(host) if kinds else AgentRole(host)

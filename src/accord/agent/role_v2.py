@@ -16,34 +16,34 @@ if TYPE_CHECKING:
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
-__all__ = ("role_for",)
+__all__ = ("AgentRole", "role_for")
 
 
-class _Role(v2.Agent):
+class AgentRole(v2.Agent):
     """Serves version 2 for a host."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        self.host = host
 
     @property
     def _link(self) -> LinkV2:
         from accord.agent.link_v2 import LinkV2
 
-        link = self._host.link
+        link = self.host.link
         assert isinstance(link, LinkV2), "set by initialize"
         return link
 
     def initialize(
         self, params: v2.InitializeRequest, context: v2.AgentContext
     ) -> v2.InitializeResponse:
-        agent = self._host.agent
+        agent = self.host.agent
 
         def link() -> LinkV2:
             from accord.agent.link_v2 import LinkV2
 
             return LinkV2(params, context)
 
-        self._host.settle(link)
+        self.host.settle(link)
         return v2.InitializeResponse(
             protocol_version=2,
             info=v2.Implementation(
@@ -56,7 +56,7 @@ class _Role(v2.Agent):
         )
 
     def capabilities(self) -> v2.AgentCapabilities:
-        agent = self._host.agent
+        agent = self.host.agent
         derived = self._derived()
         takes = agent.prompt_content
         session = replace(
@@ -77,12 +77,15 @@ class _Role(v2.Agent):
         return agent.capabilities_v2(replace(derived, session=session))
 
     def _derived(self) -> v2.AgentCapabilities:
+        if type(self) is not AgentRole:
+            return v2.Agent.capabilities(self)
+        # What the methods of this class stand for; to derive that takes milliseconds.
         return v2.AgentCapabilities(session=v2.SessionCapabilities())
 
     async def new_session(
         self, params: v2.NewSessionRequest, context: v2.AgentContext
     ) -> v2.NewSessionResponse:
-        session = await self._host.new_session(_setup(params))
+        session = await self.host.new_session(_setup(params))
         return v2.NewSessionResponse(session_id=session.id, **_offers(session))
 
     async def resume_session(
@@ -92,7 +95,7 @@ class _Role(v2.Agent):
             params.replay_from, v2.ReplayFromStart
         ):
             raise InvalidParams("A replay begins at the start or not at all")  # R-SESS-16
-        session = await self._host.resume(
+        session = await self.host.resume(
             params.session_id, _setup(params), replay=params.replay_from is not None
         )
         await self._link.state(session)  # R-SESS-29
@@ -108,7 +111,7 @@ class _Role(v2.Agent):
                 additional_directories=list(session.roots[1:]),
                 title=session.title_now,
             )
-            for session in self._host.sessions.values()
+            for session in self.host.sessions.values()
             if params.cwd in (None, session.cwd)
         ]
         return v2.ListSessionsResponse(sessions=found)
@@ -117,15 +120,15 @@ class _Role(v2.Agent):
         self, params: v2.CloseSessionRequest, context: v2.AgentContext
     ) -> v2.CloseSessionResponse:
         context.cancel_prompts(params.session_id)
-        if params.session_id in self._host.sessions:  # R-SESS-32
-            await self._host.close(params.session_id)
+        if params.session_id in self.host.sessions:  # R-SESS-32
+            await self.host.close(params.session_id)
         return v2.CloseSessionResponse()
 
     async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
         from accord.model.on_v2 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        turn = self._host.begin(params.session_id, content)
+        turn = self.host.begin(params.session_id, content)
         turn.queue()
         await turn.wait_first()  # R-PROMPT-24, R-PROMPT-27
         try:
@@ -144,7 +147,7 @@ class _Role(v2.Agent):
         try:
             await link.show(session.id, Said("user", turn.message_id, turn.content))
             await session.tell_state()
-            ended = await turn.work(self._host.agent)
+            ended = await turn.work(self.host.agent)
             session.idle()
             await link.show(session.id, ended)
         except TransportError:
@@ -155,7 +158,7 @@ class _Role(v2.Agent):
 
     def cancel(self, params: v2.CancelSessionNotification, context: v2.AgentContext) -> None:
         context.cancel_prompts(params.session_id)  # those that are held
-        session = self._host.sessions.get(params.session_id)
+        session = self.host.sessions.get(params.session_id)
         if session is not None and session.turns:
             session.turns[0].cancel()
 
@@ -164,8 +167,8 @@ class _Role(v2.Agent):
     ) -> v2.SetSessionConfigOptionResponse:
         match params:
             case v2.SetSessionConfigOptionId() | v2.SetSessionConfigOptionBoolean():
-                session = self._host.session(params.session_id)
-                await self._host.set_option(session, params.config_id, params.value)
+                session = self.host.session(params.session_id)
+                await self.host.set_option(session, params.config_id, params.value)
             case _:
                 raise InvalidParams("Unknown type of value")  # R-CONF-11
         from accord.agent.link_v2 import options_to_wire
@@ -191,22 +194,19 @@ def _setup(params: Any) -> Setup:
     )
 
 
-class _StoredRole(_Role):
+class _StoredRole(AgentRole):
     """Serves what a store makes possible."""
-
-    def _derived(self) -> v2.AgentCapabilities:
-        return v2.Agent.capabilities(self)
 
     async def fork_session(
         self, params: v2.ForkSessionRequest, context: v2.AgentContext
     ) -> v2.ForkSessionResponse:
-        session = await self._host.fork(params.session_id, _setup(params))
+        session = await self.host.fork(params.session_id, _setup(params))
         return v2.ForkSessionResponse(session_id=session.id, **_offers(session))
 
     async def list_sessions(
         self, params: v2.ListSessionsRequest, context: v2.AgentContext
     ) -> v2.ListSessionsResponse:
-        page = await self._host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
+        page = await self.host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
         found = [
             v2.SessionInfo(
                 session_id=stored.id,
@@ -223,8 +223,8 @@ class _StoredRole(_Role):
     async def session_status(
         self, params: v2.SessionStatusRequest, context: v2.AgentContext
     ) -> v2.SessionStatusResponse:
-        status = await self._host.status(params.session_id)
-        session = self._host.agent.open_sessions.get(params.session_id)
+        status = await self.host.status(params.session_id)
+        session = self.host.agent.open_sessions.get(params.session_id)
         states = {
             "idle": v2.IdleState(),
             "running": v2.RunningState(),
@@ -236,30 +236,31 @@ class _StoredRole(_Role):
     async def set_session_title(
         self, params: v2.SetSessionTitleRequest, context: v2.AgentContext
     ) -> v2.SetSessionTitleResponse:
-        title = await self._host.set_title(params.session_id, params.title)
+        title = await self.host.set_title(params.session_id, params.title)
         return v2.SetSessionTitleResponse(title=title)
 
     async def archive_session(
         self, params: v2.ArchiveSessionRequest, context: v2.AgentContext
     ) -> v2.ArchiveSessionResponse:
         context.cancel_prompts(params.session_id)
-        await self._host.archive(params.session_id, archived=True)
+        await self.host.archive(params.session_id, archived=True)
         return v2.ArchiveSessionResponse()
 
     async def unarchive_session(
         self, params: v2.UnarchiveSessionRequest, context: v2.AgentContext
     ) -> v2.UnarchiveSessionResponse:
-        await self._host.archive(params.session_id, archived=False)
+        await self.host.archive(params.session_id, archived=False)
         return v2.UnarchiveSessionResponse()
 
     async def delete_session(
         self, params: v2.DeleteSessionRequest, context: v2.AgentContext
     ) -> v2.DeleteSessionResponse:
         context.cancel_prompts(params.session_id)
-        await self._host.delete(params.session_id)
+        await self.host.delete(params.session_id)
         return v2.DeleteSessionResponse()
 
 
-def role_for(host: Host) -> v2.Agent:
-    """Return what serves version 2 for a host."""
-    return _Role(host) if host.kept is None else _StoredRole(host)
+def role_for(host: Host, *extra: type[AgentRole]) -> v2.Agent:
+    """Return what serves version 2 for a host, with what its agent has besides sessions."""
+    kinds = extra if host.kept is None else (*extra, _StoredRole)
+    return type("Role", kinds, {})(host) if kinds else AgentRole(host)

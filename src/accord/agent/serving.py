@@ -30,15 +30,28 @@ async def serve(
     def make_v1() -> Any:
         from accord.agent.role_v1 import role_for
 
-        return role_for(host)
+        if not _has_extras(agent):
+            return role_for(host)
+        from accord.agent.extras_v1 import extra_roles
+
+        return role_for(host, *extra_roles(agent))
 
     def make_v2() -> Any:
         from accord.agent.role_v2 import role_for
 
-        return role_for(host)
+        if not _has_extras(agent):
+            return role_for(host)
+        from accord.agent.extras_v2 import extra_roles
+
+        return role_for(host, *extra_roles(agent))
 
     versions = router.LazyRole(1, make_v1), router.LazyRole(2, make_v2)
     try:
         await router.serve(transport, *versions, limits=limits, observers=observers)
     finally:
         await host.aclose()
+
+
+def _has_extras(agent: Agent) -> bool:
+    """Tell whether it may have a mix-in, without importing them."""
+    return any(hasattr(agent, name) for name in ("logins", "list_providers", "suggest_nes"))

@@ -1,0 +1,135 @@
+"""What some agents do besides sessions: logins, and model providers that the user configures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord.errors import AuthRequired, InvalidParams
+
+__all__ = (
+    "Account",
+    "Authentication",
+    "Login",
+    "LoginState",
+    "Provider",
+    "Providers",
+    "TerminalLogin",
+)
+
+LoginState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+
+
+class Login(Struct, frozen=True):
+    """A way to log in that the agent takes by itself."""
+
+    id: str
+    name: str
+    description: str | None = None
+
+
+class TerminalLogin(Struct, frozen=True):
+    """A login in a terminal: the agent's own command with these arguments and variables added.
+
+    It is offered to clients that can do that; it has to exit when done.
+    """
+
+    id: str
+    name: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    description: str | None = None
+
+
+class Account(Struct, frozen=True):
+    """Who is logged in, for display."""
+
+    label: str
+    active: bool | None = None
+    name: str | None = None
+    email: str | None = None
+    organization: str | None = None
+
+
+class Authentication(ABC):
+    """Mix-in: `class MyAgent(Authentication, Agent)`, whose users log in first."""
+
+    logins: Sequence[Login | TerminalLogin] = ()
+
+    @abstractmethod
+    def logged_in(self) -> bool:
+        """Tell whether sessions may be opened and prompted; quick, it is asked each time."""
+
+    @abstractmethod
+    async def login(self, login_id: str) -> None:
+        """Log in by one of the logins, never a terminal one; raise if that fails."""
+
+    @abstractmethod
+    async def logout(self) -> None:
+        """Log out."""
+
+    async def accounts(self) -> tuple[LoginState, Sequence[Account]]:
+        """Return whether somebody is logged in, and as whom."""
+        return ("authenticated" if self.logged_in() else "unauthenticated"), ()
+
+    def authorize(self) -> None:
+        """Raise `AuthRequired` unless somebody is logged in."""
+        if not self.logged_in():
+            raise AuthRequired
+
+    async def login_checked(self, login_id: str) -> None:
+        """For the roles: log in; raise `InvalidParams` for what was not offered (R-AUTH-09)."""
+        if not any(isinstance(login, Login) and login.id == login_id for login in self.logins):
+            raise InvalidParams("Unknown login", data={"methodId": login_id})
+        await self.login(login_id)
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """A source of models; without `base_url` it is disabled, which a `required` one never is."""
+
+    id: str
+    supported: tuple[str, ...]  # the protocols that it may speak: anthropic, openai …
+    required: bool = False
+    api_type: str | None = None
+    base_url: str | None = None
+
+
+class Providers(ABC):
+    """Mix-in: the client may configure where models come from, for sessions opened afterwards."""
+
+    @abstractmethod
+    async def list_providers(self) -> Sequence[Provider]:
+        """Return all that there are."""
+
+    @abstractmethod
+    async def set_provider(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None:
+        """Replace the whole configuration of a provider; `headers` may hold secrets."""
+
+    @abstractmethod
+    async def disable_provider(self, provider_id: str) -> None:
+        """Use a provider no more."""
+
+    async def set_checked(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None:
+        """For the roles: set; raise `InvalidParams` for what there is not (R-PROV-07)."""
+        for provider in await self.list_providers():
+            if provider.id == provider_id:
+                if api_type not in provider.supported:
+                    raise InvalidParams("Unsupported protocol", data={"apiType": api_type})
+                await self.set_provider(provider_id, api_type, base_url, headers)
+                return
+        raise InvalidParams("Unknown provider", data={"providerId": provider_id})
+
+    async def disable_checked(self, provider_id: str) -> None:
+        """For the roles: disable; an unknown one is no error (R-PROV-08, R-PROV-09)."""
+        for provider in await self.list_providers():
+            if provider.id == provider_id:
+                if provider.required:
+                    raise InvalidParams("The provider is required")
+                await self.disable_provider(provider_id)

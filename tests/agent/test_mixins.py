@@ -1,0 +1,276 @@
+"""What some agents do besides sessions: logins, providers, next edit suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from accord import Agent, AuthRequired, InvalidParams, Turn, v1, v2
+from accord.agent.mixins import (
+    Account,
+    Authentication,
+    Login,
+    LoginState,
+    Provider,
+    Providers,
+    TerminalLogin,
+)
+from accord.agent.nes import NextEdits
+from accord.errors import LocalProtocolError
+from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from requirement import requirement
+
+
+class Guarded(Authentication, Agent):
+    """Lets nobody in who has not logged in."""
+
+    logins = (
+        Login("key", "With a key", "Asks for it"),
+        TerminalLogin("tty", "In a terminal", ("login",), {"A": "b"}),
+    )
+
+    def __init__(self) -> None:
+        self.user: str | None = None
+
+    def logged_in(self) -> bool:
+        return self.user is not None
+
+    async def login(self, login_id: str) -> None:
+        self.user = login_id
+
+    async def logout(self) -> None:
+        self.user = None
+
+    async def accounts(self) -> tuple[LoginState, Sequence[Account]]:
+        if self.user is None:
+            return "unauthenticated", ()
+        return "authenticated", (Account(self.user, email="a@example.com"),)
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("in")
+
+
+class TerminalsV1(ClientV1):
+    def capabilities(self) -> v1.ClientCapabilities:
+        return v1.ClientCapabilities(auth=v1.AuthCapabilities(terminal=True))
+
+
+class TerminalsV2(ClientV2):
+    def capabilities(self) -> v2.ClientCapabilities:
+        auth = v2.ClientAuthCapabilities(terminal=v2.TerminalAuthCapabilities())
+        return v2.ClientCapabilities(auth=auth)
+
+
+async def login(client: Talk, login_id: str) -> None:
+    if client.version == V1:
+        await client.remote.authenticate(v1.AuthenticateRequest(method_id=login_id))
+    else:
+        await client.remote.login(v2.LoginAuthRequest(method_id=login_id))
+
+
+async def logout(client: Talk) -> None:
+    request = v1.LogoutRequest() if client.version == V1 else v2.LogoutAuthRequest()
+    await client.remote.logout(request)
+
+
+@BOTH
+@requirement("R-AUTH-01", "R-AUTH-04", "R-AUTH-10", "R-AUTH-11", "R-AUTH-26")
+async def test_nobody_gets_in_without_a_login(version: int) -> None:
+    async with talk(Guarded(), version, opened=False) as client:
+        with pytest.raises(AuthRequired):
+            await client.open()
+        await login(client, "key")
+        await client.open()
+        await client.prompt("hi")
+        assert client.said() == "in"
+        await logout(client)
+        with pytest.raises(AuthRequired):
+            await client.send("again")
+
+
+@BOTH
+@requirement("R-AUTH-13", "R-AUTH-15", "R-AUTH-22")
+async def test_terminal_login_is_for_clients_that_have_terminals(version: int) -> None:
+    def ids(client: Talk) -> list[str]:
+        methods = client.remote.initialized.auth_methods
+        return [m.id if version == V1 else m.method_id for m in methods]
+
+    async with talk(Guarded(), version, opened=False) as client:
+        assert ids(client) == ["key"]
+    make = TerminalsV1 if version == V1 else TerminalsV2
+    async with talk(Guarded(), version, opened=False, client=make) as client:
+        assert ids(client) == ["key", "tty"]
+        terminal = client.remote.initialized.auth_methods[1]
+        assert terminal.args == ["login"]
+        variable = v2.EnvVariable(name="A", value="b")
+        assert terminal.env == ({"A": "b"} if version == V1 else [variable])
+
+
+@BOTH
+@requirement("R-AUTH-09")
+async def test_login_that_was_not_offered_is_refused(version: int) -> None:
+    async with talk(Guarded(), version, opened=False) as client:
+        method = "authenticate" if version == V1 else "auth/login"
+        for login_id in ("other", "tty"):
+            with pytest.raises(InvalidParams):
+                await client.remote.connection.call(method, {"methodId": login_id}, bytes)
+
+
+@BOTH
+async def test_who_is_logged_in_is_told(version: int) -> None:
+    async with talk(Guarded(), version, opened=False) as client:
+        request = client.types.AuthStatusRequest
+        assert (await client.remote.auth_status(request())).state == "unauthenticated"
+        await login(client, "key")
+        status = await client.remote.auth_status(request())
+        assert status.state == "authenticated"
+        assert [(a.label, a.email) for a in status.accounts] == [("key", "a@example.com")]
+
+
+# Providers.
+
+
+class Routed(Providers, Agent):
+    """Has one provider that it needs and one that it does not."""
+
+    def __init__(self) -> None:
+        self.found = {
+            "main": Provider(
+                id="main",
+                supported=("openai",),
+                required=True,
+                api_type="openai",
+                base_url="https://a.example",
+            ),
+            "extra": Provider(id="extra", supported=("anthropic", "openai")),
+        }
+        self.headers: Mapping[str, str] = {}
+
+    async def list_providers(self) -> Sequence[Provider]:
+        return list(self.found.values())
+
+    async def set_provider(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None:
+        supported = self.found[provider_id].supported
+        self.found[provider_id] = Provider(
+            id=provider_id, supported=supported, api_type=api_type, base_url=base_url
+        )
+        self.headers = headers
+
+    async def disable_provider(self, provider_id: str) -> None:
+        self.found[provider_id] = Provider(id=provider_id, supported=())
+
+
+@BOTH
+@requirement("R-PROV-01", "R-PROV-04", "R-PROV-05", "R-PROV-06", "R-PROV-07", "R-PROV-08")
+@requirement("R-PROV-09")
+async def test_providers_are_listed_set_and_disabled(version: int) -> None:
+    agent = Routed()
+    async with talk(agent, version) as client:
+        types, remote = client.types, client.remote
+        found = (await remote.list_providers(types.ListProvidersRequest())).providers
+        assert [(p.provider_id, p.required) for p in found] == [("main", True), ("extra", False)]
+        assert found[0].current.base_url == "https://a.example"
+        assert found[1].current is None
+
+        def set_to(provider_id: str, api_type: str) -> Any:
+            return remote.set_provider(
+                types.SetProviderRequest(
+                    provider_id=provider_id,
+                    api_type=api_type,
+                    base_url="https://b.example",
+                    headers={"key": "1"},
+                )
+            )
+
+        await set_to("extra", "anthropic")
+        assert agent.found["extra"].base_url == "https://b.example"
+        assert agent.headers == {"key": "1"}
+        for provider_id, api_type in (("main", "anthropic"), ("other", "openai")):
+            with pytest.raises(InvalidParams):
+                await set_to(provider_id, api_type)
+
+        disable = types.DisableProviderRequest
+        await remote.disable_provider(disable(provider_id="extra"))
+        await remote.disable_provider(disable(provider_id="other"))
+        assert agent.found["extra"].base_url is None
+        with pytest.raises(InvalidParams):
+            await remote.disable_provider(disable(provider_id="main"))
+
+
+# Next edit suggestions.
+
+
+class Suggests(NextEdits, Agent):
+    """Suggests nothing, but listens."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    async def start_nes(self, params: v1.StartNesRequest) -> v1.StartNesResponse:
+        return v1.StartNesResponse(session_id="nes-1")
+
+    async def suggest_nes(self, params: v1.SuggestNesRequest) -> v1.SuggestNesResponse:
+        return v1.SuggestNesResponse(suggestions=[])
+
+    async def close_nes(self, params: v1.CloseNesRequest) -> v1.CloseNesResponse:
+        return v1.CloseNesResponse()
+
+    async def did_open_document(self, params: v1.DidOpenDocumentNotification) -> None:
+        self.heard.append(params.uri)
+
+
+@requirement("R-NES-01", "R-NES-02", "R-NES-12")
+async def test_v1_agent_suggests_and_hears_what_it_wants_to() -> None:
+    agent = Suggests()
+    async with talk(agent, V1, opened=False) as client:
+        events = client.remote.initialized.agent_capabilities.nes.events.document
+        assert events.did_open is not None
+        assert events.did_save is None
+        started = await client.remote.start_nes(v1.StartNesRequest())
+        assert started.session_id == "nes-1"
+        await client.remote.did_open_document(
+            v1.DidOpenDocumentNotification(
+                session_id="nes-1", uri="file:///a", language_id="python", version=1, text=""
+            )
+        )
+        await client.remote.close_nes(v1.CloseNesRequest(session_id="nes-1"))
+        assert agent.heard == ["file:///a"]
+    async with talk(agent, V2) as client:
+        assert await client.prompt("hi") == "error"  # there are only sessions
+
+
+async def test_suggestions_come_with_all_that_belongs_to_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Half(NextEdits, Agent):
+        async def start_nes(self, params: v1.StartNesRequest) -> v1.StartNesResponse:
+            return v1.StartNesResponse(session_id="nes-1")
+
+    with pytest.raises(Exception, match=r".+"):
+        async with talk(Half(), V1, opened=False):
+            pass
+    assert LocalProtocolError.__name__ in caplog.text
+
+
+@BOTH
+async def test_mixins_go_together_and_with_a_store(version: int) -> None:
+    from accord import MemoryStore
+
+    class All(Guarded, Routed):
+        store = MemoryStore()
+
+        def __init__(self) -> None:
+            Guarded.__init__(self)
+            Routed.__init__(self)
+
+    async with talk(All(), version, opened=False) as client:
+        await login(client, "key")
+        await client.open()
+        listed = await client.remote.list_sessions(client.types.ListSessionsRequest())
+        assert len(listed.sessions) == 1
+        found = await client.remote.list_providers(client.types.ListProvidersRequest())
+        assert len(found.providers) == 2
