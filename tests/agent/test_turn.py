@@ -415,6 +415,50 @@ async def test_close_cancels_the_turn_and_frees_the_session(version: int) -> Non
         assert not agent.open_sessions
 
 
+@requirement("R-SESS-22", "R-PROMPT-27")
+async def test_v2_close_withdraws_prompts_that_are_held() -> None:
+    agent = Steps()
+    async with talk(agent, V2) as client:
+        first, second = client.send("1"), client.send("2")
+        await agent.began.wait()
+        await client.remote.close_session(v2.CloseSessionRequest(session_id=client.session_id))
+        assert client.ends() == [v2.IdleStateUpdate(stop_reason="cancelled")]
+        await first
+        with pytest.raises(RequestCancelled):
+            await second
+        assert agent.prompts == ["1"]
+
+
+@requirement("R-SESS-32")
+async def test_v2_close_of_an_unknown_session_succeeds() -> None:
+    async with talk(Greeter(), V2) as client:
+        await client.remote.connection.call("session/close", {"sessionId": "another"}, bytes)
+
+
+@BOTH
+async def test_client_that_goes_is_no_failure_of_the_agent(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = asyncio.Event()
+
+    class Talks(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            try:
+                while True:
+                    await turn.say("and so on ")
+                    await asyncio.sleep(0)
+            finally:
+                ended.set()
+
+    async with talk(Talks(), version) as client:
+        sent = client.send("hi")
+        await client.until(client.said)
+    await ended.wait()
+    sent.cancel()
+    await asyncio.gather(sent, return_exceptions=True)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 @BOTH
 async def test_sessions_are_closed_when_the_client_goes(version: int) -> None:
     closed: list[str] = []

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from accord.agent.verbs import Verbs
-from accord.errors import InternalError, RequestError
+from accord.errors import InternalError, RequestError, TransportError
 from accord.tasks import is_being_cancelled
 from accord.wire.base import UNSET
 
@@ -157,6 +157,9 @@ class Turn(Verbs):
                 return Ended("cancelled")
             log.exception("! the turn awaited something that was cancelled")
             error: RequestError = InternalError()
+        except TransportError:
+            log.debug("! the client has gone in the middle of a turn", exc_info=True)
+            return Ended("cancelled")
         except RequestError as exc:
             error = exc
         except Exception as exc:
