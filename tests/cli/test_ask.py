@@ -63,6 +63,23 @@ def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str
     assert "no-such-agent" in capsys.readouterr().err
 
 
+def test_agent_that_wants_a_login_says_how(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "agent.py").write_text(
+        "from accord import AuthRequired, v1\n"
+        "class Shy(v1.Agent):\n"
+        "    auth_methods = [v1.AuthMethodAgent(id='key', name='By key')]\n"
+        "    def authenticate(self, params, context): ...\n"
+        "    def prompt(self, params, context): ...\n"
+        "    def new_session(self, params, context): raise AuthRequired\n"
+        "v1.run(Shy())\n",
+        "utf-8",
+    )
+    assert ask("hi", "--agent", f"{sys.executable} agent.py") == 1
+    assert "key (By key)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -112,8 +112,11 @@ def command(
         policies.append(remember(ask_one_at_a_time(screen.ask)))
     words = agent if agent is not None else [sys.executable, "-m", "accord", "agent"]
 
+    logins: list[str] = []
+
     async def run() -> int:
         async with connect(words, permissions=policies) as connected:
+            logins.extend(f"{method.id} ({method.name})" for method in connected.auth_methods)
             session = await _open(connected, cwd, session_id, goes_on=goes_on)
             screen.begin(connected, session)
             turn = session.prompt(prompt, *_attached(connected, files), cancel_timeout_s=QUIT_S)
@@ -129,7 +132,8 @@ def command(
     except asyncio.CancelledError:
         return CANCELLED
     except AuthRequired as exc:
-        return _failed(f"{exc.message}: log in to the agent first")
+        ways = f", by {' or '.join(logins)}" if logins else ""
+        return _failed(f"{exc.message}: log in to the agent first{ways}")
     except (AccordError, TimeoutError) as exc:
         return _failed(str(exc) or type(exc).__name__)
     finally:
