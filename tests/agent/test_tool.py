@@ -169,6 +169,41 @@ async def test_streamed_text_adds_up(version: int) -> None:
             assert texts == ["Output:abc"]
 
 
+async def test_v1_text_that_streams_is_not_sent_again_at_every_word() -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Run") as call:
+            for _ in range(1000):
+                await call.stream("word ")
+            await call.content("Done.")
+
+    async with talk(Does(work), V1) as client:
+        await client.prompt("go")
+        assert [i.content.text for i in client.tool()["content"]] == ["word " * 1000, "Done."]
+        assert len(client.of("ToolCallUpdate")) < 50
+
+
+async def test_v1_text_that_streams_is_sent_though_nothing_follows() -> None:
+    seen = asyncio.Event()
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Run") as call:
+            await call.stream("a")
+            await call.stream("b")
+            await seen.wait()
+
+    async with talk(Does(work), V1) as client:
+        sent = client.send("go")
+        await client.until(
+            lambda: (
+                client.of("ToolCallUpdate")
+                and client.tool()["content"]
+                and client.tool()["content"][0].content.text == "ab"
+            )
+        )
+        seen.set()
+        assert await client.stopped(sent) == "end_turn"
+
+
 @BOTH
 async def test_content_can_be_replaced_and_more_added(version: int) -> None:
     image = Image(b"\x01\x02\x03", "image/png")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -21,14 +22,11 @@ from accord.agent.reports import (
     ToolReport,
     UsageReport,
 )
+from accord.agent.shown_v1 import ShownTool
+from accord.errors import TransportError
 from accord.model.content import Content
-from accord.model.on_v1 import (
-    content_to_wire,
-    location_to_wire,
-    tool_content_to_wire,
-)
+from accord.model.on_v1 import content_to_wire, location_to_wire
 from accord.model.session import Choice, Info, PlanEntry, SessionOption, StopReason
-from accord.model.tools import ToolContent
 from accord.wire.codec import convert
 
 __all__ = ("LinkV1", "modes_of")
@@ -56,8 +54,7 @@ class LinkV1(Link):
         self._context = context
         self._client = context.client
         self.capabilities = params.client_capabilities
-        # What each unfinished tool call shows: updates replace all of it.
-        self._items: dict[tuple[str, str], list[v1.ToolCallContent]] = {}
+        self._shown: dict[tuple[str, str], ShownTool] = {}  # by session and unfinished tool call
         offered = self.capabilities
         self.reads_files = offered.fs.read_text_file
         self.writes_files = offered.fs.write_text_file
@@ -75,7 +72,32 @@ class LinkV1(Link):
         )
 
     async def show(self, session_id: str, report: Report) -> None:
-        for update in self._updates(session_id, report):
+        if isinstance(report, ToolPart) and report.goes_on:
+            shown = self._shown_of(session_id, report.id)
+            shown.add(report.content, goes_on=True)
+            if shown.may_wait(lambda: self.start(self._catch_up_late(session_id))):
+                return
+            updates = [self._content(session_id, report.id)]
+        else:
+            await self._catch_up(session_id)
+            updates = self._updates(session_id, report)
+        await self._send(session_id, updates)
+
+    async def _catch_up(self, session_id: str) -> None:
+        """Send the text of tool calls that has waited."""
+        late = [
+            self._content(session_id, tool_id)
+            for (owner, tool_id), shown in self._shown.items()
+            if owner == session_id and shown.is_late
+        ]
+        await self._send(session_id, late)
+
+    async def _catch_up_late(self, session_id: str) -> None:
+        with suppress(TransportError):  # the client has gone meanwhile
+            await self._catch_up(session_id)
+
+    async def _send(self, session_id: str, updates: Iterable[v1.SessionUpdate]) -> None:
+        for update in updates:
             await self._client.session_update(
                 v1.SessionNotification(session_id=session_id, update=update)
             )
@@ -90,9 +112,8 @@ class LinkV1(Link):
             case ToolReport():
                 return [self._tool(session_id, report)]
             case ToolPart(id, content, goes_on):
-                items = self._items_of(session_id, id)
-                _append(items, content, goes_on=goes_on)
-                return [v1.ToolCallUpdate(tool_call_id=id, content=list(items))]
+                self._shown_of(session_id, id).add(content, goes_on=goes_on)
+                return [self._content(session_id, id)]
             case PlanReport(_, entries):
                 return [v1.Plan(entries=[_entry(entry) for entry in entries])]
             case OptionsReport(options, mode_changed):
@@ -123,28 +144,34 @@ class LinkV1(Link):
             case _:
                 return []  # version 1 has no word for it
 
-    def _items_of(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
-        return self._items.setdefault((session_id, tool_id), [])
+    def _shown_of(self, session_id: str, tool_id: str) -> ShownTool:
+        return self._shown.setdefault((session_id, tool_id), ShownTool())
+
+    def _content(self, session_id: str, tool_id: str) -> v1.ToolCallUpdate:
+        shown = self._shown_of(session_id, tool_id)
+        shown.sent()
+        return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown.content())
 
     def _tool(self, session_id: str, report: ToolReport) -> v1.SessionUpdate:
         fields = _tool_fields(report)
         key = session_id, report.id
         if report.content is not UNSET:
-            items = [tool_content_to_wire(item) for item in report.content]
-            self._items[key] = items
-            fields["content"] = list(items)
+            shown = self._shown_of(*key)
+            shown.replace(report.content)
+            fields["content"] = shown.content()
         if fields.get("status") in ("completed", "failed"):
-            self._items.pop(key, None)
+            self._shown.pop(key, None)
         if report.begins:
             return v1.ToolCall(tool_call_id=report.id, **fields)
         return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
 
     async def ask(self, session_id: str, question: Question) -> str | None:
+        await self._catch_up(session_id)
         tool = question.tool
         fields = _tool_fields(tool)
         fields["title"] = question.title
         if question.description is not None:
-            shown = [*self._items.get((session_id, tool.id), ())]
+            shown = self._shown_of(session_id, tool.id).content()
             text = v1.TextContent(text=question.description)
             fields["content"] = [*shown, v1.Content(content=text)]
         answer = await self._client.request_permission(
@@ -157,6 +184,10 @@ class LinkV1(Link):
                 ],
             )
         )
+        if question.title != tool.title and tool.title is not UNSET:
+            # The question is over, the tool call goes on under its own name.
+            title = v1.ToolCallUpdate(tool_call_id=tool.id, title=tool.title)
+            await self._send(session_id, [title])
         match answer.outcome:
             case v1.SelectedPermissionOutcome(option_id=option_id):
                 return option_id
@@ -267,18 +298,6 @@ class LinkV1(Link):
     def options(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
         """Return the options that the client can show."""
         return [_option(option) for option in self.shown(options)]
-
-
-def _append(items: list[v1.ToolCallContent], item: ToolContent, *, goes_on: bool) -> None:
-    """Add to what a tool call shows."""
-    if goes_on and isinstance(item, str) and items:
-        match items[-1]:
-            case v1.Content(content=v1.TextContent(text=text)):
-                items[-1] = v1.Content(content=v1.TextContent(text=text + item))
-                return
-            case _:
-                pass
-    items.append(tool_content_to_wire(item))
 
 
 def _tool_fields(report: ToolReport) -> dict[str, Any]:
