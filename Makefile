@@ -15,9 +15,8 @@ help:  ## List the verbs
 
 setup: $(VENV)/.dev  ## Make .venv with everything for development
 
-demo: $(VENV)/.runtime  ## Run the example clients against the example agents
-	$(BIN)/python examples/v1_client.py
-	$(BIN)/python examples/v2_client.py
+demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something in this folder
+	$(BIN)/accord ask --yes "full README.md"
 
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -q
@@ -52,7 +51,7 @@ clean:  ## Remove all that is not source
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: pyproject.toml tools/venv.sh
-	sh tools/venv.sh -e .
+	sh tools/venv.sh -e '.[cli]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml tools/venv.sh

@@ -1,0 +1,32 @@
+"""`make demo`: a whole turn at the terminal, after which everything is as it was."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    recipe = re.search(r"^demo:.*\n\t\$\(BIN\)/accord (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert recipe is not None
+    shutil.copy(ROOT / "README.md", tmp_path)
+    before = (tmp_path / "README.md").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "accord", *shlex.split(recipe[1])],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "**README.md** has" in done.stdout
+    for part in ("Read README.md", "+# README.md in numbers", "Measure", "Delete"):
+        assert part in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    assert (tmp_path / "README.md").read_bytes() == before
