@@ -14,6 +14,8 @@ from accord import (
     Cost,
     InvalidParams,
     LocalProtocolError,
+    McpHttp,
+    McpStdio,
     PlanEntry,
     Select,
     Session,
@@ -344,6 +346,52 @@ async def test_session_knows_where_it_works(version: int) -> None:
         session = agent.open_sessions[client.session_id]
         assert session.cwd == "/work"
         assert session.roots == ("/work", "/other")
+
+
+class UsesMcp(Agent):
+    """Connects to MCP servers."""
+
+    mcp = frozenset({"stdio", "http"})
+
+
+@BOTH
+@requirement("R-MCP-01", "R-MCP-04", "R-MCP-05")
+async def test_mcp_servers_are_given_to_the_session(version: int) -> None:
+    agent = UsesMcp()
+    async with talk(agent, version, opened=False) as client:
+        types = client.types
+        variable = types.EnvVariable(name="A", value="b")
+        header = types.HttpHeader(name="Key", value="1")
+        await client.open(
+            mcp_servers=[
+                types.McpServerStdio(name="a", command="/bin/a", args=["-x"], env=[variable]),
+                types.McpServerHttp(name="b", url="https://b.example", headers=[header]),
+            ]
+        )
+        assert agent.open_sessions[client.session_id].mcp_servers == (
+            McpStdio("a", "/bin/a", ("-x",), {"A": "b"}),
+            McpHttp("b", "https://b.example", {"Key": "1"}),
+        )
+
+
+@requirement("R-MCP-06")
+@pytest.mark.parametrize("kind", ["http", "_own"])
+async def test_v2_mcp_transport_that_was_not_offered_is_refused(kind: str) -> None:
+    async with talk(Agent(), V2) as client:
+        server = {"type": kind, "name": "a", "url": "https://a.example"}
+        params = {"cwd": "/work", "mcpServers": [server]}
+        with pytest.raises(InvalidParams):
+            await client.remote.connection.call("session/new", params, bytes)
+
+
+@BOTH
+@requirement("R-MCP-15")
+async def test_mcp_servers_have_names_of_their_own(version: int) -> None:
+    async with talk(UsesMcp(), version) as client:
+        server = client.types.McpServerStdio(name="a", command="/bin/a", args=[], env=[])
+        with pytest.raises(InvalidParams) as caught:
+            await client.open(mcp_servers=[server, server])
+        assert caught.value.data == {"name": "a"}
 
 
 @requirement("R-SESS-29", "R-SESS-13")

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from accord.agent.store import Page
     from accord.agent.turn import Turn
     from accord.model.content import Content
+    from accord.model.mcp import McpServer
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -34,7 +35,7 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     cwd: str
     additional: Sequence[str] = ()
-    mcp_servers: Sequence[Any] = ()
+    mcp_servers: Sequence[McpServer] = ()
 
     def check(self) -> None:
         """Raise `InvalidParams` for a directory that is not absolute (R-SESS-03, R-DIR-06)."""

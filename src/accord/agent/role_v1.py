@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -14,6 +15,7 @@ from accord.wire.base import replace
 if TYPE_CHECKING:
     from accord.agent.link_v1 import LinkV1
     from accord.agent.session import Session
+    from accord.model.mcp import McpServer
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -167,11 +169,35 @@ class AgentRole(v1.Agent):
         return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
 
 
+def _mcp_servers(servers: Sequence[v1.McpServer]) -> list[McpServer]:
+    from accord.model.mcp import McpHttp, McpSse, McpStdio
+
+    found: list[McpServer] = []
+    for server in servers:
+        match server:
+            case v1.McpServerStdio():
+                env = _pairs(server.env)
+                found.append(McpStdio(server.name, server.command, tuple(server.args), env))
+            case v1.McpServerHttp():
+                found.append(McpHttp(server.name, server.url, _pairs(server.headers)))
+            case v1.McpServerSse():
+                found.append(McpSse(server.name, server.url, _pairs(server.headers)))
+            case _:
+                raise InvalidParams("Unknown MCP transport")  # refused before, unless offered
+        if any(other.name == server.name for other in found[:-1]):  # R-MCP-15
+            raise InvalidParams("Two MCP servers have one name", data={"name": server.name})
+    return found
+
+
+def _pairs(entries: Sequence[Any]) -> dict[str, str]:
+    return {entry.name: entry.value for entry in entries}
+
+
 def _setup(params: Any) -> Setup:
     return Setup(
         cwd=params.cwd,
         additional=params.additional_directories,
-        mcp_servers=params.mcp_servers,
+        mcp_servers=_mcp_servers(params.mcp_servers),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import v2
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from accord.agent.link_v2 import LinkV2
     from accord.agent.session import Session
     from accord.agent.turn import Turn
+    from accord.model.mcp import McpServer
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -96,7 +98,9 @@ class AgentRole(v2.Agent):
         ):
             raise InvalidParams("A replay begins at the start or not at all")  # R-SESS-16
         session = await self.host.resume(
-            params.session_id, _setup(params), replay=params.replay_from is not None
+            params.session_id,
+            _setup(params),
+            replay=params.replay_from is not None,
         )
         await self._link.state(session)  # R-SESS-29
         return v2.ResumeSessionResponse(**_offers(session))
@@ -186,11 +190,33 @@ def _offers(session: Session) -> dict[str, Any]:
     }
 
 
+def _mcp_servers(servers: Sequence[v2.McpServer]) -> list[McpServer]:
+    from accord.model.mcp import McpHttp, McpStdio
+
+    found: list[McpServer] = []
+    for server in servers:
+        match server:
+            case v2.McpServerStdio():
+                env = _pairs(server.env)
+                found.append(McpStdio(server.name, server.command, tuple(server.args), env))
+            case v2.McpServerHttp():
+                found.append(McpHttp(server.name, server.url, _pairs(server.headers)))
+            case _:
+                raise InvalidParams("Unknown MCP transport")  # refused before, unless offered
+        if any(other.name == server.name for other in found[:-1]):  # R-MCP-15
+            raise InvalidParams("Two MCP servers have one name", data={"name": server.name})
+    return found
+
+
+def _pairs(entries: Sequence[Any]) -> dict[str, str]:
+    return {entry.name: entry.value for entry in entries}
+
+
 def _setup(params: Any) -> Setup:
     return Setup(
         cwd=params.cwd,
         additional=params.additional_directories,
-        mcp_servers=params.mcp_servers,
+        mcp_servers=_mcp_servers(params.mcp_servers),
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
+    from accord.model.mcp import McpServer
 
 __all__ = ("Session",)
 
@@ -30,8 +31,8 @@ __all__ = ("Session",)
 class Session(Verbs):
     """One conversation with one client.
 
-    `roots` are `cwd` and the further directories that files may be in; `mcp_servers` are as
-    the client gave them, in its version's classes; `data` is for the agent's own use.
+    `roots` are `cwd` and the further directories that files may be in; `mcp_servers` are
+    what the client wants it to use; `data` is for the agent's own use.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Session(Verbs):
         *,
         cwd: str,
         roots: Sequence[str],
-        mcp_servers: Sequence[Any] = (),
+        mcp_servers: Sequence[McpServer] = (),
         first: int = 0,
         record: Callable[[Report], Awaitable[None]] | None = None,
         read: Callable[[], Awaitable[list[Report]]] | None = None,

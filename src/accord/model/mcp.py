@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-__all__ = ("McpHttp", "McpServer", "McpStdio")
+__all__ = ("McpHttp", "McpServer", "McpSse", "McpStdio")
 
 
 def _none() -> Mapping[str, str]:
@@ -31,4 +31,12 @@ class McpHttp(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=_none)
 
 
-McpServer: TypeAlias = McpStdio | McpHttp
+class McpSse(Struct, frozen=True):
+    """A server that the agent reaches by server-sent events, the older way (v1 alone)."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=_none)
+
+
+McpServer: TypeAlias = McpStdio | McpHttp | McpSse
