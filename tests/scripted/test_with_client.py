@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import accord
-from accord import TerminalOutput, ToolCall
+from accord import AuthRequired, TerminalOutput, ToolCall
 from accord.client.permissions import allow
 from accord.model.tools import TerminalView
 from scripted.conversation import BOTH, connected, conversation, tell
@@ -102,6 +104,22 @@ async def test_session_can_be_opened_again(version: int, tmp_path: Path) -> None
         said = [message.text for message in again.transcript.messages if message.role == "agent"]
         assert said[-1] == "remember this"
         assert (await tell(again, "echo on")).text == "on"
+
+
+@BOTH
+async def test_user_logs_in_again_after_a_logout(version: int, tmp_path: Path) -> None:
+    async with connected(version) as agent:
+        session = await agent.new_session(tmp_path)
+        await tell(session, "logout")
+        with pytest.raises(AuthRequired):
+            await tell(session, "echo in")
+        with pytest.raises(AuthRequired):
+            await agent.new_session(tmp_path)
+        with pytest.raises(AuthRequired, match="never works"):
+            await agent.authenticate("refused")
+        assert [method.id for method in agent.auth_methods] == ["script", "refused"]
+        await agent.authenticate("script")
+        assert (await tell(session, "echo in")).text == "in"
 
 
 @BOTH

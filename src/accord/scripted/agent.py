@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from accord import Agent, Command, Info, MemoryStore, Session, Turn, __version__
+from accord import Agent, AuthRequired, Command, Info, MemoryStore, Session, Turn, __version__
+from accord.agent.mixins import Authentication, Login
 
 if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ("ScriptAgent",)
 
 
-class ScriptAgent(Agent):
+class ScriptAgent(Authentication, Agent):
     """Does what prompts tell it to, in every version the same, and the same every time.
 
     It keeps its sessions, so that they can be listed and opened again as long as it runs.
@@ -21,11 +22,30 @@ class ScriptAgent(Agent):
     """
 
     info = Info("accord-script", __version__, "Accord's script agent")
+    logins = (
+        Login("script", "Log in", "Works at once"),
+        Login("refused", "Log in without success", "Never works"),
+    )
     prompt_content = frozenset({"image", "audio", "resource"})
 
     def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
         self.store = MemoryStore()
         self.leave = leave
+        self._logged_in = True
+
+    def logged_in(self) -> bool:
+        """Tell whether prompts are worked on: from the beginning, until a logout."""
+        return self._logged_in
+
+    async def login(self, login_id: str) -> None:
+        """Log in."""
+        if login_id == "refused":
+            raise AuthRequired("This login never works")
+        self._logged_in = True
+
+    async def logout(self) -> None:
+        """Log out, until the next login."""
+        self._logged_in = False
 
     async def open_session(self, session: Session) -> None:
         """Offer the options and the commands that there are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accord import Choice, Command, Cost, Select, Switch, Turn
+from accord.agent.mixins import Authentication
 from accord.scripted.acts import Act, Misused
 
 __all__ = ("ACTS", "MODES", "OPTIONS")
@@ -65,6 +66,14 @@ async def _option(turn: Turn, rest: str) -> None:
     await turn.say(f"{option_id} is {word}.")
 
 
+async def _logout(turn: Turn, _: str) -> None:
+    agent = turn.session.agent
+    if not isinstance(agent, Authentication):
+        raise Misused("Nobody has to log in here.")
+    await agent.logout()
+    await turn.say("You are logged out; log in before the next prompt.")
+
+
 async def _set(turn: Turn, option_id: str, value: str | bool) -> None:
     try:
         await turn.session.set_option(option_id, value)
@@ -80,5 +89,6 @@ ACTS = (
     Act("title", "TEXT", "gives the session a title", _title),
     Act("commands", "[NAME…]", "offers other slash commands (`first` and `second`)", _commands),
     Act("mode", "ID", "switches the mode: `ask`, `auto` or `read`", _mode),
+    Act("logout", "", "logs the user out: the next prompt fails until the client logs in", _logout),
     Act("option", "ID VALUE", "sets a config option; a switch is `on` or `off`", _option),
 )
