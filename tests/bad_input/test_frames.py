@@ -168,3 +168,33 @@ def test_a_lone_surrogate_escape_may_be_in_a_method() -> None:
         response = running.ask(request(2, "\ud83d"))
         assert (response["id"], response["error"]["code"]) == (2, -32601)
         assert still_answers(running)
+
+
+@requirement("R-GEN-11")
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"sessionId": "s", "prompt": "\ud800"}, "$.prompt"),
+        ({"sessionId": 1, "prompt": [{"type": "\ud800"}]}, "$.sessionId"),
+        ({"sessionId": "s", "prompt": [{"type": "\ud800"}]}, "$.prompt[0].type"),
+    ],
+)
+def test_a_lone_surrogate_where_other_text_belongs_is_refused_alone(
+    params: dict[str, object], path: str
+) -> None:
+    """What came in the same read is answered, too."""
+    with agent() as running:
+        running.send(request(1, "session/prompt", params), request(2, "_echo", "next"))
+        answers = {each["id"]: each for each in (running.receive(), running.receive())}
+        assert answers[2] == answer(2, "next")
+        assert answers[1]["error"]["code"] == -32602
+        assert answers[1]["error"]["data"]["path"] == path
+
+
+@requirement("R-GEN-11")
+def test_a_lone_surrogate_in_an_optional_number_leaves_it_out() -> None:
+    block = {"type": "text", "text": "hi", "annotations": {"priority": "\ud800"}}
+    with agent() as running:
+        running.send(request(1, "session/prompt", {"sessionId": "s", "prompt": [block]}))
+        assert running.receive()["method"] == "session/update"
+        assert running.receive() == answer(1, {"stopReason": "end_turn"})

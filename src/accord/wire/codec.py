@@ -241,6 +241,9 @@ def _leaf(tp: Any) -> Convert:
             return msgspec.convert(value, tp)
         except msgspec.ValidationError as exc:
             raise DecodeError(str(exc)) from None
+        except UnicodeEncodeError:
+            # A lone surrogate where no text, or other text, belongs: msgspec cannot look at it.
+            raise DecodeError("Invalid value with a lone surrogate") from None
 
     return convert
 
