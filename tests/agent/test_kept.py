@@ -28,6 +28,8 @@ from requirement import requirement
 class Remembers(Agent):
     """Has a store, an option, and counts what it remembers."""
 
+    unstable = True
+
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.began = asyncio.Event()
@@ -327,3 +329,15 @@ async def test_v2_agent_without_a_store_lists_what_is_open() -> None:
         assert [session.session_id for session in await listed(client)] == [client.session_id]
         with pytest.raises(ResourceNotFound):
             await load(client, "another")
+
+
+@requirement("R-INIT-40")
+@BOTH
+async def test_nothing_unstable_is_offered_unless_the_agent_says_so(version: int) -> None:
+    class Stable(Remembers):
+        unstable = False
+
+    async with talk(Stable(), version) as client:
+        assert client.remote.offers("list_sessions")
+        for call in ("fork_session", "archive_session", "session_status", "set_session_title"):
+            assert not client.remote.offers(call)

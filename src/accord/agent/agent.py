@@ -23,13 +23,15 @@ class Agent:
 
     `prompt_content` names what prompts may hold besides text and links: `image`, `audio`,
     `resource`. `mcp` names the ways in which it connects to MCP servers: `stdio`, `http`, `sse`.
-    With a `store` sessions can be listed, loaded, resumed, forked, renamed, archived and deleted.
+    With a `store` sessions can be listed, loaded, resumed and deleted; with `unstable` also
+    forked, renamed, archived and asked for their status, as the unstable protocol has it.
     """
 
     info: Info | None = None  # by default the name of the class
     prompt_content: ClassVar[frozenset[str]] = frozenset()
     mcp: ClassVar[frozenset[str]] = frozenset()
     store: SessionStore | None = None
+    unstable: ClassVar[bool] = False
 
     async def prompt(self, turn: Turn) -> StopReason | None:
         """Work on a prompt; return why it stopped, None for "end_turn".

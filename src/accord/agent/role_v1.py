@@ -78,7 +78,13 @@ class AgentRole(v1.Agent):
 
     def _derived(self) -> v1.AgentCapabilities:
         if type(self) is not AgentRole:
-            return v1.Agent.capabilities(self)
+            offered = v1.Agent.capabilities(self)
+            if self.host.agent.unstable:
+                return offered
+            stable = replace(
+                offered.session_capabilities, fork=None, archive=None, status=None, title=None
+            )
+            return replace(offered, session_capabilities=stable)
         # What the methods of this class stand for; to derive that takes milliseconds.
         return v1.AgentCapabilities(
             session_capabilities=v1.SessionCapabilities(close=v1.SessionCloseCapabilities())

@@ -80,7 +80,11 @@ class AgentRole(v2.Agent):
 
     def _derived(self) -> v2.AgentCapabilities:
         if type(self) is not AgentRole:
-            return v2.Agent.capabilities(self)
+            offered = v2.Agent.capabilities(self)
+            if self.host.agent.unstable or offered.session is None:
+                return offered
+            stable = replace(offered.session, fork=None, archive=None, status=None, title=None)
+            return replace(offered, session=stable)
         # What the methods of this class stand for; to derive that takes milliseconds.
         return v2.AgentCapabilities(session=v2.SessionCapabilities())
 

@@ -27,6 +27,7 @@ class ScriptAgent(Authentication, Agent):
         Login("refused", "Log in without success", "Never works"),
     )
     prompt_content = frozenset({"image", "audio", "resource"})
+    unstable = True  # whoever tests against it wants all of it
 
     def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
         self.store = MemoryStore()
