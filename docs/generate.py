@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +16,8 @@ from accord.wire.base import Members
 from accord.wire.method import Method
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
+COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
+COMMANDS = (["accord"], ["accord", "ask"], ["accord", "agent"], ["accord.schema"])
 
 INTRO = """\
 # Methods
@@ -25,6 +30,18 @@ gate the peer did not offer raises `NotOffered` before anything is sent; one tha
 this side did not offer it is answered with -32601.
 
 A method without a result is a notification. *Unstable* methods are sent only by those who opted in.
+"""
+
+
+COMMANDS_INTRO = """\
+# Commands
+
+<!-- Written by docs/generate.py from the programs' own help; `make docs` does it again. -->
+
+`accord ask` needs the extra `cli` (`pip install 'accord[cli]'`); `accord agent` and `python -m accord.schema` need nothing.
+
+With `--json`, `accord ask` writes one JSON object per line; `event` says what it is: first `session`, then what happens in the turn
+(`text`, `tool_call`, `plan`, …), last `end`.
 """
 
 
@@ -76,5 +93,32 @@ def _members(value: object) -> Iterator[type]:
             yield from _members(member)
 
 
+def commands_page() -> str:
+    """Return the text of `docs/reference/commands.md`."""
+    return "\n".join([COMMANDS_INTRO, *(part for words in COMMANDS for part in _command(words))])
+
+
+def _command(words: list[str]) -> Iterator[str]:
+    name = " ".join(words) if words[0] == "accord" else f"python -m {words[0]}"
+    yield f"## {name}"
+    yield ""
+    yield "```text"
+    yield _help(words).strip()
+    yield "```"
+    yield ""
+
+
+def _help(words: list[str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *words, "--help"],
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
 if __name__ == "__main__":
     METHODS_PAGE.write_text(methods_page(), "utf-8")
+    COMMANDS_PAGE.write_text(commands_page(), "utf-8")

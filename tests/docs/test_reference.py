@@ -40,3 +40,8 @@ def test_every_page_is_in_the_index() -> None:
 def test_page_of_methods_is_what_the_tables_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["METHODS_PAGE"].read_text("utf-8") == generate["methods_page"](), "make docs"
+
+
+def test_page_of_commands_is_what_the_programs_say() -> None:
+    generate = runpy.run_path(str(DOCS / "generate.py"))
+    assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), "make docs"
