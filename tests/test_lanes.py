@@ -321,7 +321,7 @@ async def test_a_request_cancelled_while_it_waits_for_its_turn_is_answered_and_n
         assert sides.other.inbox.empty()
 
 
-async def test_closing_lets_go_of_an_answer_that_waits_behind_a_handler() -> None:
+async def test_closing_fails_a_call_whose_answer_waits_behind_a_handler() -> None:
     handled = Handled()
     handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
@@ -330,8 +330,8 @@ async def test_closing_lets_go_of_an_answer_that_waits_behind_a_handler() -> Non
         sides.other.send(update(0), success(asked["id"], "end_turn"))
         await settled()
         await sides.ours.aclose()
-        outcome = (await asyncio.gather(prompt, return_exceptions=True))[0]
-        assert outcome == "end_turn" or isinstance(outcome, ConnectionClosed)
+        with pytest.raises(ConnectionClosed):  # the update before it was not handled
+            await prompt
 
 
 async def test_what_came_before_the_peer_hung_up_is_handled() -> None:
@@ -346,3 +346,21 @@ async def test_what_came_before_the_peer_hung_up_is_handled() -> None:
         gate.set()
         assert await prompt == "end_turn"
         assert handled.log == ["+0", "-0", "+1", "-1", "+2", "-2"]
+
+
+async def test_what_waits_behind_a_handler_that_cancels_itself_is_answered() -> None:
+    current: list[Any] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        current.append(asyncio.current_task())
+        await asyncio.Event().wait()
+
+    async with beside_raw(serving(tell_update=handle, ask_ask=lambda *_: "ran")) as sides:
+        prompt = asyncio.create_task(ask(sides.ours, "prompt"))
+        asked = await sides.other.get()
+        sides.other.send(update(0), request(1, "ask", {"sessionId": "s"}))
+        sides.other.send(success(asked["id"], "end_turn"))
+        await settled()
+        current[0].cancel()
+        assert (await sides.other.get())["error"]["code"] == -32800
+        assert await prompt == "end_turn"

@@ -88,7 +88,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._peer = Peer(encode, encode_into)
         self._tasks = Tasks()
-        self._lanes = Lanes(self._tasks, self._begin, self._regulate, _drop)
+        self._lanes = Lanes(self._tasks, self._begin, self._regulate, self._drop)
         self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
@@ -178,9 +178,7 @@ class Connection:
     def _fail_calls(self, error: TransportError) -> None:
         self._hung_up = error
         for call in self._peer.receive_eof():
-            if not call.future.done():
-                call.future.set_exception(error)
-                call.future.exception()  # whoever does not await it any more is not warned
+            _fail(call, error)
 
     def _end(self, error: Exception | None) -> None:
         if not self._finishing and self._closing is None:
@@ -361,7 +359,10 @@ class Connection:
         route = table.get(method)  # type: ignore[arg-type]  # a message has a method
         try:
             if route is None:
-                route = self._find(routes, method, is_request=request_id is not UNSET)
+                found = routes.missing(method, request_id is not UNSET)  # type: ignore[arg-type]  # as above
+                if isinstance(found, RequestError):
+                    raise found
+                route = found
             try:
                 params = route.decode(_NO_PARAMS if text is UNSET else text)
             except DecodeError as exc:
@@ -396,12 +397,6 @@ class Connection:
         for item in self._lanes.withdraw(lambda item: type(item) is _Arrival and matches(item)):
             self.serving.withdrawn(item.route, item.request_id)
 
-    def _find(self, routes: Routes, method: Any, *, is_request: bool) -> Route:
-        found = routes.missing(method, is_request)
-        if isinstance(found, RequestError):
-            raise found
-        return found
-
     def _handle(
         self, route: Route, method: Any, params: Any, request_id: Any
     ) -> Awaitable[None] | None:
@@ -424,6 +419,15 @@ class Connection:
         assert type(item) is _Answered
         _settle(item.answer)
         return None
+
+    def _drop(self, item: _Arrival | _Answered) -> None:
+        """Its lane was cancelled; nobody is left waiting, nor told that all was handled."""
+        if isinstance(item, _Answered):
+            if self._closed is not None:
+                _fail(item.answer.call, self._closed)
+            _settle(item.answer)
+        elif item.is_request:
+            self.serving.withdrawn(item.route, item.request_id)
 
     def _answered(self, answer: Answer) -> None:
         call: _Call = answer.call
@@ -449,10 +453,10 @@ def _session_of(params: Any) -> Any:
     return getattr(params, "session_id", None)
 
 
-def _drop(item: _Arrival | _Answered) -> None:
-    """Nobody is left waiting for an answer that has come."""
-    if type(item) is _Answered:
-        _settle(item.answer)
+def _fail(call: _Call, error: TransportError) -> None:
+    if not call.future.done():
+        call.future.set_exception(error)
+        call.future.exception()  # whoever does not await it any more is not warned
 
 
 def _settle(answer: Answer) -> None:
