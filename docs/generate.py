@@ -38,10 +38,11 @@ COMMANDS_INTRO = """\
 
 <!-- Written by docs/generate.py from the programs' own help; `make docs` does it again. -->
 
-`accord ask` needs the extra `cli` (`pip install 'accord[cli]'`); `accord agent` and `python -m accord.schema` need nothing.
+`accord ask` needs the extra `cli` (`pip install 'accord[cli]'`); `accord agent` and
+`python -m accord.schema` need nothing.
 
-With `--json`, `accord ask` writes one JSON object per line; `event` says what it is: first `session`, then what happens in the turn
-(`text`, `tool_call`, `plan`, …), last `end`.
+With `--json`, `accord ask` writes one JSON object per line; `event` says what it is: first
+`session`, then what happens in the turn (`text`, `tool_call`, `plan`, …), last `end`.
 """
 
 
