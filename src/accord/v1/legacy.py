@@ -45,6 +45,7 @@ LEGACY_METHODS: dict[str, str] = {
 }
 
 _MODEL = "model"
+_MOST_ITEMS = 1000  # of a list that is looked through; an early program has a handful
 
 Params: TypeAlias = dict[str, Any]
 
@@ -123,8 +124,8 @@ def _update(params: Params) -> Params:
 
 
 def _each(params: Params, key: str, rewrite: Callable[[Params], Params]) -> Params:
-    """Rewrite the objects of a list."""
-    if not isinstance(params.get(key), list):
+    """Rewrite the objects of a list that is not absurdly long."""
+    if not isinstance(params.get(key), list) or len(params[key]) > _MOST_ITEMS:
         return params
     old: list[Any] = params[key]
     new: list[Any] = [rewrite(item) if isinstance(item, dict) else item for item in old]  # pyright: ignore[reportUnknownArgumentType]  # JSON
