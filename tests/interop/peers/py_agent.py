@@ -162,7 +162,10 @@ class Peer(acp.Agent):
         await client.session_update(
             session, UsageUpdate(session_update="usage_update", used=10, size=100)
         )
-        saw["echo"] = (await client.ext_method("interop/echo", {"n": 2}))["n"]
+        try:
+            saw["echo"] = (await client.ext_method("interop/echo", {"n": 2}))["n"]
+        except acp.RequestError as error:
+            saw["echo"] = error.code
         await self.say(session, SENTENCE)
         await self.say(session, json.dumps(saw))
 

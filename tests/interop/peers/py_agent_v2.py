@@ -176,7 +176,10 @@ class Peer:
         await self.plan("completed", "completed")
         await self.update("session_info_update", title="Edit the notes")
         await self.update("usage_update", used=10, size=100)
-        saw["echo"] = (await self.client.send_extension_request("_interop/echo", {"n": 2}))["n"]
+        try:
+            saw["echo"] = (await self.client.send_extension_request("_interop/echo", {"n": 2}))["n"]
+        except RequestError as error:
+            saw["echo"] = error.code
         for part in SENTENCE:
             await self.say("message-1", part)
         await self.update("agent_message", messageId="message-2", content=[text(json.dumps(saw))])

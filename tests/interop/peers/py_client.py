@@ -19,7 +19,6 @@ from acp.schema import (
     TextContentBlock,
 )
 
-SESSION = "session-1"
 NOTES = Path.cwd() / "notes.txt"
 
 
@@ -35,12 +34,13 @@ class Peer(acp.Client):
         self.terminals: dict[str, TerminalExitStatus | None] = {}
         self.created = 0
         self.cancelling = False
+        self.session = ""  # as the agent names it
 
     def on_connect(self, conn: acp.Agent) -> None:
         self.agent = conn
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        assert session_id == SESSION
+        assert session_id == self.session
         self.updates.append(update.session_update)
         match update.session_update:
             case "current_mode_update":
@@ -50,7 +50,7 @@ class Peer(acp.Client):
             case "session_info_update":
                 self.seen["title"] = update.title
             case "tool_call" | "tool_call_update":
-                if update.tool_call_id == "edit-1" and update.raw_input is not None:
+                if update.raw_input is not None:
                     self.seen["rawInput"] = update.raw_input["nested"]
                 for item in update.content or []:
                     if item.type == "diff":
@@ -60,7 +60,7 @@ class Peer(acp.Client):
             case "agent_message_chunk":
                 self.said.append(update.content.text)
                 if update.content.text == "waiting":
-                    await self.agent.cancel(session_id=SESSION)
+                    await self.agent.cancel(session_id=self.session)
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
@@ -70,7 +70,7 @@ class Peer(acp.Client):
             session_id,
         )
         if self.cancelling:
-            await self.agent.cancel(session_id=SESSION)
+            await self.agent.cancel(session_id=self.session)
             return acp.RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         allow = next(option for option in options if option.kind == "allow_once")
         return acp.RequestPermissionResponse(
@@ -141,21 +141,21 @@ class Peer(acp.Client):
         return params
 
     def called(self, name: str, session_id: str) -> None:
-        assert session_id == SESSION
+        assert session_id == self.session
         self.calls.append(name)
 
 
-async def code_of_missing(agent: acp.Agent) -> int:
+async def number_of(agent: acp.Agent, method: str, **params: int) -> int:
+    """Return the number that an extension method answers with, or the code of its error."""
     try:
-        await agent.ext_method("interop/missing", {})
+        return (await agent.ext_method(method, params))["n"]
     except acp.RequestError as error:
         return error.code
-    return 0
 
 
-async def say(agent: acp.Agent, text: str, *more: Any) -> str:
+async def say(agent: acp.Agent, session_id: str, text: str, *more: Any) -> str:
     prompt = [TextContentBlock(type="text", text=text), *more]
-    return (await agent.prompt(session_id=SESSION, prompt=prompt)).stop_reason
+    return (await agent.prompt(session_id=session_id, prompt=prompt)).stop_reason
 
 
 async def turns(agent: acp.Agent, peer: Peer) -> dict[str, Any]:
@@ -168,20 +168,20 @@ async def turns(agent: acp.Agent, peer: Peer) -> dict[str, Any]:
     env = [EnvVariable(name="A", value="b")]
     server = McpServerStdio(name="notes", command="/bin/true", args=["--stdio"], env=env)
     session = await agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
-    assert session.session_id == SESSION
+    peer.session = session.session_id
     assert session.modes
     assert started.agent_info
     assert started.agent_capabilities
-    await agent.set_session_mode(session_id=SESSION, mode_id="code")
+    await agent.set_session_mode(session_id=peer.session, mode_id="code")
     mode_at_answer = peer.seen["mode"]
-    echo = (await agent.ext_method("interop/echo", {"n": 1}))["n"]
-    missing = await code_of_missing(agent)
+    echo = await number_of(agent, "interop/echo", n=1)
+    missing = await number_of(agent, "interop/missing")
     link = ResourceContentBlock(type="resource_link", name="notes.txt", uri=NOTES.as_uri())
-    stops = [await say(agent, "work", link)]
+    stops = [await say(agent, peer.session, "work", link)]
     sentence, saw = peer.said
-    stops.append(await say(agent, "wait"))
+    stops.append(await say(agent, peer.session, "wait"))
     peer.cancelling = True
-    stops.append(await say(agent, "ask"))
+    stops.append(await say(agent, peer.session, "ask"))
     return {
         "protocolVersion": started.protocol_version,
         "agent": started.agent_info.name,

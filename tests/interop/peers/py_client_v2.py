@@ -11,7 +11,6 @@ import acp
 from acp.experimental import v2
 from acp.experimental.v2 import schema
 
-SESSION = "session-1"
 NOTES = Path.cwd() / "notes.txt"
 
 
@@ -32,13 +31,14 @@ class Peer:
         self.output = b""
         self.seen: dict[str, Any] = {}
         self.cancelling = False
+        self.session = ""  # as the agent names it
         self.stops: asyncio.Queue[str] = asyncio.Queue()
 
     def on_connect(self, conn: v2.ClientSideConnection) -> None:
         self.agent = conn
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        assert session_id == SESSION
+        assert session_id == self.session
         fields = plain(update)
         state = fields.get("state")
         self.updates.append(fields["sessionUpdate"] + (f" {state}" if state else ""))
@@ -58,10 +58,12 @@ class Peer:
                 self.seen["title"] = fields["title"]
             case "tool_call_update":
                 self.on_tool_call(fields)
+            case "tool_call_content_chunk":
+                self.on_content(fields["content"])
             case "terminal_update":
                 if "command" in fields:
                     self.terminal["command"] = fields["command"]
-                if "exitStatus" in fields:
+                if "exitCode" in fields.get("exitStatus", {}):
                     self.terminal["exitCode"] = fields["exitStatus"]["exitCode"]
             case "terminal_output_chunk":
                 self.output += base64.b64decode(fields["data"])
@@ -72,7 +74,7 @@ class Peer:
                 message = fields["messageId"]
                 self.said[message] = self.said.get(message, "") + words
                 if words == "waiting":
-                    await self.agent.cancel_session(session_id=SESSION)
+                    await self.agent.cancel_session(session_id=self.session)
 
     def on_tool_call(self, fields: dict[str, Any]) -> None:
         if "title" in fields:
@@ -80,14 +82,16 @@ class Peer:
         if "rawInput" in fields:
             self.seen["rawInput"] = fields["rawInput"]["nested"]
         for item in fields.get("content") or []:
-            if item["type"] == "diff":
-                changes = [
-                    f"{change['operation']} {Path(change['path']).name}"
-                    for change in item["changes"]
-                ]
-                self.seen["diff"] = [*changes, item["patch"]["format"]]
-            if item["type"] == "terminal":
-                self.terminal["id"] = item["terminalId"]
+            self.on_content(item)
+
+    def on_content(self, item: dict[str, Any]) -> None:
+        if item["type"] == "diff":
+            changes = [
+                f"{change['operation']} {Path(change['path']).name}" for change in item["changes"]
+            ]
+            self.seen["diff"] = [*changes, item["patch"]["format"]]
+        if item["type"] == "terminal":
+            self.terminal["id"] = item["terminalId"]
 
     async def request_permission(
         self, session_id: str, title: str, options: list[Any], subject: Any = None, **_: Any
@@ -97,7 +101,7 @@ class Peer:
         self.calls.append(",".join([title, subject.type, call, *kinds]))
         outcome = {"outcome": "selected"}
         if self.cancelling:
-            await self.agent.cancel_session(session_id=SESSION)
+            await self.agent.cancel_session(session_id=self.session)
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -114,12 +118,12 @@ class Peer:
         return params
 
 
-async def code_of_missing(agent: v2.ClientSideConnection) -> int:
+async def number_of(agent: v2.ClientSideConnection, method: str, **params: int) -> int:
+    """Return the number that an extension method answers with, or the code of its error."""
     try:
-        await agent.send_extension_request("_interop/missing", {})
+        return (await agent.send_extension_request(method, params))["n"]
     except acp.RequestError as error:
         return error.code
-    return 0
 
 
 async def turns(agent: v2.ClientSideConnection, peer: Peer) -> dict[str, Any]:
@@ -138,15 +142,15 @@ async def turns(agent: v2.ClientSideConnection, peer: Peer) -> dict[str, Any]:
         }
     )
     session = plain(await agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server]))
-    assert session["sessionId"] == SESSION
-    config = await agent.set_config_option("mode", SESSION, "code")
-    echo = (await agent.send_extension_request("_interop/echo", {"n": 1}))["n"]
-    missing = await code_of_missing(agent)
+    peer.session = session["sessionId"]
+    config = await agent.set_config_option("mode", peer.session, "code")
+    echo = await number_of(agent, "_interop/echo", n=1)
+    missing = await number_of(agent, "_interop/missing")
     messages: list[str] = []
 
     async def say(words: str, *more: Any) -> str:
         prompt = [schema.TextContentBlock(type="text", text=words), *more]
-        messages.append((await agent.prompt(session_id=SESSION, prompt=prompt)).message_id)
+        messages.append((await agent.prompt(session_id=peer.session, prompt=prompt)).message_id)
         return await peer.stops.get()
 
     link = {"type": "resource_link", "name": "notes.txt", "uri": NOTES.as_uri()}
@@ -155,7 +159,8 @@ async def turns(agent: v2.ClientSideConnection, peer: Peer) -> dict[str, Any]:
     peer.cancelling = True
     stops.append(await say("ask"))
     sessions = plain(await agent.list_sessions())["sessions"]
-    await agent.close_session(session_id=SESSION)
+    await agent.close_session(session_id=peer.session)
+    report = next(key for key, text in peer.said.items() if text.startswith("{"))
     return {
         "protocolVersion": started["protocolVersion"],
         "agent": started["info"]["name"],
@@ -166,7 +171,7 @@ async def turns(agent: v2.ClientSideConnection, peer: Peer) -> dict[str, Any]:
         "missing": missing,
         "messages": messages,
         "stops": stops,
-        "saw": json.loads(peer.said.pop("message-2")),
+        "saw": json.loads(peer.said.pop(report)),
         "said": peer.said,
         "terminal": {**peer.terminal, "output": peer.output.decode()},
         "updates": peer.updates,

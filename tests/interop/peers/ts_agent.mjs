@@ -89,7 +89,7 @@ async function work(turn, link) {
   await turn.update(plan("completed", "completed"));
   await turn.update({ sessionUpdate: "session_info_update", title: "Edit the notes" });
   await turn.update({ sessionUpdate: "usage_update", used: 10, size: 100 });
-  saw.echo = (await turn.client.request("_interop/echo", { n: 2 })).n;
+  saw.echo = await turn.client.request("_interop/echo", { n: 2 }).then(({ n }) => n, (error) => error.code);
   await turn.say(SENTENCE);
   await turn.say(JSON.stringify(saw));
   return "end_turn";

@@ -94,7 +94,7 @@ async function work(turn, link) {
   await turn.update(plan("completed", "completed"));
   await turn.update({ sessionUpdate: "session_info_update", title: "Edit the notes" });
   await turn.update({ sessionUpdate: "usage_update", used: 10, size: 100 });
-  saw.echo = (await turn.client.request("_interop/echo", { n: 2 })).n;
+  saw.echo = await turn.client.request("_interop/echo", { n: 2 }).then(({ n }) => n, (error) => error.code);
   for (const part of SENTENCE) await turn.say("message-1", part);
   await turn.update({
     sessionUpdate: "agent_message", messageId: "message-2", content: [{ type: "text", text: JSON.stringify(saw) }],

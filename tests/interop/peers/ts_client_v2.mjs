@@ -7,12 +7,19 @@ import { Readable, Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
 
 const { agent: A, client: C } = acp.methods;
-const SESSION = "session-1";
+let SESSION; // as the agent names it
 const notes = join(process.cwd(), "notes.txt");
 const seen = { updates: [], calls: [], echoed: [], said: {}, terminal: {}, titles: {} };
 const output = [];
 let cancelling = false;
 let ended;
+
+function onContent(item) {
+  if (item.type === "diff") {
+    seen.diff = [...item.changes.map((change) => `${change.operation} ${basename(change.path)}`), item.patch.format];
+  }
+  if (item.type === "terminal") seen.terminal.id = item.terminalId;
+}
 
 function onUpdate({ params, agent }) {
   const { update } = params;
@@ -27,16 +34,12 @@ function onUpdate({ params, agent }) {
     case "tool_call_update":
       if (update.title !== undefined) seen.titles[update.toolCallId] = update.title;
       if (update.rawInput) seen.rawInput = update.rawInput.nested;
-      for (const item of update.content ?? []) {
-        if (item.type === "diff") {
-          seen.diff = [...item.changes.map((change) => `${change.operation} ${basename(change.path)}`), item.patch.format];
-        }
-        if (item.type === "terminal") seen.terminal.id = item.terminalId;
-      }
+      for (const item of update.content ?? []) onContent(item);
       break;
+    case "tool_call_content_chunk": onContent(update.content); break;
     case "terminal_update":
       if (update.command) seen.terminal.command = update.command;
-      if (update.exitStatus) seen.terminal.exitCode = update.exitStatus.exitCode;
+      if (update.exitStatus?.exitCode !== undefined) seen.terminal.exitCode = update.exitStatus.exitCode;
       break;
     case "terminal_output_chunk": output.push(Buffer.from(update.data, "base64")); break;
     case "agent_message": seen.said[update.messageId] = update.content[0].text; break;
@@ -72,9 +75,9 @@ const report = await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin
   });
   const server = { type: "stdio", name: "notes", command: "/bin/true", args: ["--stdio"], env: [{ name: "A", value: "b" }] };
   const session = await agent.request(A.session.new, { cwd: process.cwd(), mcpServers: [server] });
-  assert.equal(session.sessionId, SESSION);
+  SESSION = session.sessionId;
   const set = await agent.request(A.session.setConfigOption, { sessionId: SESSION, configId: "mode", type: "id", value: "code" });
-  const echo = (await agent.request("_interop/echo", { n: 1 })).n;
+  const echo = await agent.request("_interop/echo", { n: 1 }).then(({ n }) => n, (error) => error.code);
   const missing = await agent.request("_interop/missing", {}).then(() => 0, (error) => error.code);
   const messages = [];
   const say = async (text, ...more) => {
@@ -90,8 +93,9 @@ const report = await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin
   const { sessions } = await agent.request(A.session.list, {});
   await agent.request(A.session.close, { sessionId: SESSION });
   const { said, terminal, ...rest } = seen;
-  const saw = JSON.parse(said["message-2"]);
-  delete said["message-2"];
+  const report = Object.keys(said).find((messageId) => said[messageId].startsWith("{"));
+  const saw = JSON.parse(said[report]);
+  delete said[report];
   return {
     protocolVersion: started.protocolVersion, agent: started.info.name,
     embeddedContext: started.capabilities.session.prompt.embeddedContext != null,
