@@ -62,6 +62,12 @@ def test_a_decode_error_shows_the_path_from_the_root() -> None:
     assert isinstance(error, ValueError)
 
 
+def test_a_decode_error_tells_what_is_long_in_short() -> None:
+    error = DecodeError("Invalid value " + "x" * 100_000, ("y" * 100_000,))
+    assert len(str(error)) < 500
+    assert error.path == ("y" * 100_000,)
+
+
 def test_a_lost_connection_tells_how_the_peer_ended() -> None:
     error = errors.ConnectionLost("gone", exit_status=3, stderr="boom")
     assert (error.exit_status, error.stderr) == (3, "boom")

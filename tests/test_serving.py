@@ -51,6 +51,13 @@ async def test_an_unknown_method_is_not_found() -> None:
         assert (error["code"], error["data"]) == (-32601, {"method": "nothing"})
 
 
+async def test_a_method_of_any_length_is_told_again_in_short() -> None:
+    async with beside_raw(serving()) as sides:
+        error = await sides.other.error_of(1, "x" * 100_000)
+        assert error["data"]["method"] == "x" * 199 + "…"
+        assert len(error["message"]) < 300
+
+
 @requirement("R-GEN-05", "R-EXT-07", "R-REQCAN-10")
 async def test_nothing_is_answered_to_a_notification() -> None:
     def fails(params: Params, context: Any) -> None:

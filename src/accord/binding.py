@@ -18,12 +18,11 @@ from accord.errors import (
     DecodeError,
     InvalidParams,
     LocalProtocolError,
-    MethodNotFound,
     NotOffered,
     RequestError,
 )
 from accord.jsonrpc.message import RequestId
-from accord.routes import Context, Route, Routes
+from accord.routes import Context, Route, Routes, not_served
 from accord.rules.gates import closed_methods, closed_variants, is_open, opening
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
@@ -175,7 +174,7 @@ class Role:
 
     def extension_request(self, method: str, params: Any, context: Any) -> Any:
         """Serve a request whose method begins with an underscore; params are builtin values."""
-        raise MethodNotFound(f"Method not found: {method}", data={"method": method})
+        raise not_served(method, True)
 
     def extension_notification(self, method: str, params: Any, context: Any) -> Any:
         """Take a notification whose method begins with an underscore."""
@@ -263,7 +262,7 @@ def routes_for(
             return route
         if route := early.route(method, is_request):
             return route
-        return MethodNotFound(f"Method not found: {method}", data={"method": method})
+        return not_served(method, is_request)
 
     def unreadable(method: str, text: bytes, error: DecodeError) -> None:
         role.unreadable_notification(method, decoder(Any)(text), error)

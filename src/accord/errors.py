@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from accord.jsontext import shortened
+
 __all__ = (
     "AccordError",
     "AuthRequired",
@@ -67,7 +69,7 @@ class DecodeError(AccordError, ValueError):
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = shortened(message)
         self.path = path
 
     def within(self, step: str | int) -> DecodeError:
@@ -77,7 +79,9 @@ class DecodeError(AccordError, ValueError):
     @property
     def where(self) -> str:
         """The path as text: `$.update.content[2].text`."""
-        return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path)
+        return "$" + "".join(
+            f"[{step}]" if isinstance(step, int) else f".{shortened(step)}" for step in self.path
+        )
 
     def __str__(self) -> str:
         return f"{self.message} at {self.where}"
