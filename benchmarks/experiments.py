@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import cycle
 
 from codec.messages import messages
 from machine import cpu_s, memory_mb, peak_mb, share_mb
@@ -42,6 +43,7 @@ class Experiment:
     quick_rounds: int
     columns: tuple[Column, ...]
     measure: Callable[[Peer], Numbers]
+    only: tuple[str, ...] = ()  # these peers, if any are named
 
 
 def cold_start(peer: Peer) -> Numbers:
@@ -51,9 +53,16 @@ def cold_start(peer: Peer) -> Numbers:
         agent = driver.process.pid
         cpu = cpu_s(agent)
         driver.new_session()
+        opened = time.perf_counter() - driver.start
         time.sleep(0.2)
         rss, pss = memory_mb(agent), share_mb(agent)
-    return {"ms": elapsed * 1e3, "cpu_ms": cpu * 1e3, "rss_mb": rss, "pss_mb": pss}
+    return {
+        "ms": elapsed * 1e3,
+        "opened_ms": opened * 1e3,
+        "cpu_ms": cpu * 1e3,
+        "rss_mb": rss,
+        "pss_mb": pss,
+    }
 
 
 def roundtrip(peer: Peer, core: int | None = None) -> Numbers:
@@ -83,6 +92,40 @@ def stream_agent(peer: Peer) -> Numbers:
 def stream_client(peer: Peer) -> Numbers:
     feeder = (sys.executable, str(HERE / "agents" / "feeder.py"))
     return run_client(peer, "stream", {"n": CHUNKS, "warm": WARM_CHUNKS}, agent=feeder)
+
+
+def _other(peer: Peer, folder: str, program: str) -> Peer:
+    """Return the peer with another program of its implementation as its agent or client."""
+    path = str(HERE / folder / program)
+    if folder == "agents":
+        return replace(peer, agent=(*peer.agent[:-1], path))
+    return replace(peer, client=(*peer.client[:-1], path))
+
+
+_first = cycle((True, False))
+
+
+def _beside(peer: Peer, wire: Peer, measure: Callable[[Peer], Numbers], key: str) -> Numbers:
+    """Measure both, in turns one of them first; `ratio` is to the program on `accord.v1`."""
+    if next(_first):
+        ours, theirs = measure(peer), measure(wire)
+    else:
+        theirs, ours = measure(wire), measure(peer)
+    return {**ours, f"wire_{key}": theirs[key], "ratio": ours[key] / theirs[key]}
+
+
+def cold_start_agent(peer: Peer) -> Numbers:
+    ours = _other(peer, "agents", "agent_ten_lines.py")
+    wire = _other(peer, "agents", "agent_ten_lines_v1.py")
+    return _beside(ours, wire, cold_start, "ms")
+
+
+def stream_say(peer: Peer) -> Numbers:
+    return _beside(_other(peer, "agents", "agent_say.py"), peer, stream_agent, "per_s")
+
+
+def stream_prompt(peer: Peer) -> Numbers:
+    return _beside(_other(peer, "clients", "client_prompt.py"), peer, stream_client, "per_s")
 
 
 def turn(peer: Peer) -> Numbers:
@@ -205,6 +248,50 @@ EXPERIMENTS = (
         quick_rounds=2,
         columns=(STREAM_COLUMNS[0], STREAM_COLUMNS[1], STREAM_COLUMNS[3]),
         measure=stream_client,
+    ),
+    Experiment(
+        "cold-start-agent",
+        "Cold start of an `accord.Agent` of ten lines, beside that of one on `accord.v1`",
+        rounds=20,
+        quick_rounds=7,
+        columns=(
+            Column("ratio", "to v1 alone"),
+            Column("ms", "ms"),
+            Column("wire_ms", "v1 alone ms"),
+            Column("opened_ms", "ms to the first session"),
+            Column("rss_mb", "resident MB"),
+        ),
+        measure=cold_start_agent,
+        only=("accord",),
+    ),
+    Experiment(
+        "stream-say",
+        f"Streaming {CHUNKS:,} chunks through `turn.say`, beside the agent on `accord.v1` alone",
+        rounds=5,
+        quick_rounds=2,
+        columns=(
+            Column("ratio", "to v1 alone"),
+            STREAM_COLUMNS[0],
+            Column("wire_per_s", "v1 alone updates/s"),
+            STREAM_COLUMNS[4],
+        ),
+        measure=stream_say,
+        only=("accord",),
+    ),
+    Experiment(
+        "stream-prompt",
+        f"Streaming {CHUNKS:,} chunks through the events of `session.prompt`, beside the client "
+        "on `accord.v1` alone",
+        rounds=5,
+        quick_rounds=2,
+        columns=(
+            Column("ratio", "to v1 alone"),
+            STREAM_COLUMNS[0],
+            Column("wire_per_s", "v1 alone updates/s"),
+            STREAM_COLUMNS[3],
+        ),
+        measure=stream_prompt,
+        only=("accord",),
     ),
     Experiment(
         "turn",

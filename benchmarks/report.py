@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from experiments import Experiment, Numbers
 from peers import Peer
-from targets import FAIRNESS, OURS, TARGETS, Target
+from targets import FAIRNESS, OURS, OWN_TARGETS, TARGETS, Target
 
 
 @dataclass
@@ -20,6 +20,9 @@ class Measured:
     rounds: dict[str, dict[str, list[Numbers]]] = field(default_factory=dict)
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
     disturbance_ms: list[float] = field(default_factory=list)
+
+    def peers_of(self, experiment: Experiment) -> list[Peer]:
+        return [peer for peer in self.peers if not experiment.only or peer.name in experiment.only]
 
     def values(self, experiment: str, peer: str, column: str) -> list[float]:
         rounds = self.rounds.get(experiment, {}).get(peer, [])
@@ -50,7 +53,7 @@ def experiment_table(measured: Measured, experiment: Experiment) -> str:
     """Return medians, and the range of the first column."""
     first = experiment.columns[0]
     rows = []
-    for peer in measured.peers:
+    for peer in measured.peers_of(experiment):
         failure = measured.failures.get((experiment.name, peer.name))
         values = measured.values(experiment.name, peer.name, first.key)
         if not values:
@@ -87,6 +90,12 @@ def targets_table(measured: Measured) -> str:
         if any(cells):
             ours = measured.median(target.experiment, OURS, target.column)
             rows.append([target.what, number(ours), *cells])
+    for target in OWN_TARGETS:
+        ratio = measured.median(target.experiment, OURS, target.column)
+        if ratio is not None and target.itself is not None:
+            met = "met" if target.itself.met(ratio) else "**missed**"
+            cell = f"{number(ratio)}× ({target.itself}) {met}"
+            rows.append([target.what, cell, *("" for _ in others)])
     fairness = measured.median("sessions", OURS, "fairness")
     if fairness is not None:
         met = "met" if fairness >= FAIRNESS else "**missed**"

@@ -56,11 +56,14 @@ def available(names: list[str]) -> list[Peer]:
 
 def measure(measured: Measured, experiment: Experiment, rounds: int) -> None:
     """Let all peers take turns, another one first in each round."""
+    peers = measured.peers_of(experiment)
+    if not peers:
+        return
     results = measured.rounds.setdefault(experiment.name, {})
     start = time.perf_counter()
     for number in range(rounds):
-        shift = number % len(measured.peers)
-        for peer in measured.peers[shift:] + measured.peers[:shift]:
+        shift = number % len(peers)
+        for peer in peers[shift:] + peers[:shift]:
             if (experiment.name, peer.name) in measured.failures:
                 continue
             measured.disturbance_ms.append(machine.disturbance_ms())

@@ -35,6 +35,7 @@ class Target:
     official: Bound | None = None
     typescript: Bound | None = None
     floor: Bound | None = None
+    itself: Bound | None = None  # on the number as it is: a ratio within Accord
 
     def bound(self, peer: str) -> Bound | None:
         if peer.startswith("official"):
@@ -122,6 +123,24 @@ TARGETS = (
         at_most(0.25),
         at_most(0.5),
         at_most(1.4),
+    ),
+)
+
+OWN_TARGETS = (
+    Target(
+        "cold start of a ten-line `accord.Agent`, to v1 alone",
+        "cold-start-agent",
+        "ratio",
+        itself=at_most(1.15),
+    ),
+    Target(
+        "streaming through `turn.say`, to v1 alone", "stream-say", "ratio", itself=at_least(0.5)
+    ),
+    Target(
+        "streaming through `session.prompt`, to v1 alone",
+        "stream-prompt",
+        "ratio",
+        itself=at_least(0.5),
     ),
 )
 
