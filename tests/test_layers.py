@@ -25,6 +25,7 @@ LAYERS = {
     "accord.errors": 0,
     "accord.version": 0,
     "accord.jsontext": 0,
+    "accord.excerpt": 0,
     "accord.wire": 1,
     "accord.jsonrpc": 1,
     "accord.v1": 2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from accord.jsontext import shortened
+from accord.excerpt import excerpt
 
 __all__ = (
     "AccordError",
@@ -69,7 +69,7 @@ class DecodeError(AccordError, ValueError):
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
-        self.message = shortened(message)
+        self.message = excerpt(message)
         self.path = path
 
     def within(self, step: str | int) -> DecodeError:
@@ -80,7 +80,7 @@ class DecodeError(AccordError, ValueError):
     def where(self) -> str:
         """The path as text: `$.update.content[2].text`."""
         return "$" + "".join(
-            f"[{step}]" if isinstance(step, int) else f".{shortened(step)}" for step in self.path
+            f"[{step}]" if isinstance(step, int) else f".{excerpt(step)}" for step in self.path
         )
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 
-__all__ = ("NotJson", "dumps", "is_array", "is_object", "loads", "shortened")
+__all__ = ("NotJson", "dumps", "is_array", "is_object", "loads")
 
 
 class NotJson(ValueError):
@@ -58,11 +58,6 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a JSON value is an array."""
     return isinstance(value, list)
-
-
-def shortened(text: str, most: int = 200) -> str:
-    """Return a text of the peer as it is told again: what it sent may be megabytes long."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _finite(text: str) -> float:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, Struct
 
 from accord.errors import DecodeError, MethodNotFound, RequestError
+from accord.excerpt import excerpt
 from accord.jsonrpc.message import RequestId
-from accord.jsontext import shortened
 from accord.trace import current_trace
 
 if TYPE_CHECKING:
@@ -89,5 +89,5 @@ class Routes(Struct, kw_only=True):
 
 def not_served(method: str, _is_request: bool) -> RequestError:
     """The `missing` of tables that are complete."""
-    method = shortened(method)
+    method = excerpt(method)
     return MethodNotFound(f"Method not found: {method}", data={"method": method})

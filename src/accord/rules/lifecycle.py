@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from accord.errors import InvalidRequest
-from accord.jsontext import shortened
+from accord.excerpt import excerpt
 from accord.version import ProtocolVersion
 
 __all__ = ("AgentLifecycle", "State")
@@ -61,4 +61,4 @@ class AgentLifecycle:
     @staticmethod
     def too_early(method: str) -> InvalidRequest:
         """What every other request gets before `initialize` succeeded (R-INIT-30, R-INIT-35)."""
-        return InvalidRequest(f"initialize comes before {shortened(method)}")
+        return InvalidRequest(f"initialize comes before {excerpt(method)}")
