@@ -10,7 +10,7 @@ from msgspec import structs
 
 from accord.errors import AuthRequired, InvalidParams, RequestError
 from requirement import requirement
-from sides import QUICK, Params, beside_raw, cancel, request, serving, settled
+from sides import QUICK, Params, any_json, beside_raw, cancel, request, serving, settled
 
 
 async def forever(params: Params, context: Any) -> None:
@@ -249,3 +249,17 @@ async def test_only_the_requests_that_match_are_cancelled() -> None:
         assert (await sides.other.get())["id"] == 1
         await settled()
         assert sides.other.inbox.empty()
+
+
+async def test_a_handler_that_asks_a_peer_that_hangs_up_is_no_error_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ask(params: Params, context: Any) -> Any:
+        return await sides.ours.call("back", params, any_json)
+
+    async with beside_raw(serving(ask_ask=ask)) as sides:
+        sides.other.send(request(1, "ask"))
+        await sides.other.get()
+        await sides.other.hang_up()
+        await sides.ours.wait_ended()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -176,7 +176,7 @@ class Connection:
         self._outbox.close(self._closed)
 
     def _fail_calls(self, error: TransportError) -> None:
-        self._hung_up = error
+        self._hung_up = self.serving.ended_by = error
         for call in self._peer.receive_eof():
             _fail(call, error)
 

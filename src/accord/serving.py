@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.errors import InternalError, RequestCancelled, RequestError
+from accord.errors import InternalError, RequestCancelled, RequestError, TransportError
 from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import Peer
 from accord.routes import Limits, Route
@@ -45,6 +45,7 @@ class Serving:
         self._limits = limits
         self._answered = answered
         self._running: dict[RequestId, Running] = {}
+        self.ended_by: TransportError | None = None  # why no call to the peer succeeds any more
 
     def __len__(self) -> int:
         return len(self._running)
@@ -151,6 +152,10 @@ class Serving:
     def _failed(self, method: str, request_id: RequestId, exc: Exception) -> None:
         if isinstance(exc, RequestError):
             self.fail(request_id, exc)
+        elif exc is self.ended_by:
+            # The peer has hung up on a handler that was asking it something: no fault of it.
+            log.debug("! the handler of %s ended with the connection", method)
+            self.fail(request_id, InternalError())
         else:
             # Nothing of it goes to the peer (R-ERR-05).
             log.error("! the handler of %s failed", method, exc_info=exc)
