@@ -193,6 +193,16 @@ async def test_one_role_of_each_version_is_expected(roles: Any) -> None:
     await there.aclose()
 
 
+async def test_a_class_or_a_role_of_the_other_side_is_refused_at_once() -> None:
+    for wrong in (v1.Agent, v1.Client()):
+        with pytest.raises(TypeError, match="play the agent"):
+            await serve(pair()[0], wrong)
+    for wrong in (v1.Client, v1.Agent()):
+        with pytest.raises(TypeError, match="play the client"):
+            async with connect(pair()[0], wrong):
+                pass
+
+
 async def test_the_version_is_never_the_users_to_set() -> None:
     class Liar1(Agent1):
         def initialize(self, params: Any, context: Any) -> Any:

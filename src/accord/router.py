@@ -37,6 +37,7 @@ from accord.transports.base import Transport, TransportFactory
 from accord.version import ProtocolVersion
 from accord.wire.base import replace
 from accord.wire.codec import convert, decoder
+from accord.wire.method import Side
 
 __all__ = ("LazyRole", "connect", "serve")
 
@@ -52,7 +53,11 @@ class LazyRole(Struct, frozen=True):
     make: Callable[[], Any]
 
 
-def _by_version(roles: Sequence[Any]) -> dict[ProtocolVersion, Any]:
+def _by_version(roles: Sequence[Any], side: Side) -> dict[ProtocolVersion, Any]:
+    for role in roles:
+        # A class is a likely slip, and the other side's role another.
+        if not isinstance(role, LazyRole) and (isinstance(role, type) or role.side != side):
+            raise TypeError(f"Expected objects that play the {side}, got {role!r}")
     found: dict[ProtocolVersion, Any] = {
         role.version if isinstance(role, LazyRole) else role.kit.version: role for role in roles
     }
@@ -75,7 +80,7 @@ async def serve(
     for observer in observers:
         connection.observe(observer)
     try:
-        await connection.start(_AgentSide(connection, _by_version(agents)).routes_before())
+        await connection.start(_AgentSide(connection, _by_version(agents, "agent")).routes_before())
         await connection.wait_ended()
     finally:
         await connection.aclose()
@@ -249,7 +254,7 @@ async def connect(
     when it speaks no version of the clients', `RequestError` when it refuses, `TimeoutError`
     when it does not answer in time.
     """
-    side = _ClientSide(transport, _by_version(clients), limits, observers)
+    side = _ClientSide(transport, _by_version(clients, "client"), limits, observers)
     try:
         async with asyncio.timeout(initialize_timeout_s):
             remote = await side.open()
