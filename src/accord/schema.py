@@ -6,6 +6,7 @@ import argparse
 import importlib
 import inspect
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias, get_origin
@@ -238,7 +239,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--unstable", action="store_true", help="with the unstable parts")
     options = parser.parse_args(arguments)
     schema = json_schema(options.version, unstable=options.unstable)
-    print(json.dumps(schema, indent=2, ensure_ascii=False))
+    try:
+        print(json.dumps(schema, indent=2, ensure_ascii=False), flush=True)
+    except BrokenPipeError:
+        # Whoever reads has seen enough: `… | head`. Python would complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

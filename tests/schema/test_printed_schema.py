@@ -141,3 +141,17 @@ def marks(defs: dict[str, Any]) -> dict[str, tuple[str, str]]:
         for name, node in defs.items()
         if "x-method" in node
     }
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "accord.schema", "v1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as printing:
+        assert printing.stdout is not None
+        assert printing.stderr is not None
+        assert printing.stdout.readline() == b"{\n"
+        printing.stdout.close()
+        assert printing.stderr.read() == b""
+    assert printing.returncode == 0
