@@ -11,7 +11,9 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", ["v1_client.py", "v2_client.py", "ask_and_watch.py", "careful_editor.py"])
+@pytest.mark.parametrize(
+    "name", ["v1_client.py", "v2_client.py", "ask_and_watch.py", "careful_editor.py"]
+)
 def test_example_exits_0(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / name],
