@@ -601,3 +601,41 @@ async def test_observers_see_initialize_on_both_sides() -> None:
         pass
     await agent
     assert seen == {"agent": ["received", "sent"], "client": ["sent", "received"]}
+
+
+# Results with nothing in them.
+
+
+@requirement("R-GEN-10")
+async def test_a_handler_that_returns_none_is_answered_as_its_method_allows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Silent(Agent1):
+        def set_session_mode(self, params: Any, context: Any) -> Any:
+            return None
+
+        async def prompt(self, params: Any, context: Any) -> Any:
+            return None
+
+        def extension_request(self, method: str, params: Any, context: Any) -> Any:
+            return None
+
+    async with raw_client(Silent()) as raw:
+        await raw.result_of(0, "initialize", v1_params())
+        assert await raw.result_of(1, "session/set_mode", {"sessionId": "s", "modeId": "m"}) == {}
+        assert await raw.result_of(2, "_any") is None
+        error = await raw.error_of(3, "session/prompt", {"sessionId": "s", "prompt": []})
+        assert error["code"] == -32603
+        assert "The handler of session/prompt returned None" in caplog.text
+
+
+@requirement("R-GEN-10")
+async def test_a_null_result_is_taken_where_nothing_is_required() -> None:
+    async with connecting(Client1()) as (opened, agents, _):
+        raw = await agents.agents.get()
+        raw.answer((await raw.get())["id"], {"protocolVersion": 1})
+        agent = await opened
+        mode = v1.SetSessionModeRequest(session_id="s", mode_id="m")
+        setting = asyncio.create_task(agent.set_session_mode(mode))
+        raw.answer((await raw.get())["id"], None)
+        assert await setting == v1.SetSessionModeResponse()

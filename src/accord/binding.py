@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 from msgspec import UNSET, Raw, Struct
@@ -289,8 +289,17 @@ def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route
         decode=first,
         handler=getattr(role, method.call),
         cancelled=role.kit.cancelled.get(method.name),
+        nothing=partial(_nothing, method),
     )
     return route
+
+
+def _nothing(method: Method) -> Any:
+    """Return the result that has nothing in it (R-GEN-10); raise `TypeError` if none may."""
+    try:
+        return method.result()
+    except TypeError:
+        raise TypeError(f"The handler of {method.name} returned None") from None
 
 
 def _checked(

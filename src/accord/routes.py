@@ -55,12 +55,13 @@ class Route(Struct, kw_only=True):
     """How one method is served: `handler(params, context)` returns the result or an awaitable.
 
     `cancelled` makes the answer of a request whose handler was cancelled, for methods that
-    have one other than error -32800.
+    have one other than error -32800; `nothing` makes it of a None, where null is no result.
     """
 
     decode: Callable[[bytes | Raw], Any]
     handler: Callable[[Any, Any], Any]
     cancelled: Callable[[], Any] | None = None
+    nothing: Callable[[], Any] | None = None
 
 
 def _no_rescue(_method: str, _text: bytes) -> Any | None:

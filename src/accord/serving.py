@@ -68,7 +68,7 @@ class Serving:
             self._failed(method, request_id, exc)
             return
         if not hasattr(outcome, "__await__"):
-            self._respond(request_id, outcome)
+            self._respond(route, request_id, outcome)
             return
         running = self._running[request_id] = Running(method, params, route)
         running.task = self._tasks.spawn(
@@ -121,7 +121,7 @@ class Serving:
             else:
                 self._failed(running.method, request_id, exc)
         else:
-            self._respond(request_id, result)
+            self._respond(running.route, request_id, result)
         finally:
             del self._running[request_id]
 
@@ -136,12 +136,14 @@ class Serving:
 
     def _cancelled(self, route: Route, request_id: RequestId) -> None:
         if route.cancelled is not None:
-            self._respond(request_id, route.cancelled())
+            self._respond(route, request_id, route.cancelled())
         else:
             self.fail(request_id, RequestCancelled())
 
-    def _respond(self, request_id: RequestId, result: Any) -> None:
+    def _respond(self, route: Route, request_id: RequestId, result: Any) -> None:
         try:
+            if result is None and route.nothing is not None:
+                result = route.nothing()
             size = self._peer.respond(request_id, result)
         except Exception:
             log.exception("! a result cannot be written")

@@ -298,14 +298,6 @@ async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> Non
         assert await getattr(sides.agent, call)(least(method.params)) == method.result()
 
 
-@requirement("R-GEN-10")
-async def test_a_null_result_is_taken_where_nothing_is_required() -> None:
-    agent = agent_with(close_session=lambda s, p, c: None)
-    async with joined(agent, v1.Client()) as sides:
-        closed = await sides.agent.close_session(v1.CloseSessionRequest(session_id="s"))
-        assert closed == v1.CloseSessionResponse()
-
-
 # Cancelling.
 
 
