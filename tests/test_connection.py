@@ -19,6 +19,7 @@ from accord.errors import (
     ResourceNotFound,
     TransportError,
 )
+from accord.routes import Route
 from accord.transports.memory import pair
 from accord.wire.codec import decoder
 from requirement import requirement
@@ -562,3 +563,22 @@ async def test_closing_in_any_state_ends(
         assert isinstance(await error_of(call), TransportError)
         await sides.ours.wait_ended()
         assert asyncio.all_tasks() == before
+
+
+async def test_a_mistake_of_ours_costs_the_peer_one_message_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def decode(_text: object) -> object:
+        raise ZeroDivisionError("secret")
+
+    routes = serving()
+    routes.requests["broken"] = Route(decode=decode, handler=lambda _params, _context: None)
+    async with beside_raw(routes) as sides:
+        sides.other.send(
+            {"jsonrpc": "2.0", "id": 1, "method": "broken"},
+            {"jsonrpc": "2.0", "id": 2, "method": "nowhere"},
+        )
+        answers = [await sides.other.get(), await sides.other.get()]
+    assert [answer["error"]["code"] for answer in answers] == [-32603, -32601]
+    assert "secret" not in str(answers)
+    assert "could not handle" in caplog.text

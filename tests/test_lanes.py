@@ -282,8 +282,8 @@ async def test_a_failing_handler_is_logged_and_the_next_update_is_handled(
         assert handled == [1, 2]
         assert sides.other.inbox.empty()
     assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [
-        "! the handler of plain failed",
-        "! the handler of update failed",
+        "! the handler of 'plain' failed",
+        "! the handler of 'update' failed",
     ]
 
 

@@ -32,6 +32,8 @@ LAYERS = {
     "accord.v2": 2,
     "accord.rules": 3,
     "accord.binding": 4,
+    "accord.calls": 4,
+    "accord.reading": 4,
     "accord.connection": 4,
     "accord.lanes": 4,
     "accord.outbox": 4,

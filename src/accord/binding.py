@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -265,7 +266,8 @@ def routes_for(
         return not_served(method, is_request)
 
     def unreadable(method: str, text: bytes, error: DecodeError) -> None:
-        role.unreadable_notification(method, decoder(Any)(text), error)
+        with suppress(DecodeError):  # nested so deep that nobody can read it at all
+            role.unreadable_notification(method, decoder(Any)(text), error)
 
     return Routes(
         requests=requests,

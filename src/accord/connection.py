@@ -14,21 +14,21 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
+from accord.calls import Call, fail, settle
 from accord.errors import (
     ConnectionClosed,
     ConnectionLost,
     DecodeError,
-    InvalidParams,
+    InternalError,
     InvalidRequest,
-    RemoteProtocolError,
     RequestError,
     TransportError,
 )
 from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
 from accord.jsonrpc.peer import Peer
-from accord.jsontext import is_object
 from accord.lanes import Asker, Lanes
 from accord.outbox import Outbox
+from accord.reading import NO_PARAMS, second_try, session_of, tell
 from accord.routes import Limits, Route, Routes
 from accord.serving import Serving
 from accord.tasks import Tasks
@@ -43,17 +43,6 @@ log = logging.getLogger("accord.connection")
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
 _ITEM_BYTES = 300  # what a waiting message takes besides its text, about
-_NO_PARAMS = b"{}"
-
-
-class _Call(Struct, gc=False):
-    """A request of ours that waits for its answer."""
-
-    method: str
-    future: asyncio.Future[Any]
-    decode: Callable[[bytes | Raw], Any]
-    session: Any
-    asker: Asker | None  # the handler that waits for it
 
 
 class _Arrival(Struct, gc=False):
@@ -178,7 +167,7 @@ class Connection:
     def _fail_calls(self, error: TransportError) -> None:
         self._hung_up = self.serving.ended_by = error
         for call in self._peer.receive_eof():
-            _fail(call, error)
+            fail(call, error)
 
     def _end(self, error: Exception | None) -> None:
         if not self._finishing and self._closing is None:
@@ -235,7 +224,7 @@ class Connection:
         if self._outbox.blocked:
             await self._outbox.room()
         asker = Asker.current()
-        call = _Call(method, self._loop.create_future(), decode, session, asker)
+        call = Call(method, self._loop.create_future(), decode, session, asker)
         request_id = self._peer.request(method, traced(params), call)
         self._outbox.urge()
         if asker is not None:
@@ -288,19 +277,30 @@ class Connection:
                 observer("received", frame)
         self._outbox.hold()
         for event in self._peer.receive(frames):
-            if type(event) is Message:
-                self._dispatch(event)
-            elif type(event) is Answer:
-                self._answered(event)
-            elif type(event) is Cancel:
-                self._cancel(event.id)
-            elif type(event) is Stray:
-                log.debug("! ignored a message: %s", event.reason)
+            try:
+                if type(event) is Message:
+                    self._dispatch(event)
+                elif type(event) is Answer:
+                    self._answered(event)
+                elif type(event) is Cancel:
+                    self._cancel(event.id)
+                elif type(event) is Stray:
+                    log.log(event.level, "! ignored a message: %s", event.reason)
+            except Exception:  # noqa: BLE001  # logged there
+                self._stumbled(event)
         if self._peer.rejected_bytes:
             self._count_rejected()
         if self._lanes.by_key or self._unread_answers_bytes:
             self._regulate()
         self._outbox.flush()
+
+    def _stumbled(self, event: object) -> None:
+        """A mistake of ours must not cost the peer what came with it."""
+        log.exception("! could not handle a message")
+        if type(event) is Message and event.id is not UNSET:
+            self.serving.fail(event.id, InternalError())
+        elif type(event) is Answer:
+            fail(event.call, ConnectionLost("The answer could not be handled"))
 
     def frame_refused(self, limit: int) -> None:
         log.warning("! refused a frame of more than %d bytes", limit)
@@ -364,25 +364,25 @@ class Connection:
                     raise found
                 route = found
             try:
-                params = route.decode(_NO_PARAMS if text is UNSET else text)
+                params = route.decode(NO_PARAMS if text is UNSET else text)
             except DecodeError as exc:
-                params = _second_try(routes, route, method, text, exc)
+                params = second_try(routes, route, method, text, exc)
         except RequestError as error:
-            log.debug("! %s: %s", method, error.code)
+            log.debug("! %r: %s", method, error.code)
             if request_id is not UNSET:
                 self.serving.fail(request_id, error)
             elif isinstance(error.__cause__, DecodeError):
-                _tell(routes, method, text, error.__cause__)
+                tell(routes, method, text, error.__cause__)
             return
         if lanes := self._lanes.by_key:
-            lane = lanes.get(_session_of(params))
+            lane = lanes.get(session_of(params))
             if lane is not None:
                 size = _ITEM_BYTES + (0 if text is UNSET else len(text))
                 self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
-            self._lanes.open(_session_of(params), method, outcome)  # type: ignore[arg-type]  # as above
+            self._lanes.open(session_of(params), method, outcome)  # type: ignore[arg-type]  # as above
 
     def _cancel(self, request_id: RequestId) -> None:
         self.serving.cancel(request_id)
@@ -409,7 +409,7 @@ class Connection:
         try:
             outcome = route.handler(params, self._shared)
         except Exception:
-            log.exception("! the handler of %s failed", method)
+            log.exception("! the handler of %r failed", method)
             return None
         return outcome
 
@@ -417,26 +417,26 @@ class Connection:
         if type(item) is _Arrival:
             return self._handle(item.route, item.method, item.params, item.request_id)
         assert type(item) is _Answered
-        _settle(item.answer)
+        settle(item.answer)
         return None
 
     def _drop(self, item: _Arrival | _Answered) -> None:
         """Its lane was cancelled; nobody is left waiting, nor told that all was handled."""
         if isinstance(item, _Answered):
             if self._closed is not None:
-                _fail(item.answer.call, self._closed)
-            _settle(item.answer)
+                fail(item.answer.call, self._closed)
+            settle(item.answer)
         elif item.is_request:
             self.serving.withdrawn(item.route, item.request_id)
 
     def _answered(self, answer: Answer) -> None:
-        call: _Call = answer.call
+        call: Call = answer.call
         lane = self._lanes.by_key.get(call.session)
         if lane is not None and not (call.asker is not None and call.asker.still_runs):
             size = len(answer.result) if answer.result is not None else 0
             self._lanes.put(lane, _Answered(answer, call.method, size))
             return
-        _settle(answer)
+        settle(answer)
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:
@@ -444,57 +444,3 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception:
         log.exception("! work beyond a handler failed")
-
-
-def _session_of(params: Any) -> Any:
-    if is_object(params):  # an extension's
-        session = params.get("sessionId")
-        return session if isinstance(session, str) else None
-    return getattr(params, "session_id", None)
-
-
-def _fail(call: _Call, error: TransportError) -> None:
-    if not call.future.done():
-        call.future.set_exception(error)
-        call.future.exception()  # whoever does not await it any more is not warned
-
-
-def _settle(answer: Answer) -> None:
-    call: _Call = answer.call
-    if call.future.done():
-        return
-    if answer.message is not None:
-        call.future.set_exception(RequestError.of(answer.code, answer.message, answer.data))
-        return
-    try:
-        value = call.decode(answer.result)  # type: ignore[arg-type]  # there without an error
-    except DecodeError as exc:
-        error = RemoteProtocolError(f"The result of {call.method} does not fit: {exc}")
-        call.future.set_exception(error)
-    except Exception as exc:  # noqa: BLE001  # raised where the call is awaited
-        call.future.set_exception(exc)
-    else:
-        call.future.set_result(value)
-
-
-def _second_try(
-    routes: Routes, route: Route, method: Any, text: Raw | Any, exc: DecodeError
-) -> Any:
-    """Read null params as none (R-GEN-09) and early spellings; else raise what was wrong."""
-    if text is not UNSET:
-        try:
-            if bytes(text).strip() == b"null":
-                return route.decode(_NO_PARAMS)
-            if (params := routes.rescue(method, bytes(text))) is not None:
-                return params
-        except DecodeError:
-            pass
-    data = {"path": exc.where, "reason": exc.message}
-    raise InvalidParams(f"Invalid params: {exc}", data=data) from exc
-
-
-def _tell(routes: Routes, method: Any, text: Raw | Any, error: DecodeError) -> None:
-    try:
-        routes.unreadable(method, _NO_PARAMS if text is UNSET else bytes(text), error)
-    except Exception:
-        log.exception("! the handler of unreadable notifications failed")

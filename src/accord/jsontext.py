@@ -23,8 +23,9 @@ _encode = msgspec.json.Encoder().encode
 def loads(text: bytes | bytearray) -> Any:
     """Return the value of a JSON text; raise `NotJson`.
 
-    A lone surrogate escape is kept (JavaScript writes such strings), invalid UTF-8 becomes
-    replacement characters (R-STDIO-11), and whatever is nested too deep is not JSON.
+    A lone surrogate escape is kept (JavaScript writes such strings), a byte order mark is left
+    out, invalid UTF-8 becomes replacement characters (R-STDIO-11), and whatever is nested too
+    deep is not JSON.
     """
     try:
         return _decode(text)
@@ -34,7 +35,7 @@ def loads(text: bytes | bytearray) -> Any:
         reason = str(exc)
     try:
         return json.loads(
-            text.decode("utf-8", "replace"), parse_float=_finite, parse_constant=_no_constant
+            text.decode("utf-8-sig", "replace"), parse_float=_finite, parse_constant=_no_constant
         )
     except RecursionError:
         raise NotJson("nested too deep") from None

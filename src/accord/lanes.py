@@ -151,7 +151,7 @@ class Lanes:
                         raise
                     log.exception("! the handler of %s awaited what was cancelled", method)
                 except Exception:
-                    log.exception("! the handler of %s failed", method)
+                    log.exception("! the handler of %r failed", method)
             lane.turn += 1
             lane.calls = 0
             if not lane.waiting:

@@ -116,7 +116,7 @@ class Serving:
         except Exception as exc:
             if running.cancelled and running.route.cancelled is not None:
                 # R-CANCEL-06: what an aborted operation raises is not an error.
-                log.debug("! %s failed while being cancelled", running.method, exc_info=True)
+                log.debug("! %r failed while being cancelled", running.method, exc_info=True)
                 self._cancelled(running.route, request_id)
             else:
                 self._failed(running.method, request_id, exc)
@@ -160,7 +160,7 @@ class Serving:
             self.fail(request_id, InternalError())
         else:
             # Nothing of it goes to the peer (R-ERR-05).
-            log.error("! the handler of %s failed", method, exc_info=exc)
+            log.error("! the handler of %r failed", method, exc_info=exc)
             self.fail(request_id, InternalError())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -560,3 +561,18 @@ def test_every_request_gets_exactly_one_answer_under_its_id(
     assert refused >= len(asked_ids) - len(set(asked_ids))
     assert set(answered) - {(type(None), None)} == set(asked_ids) - {(type(None), None)}
     assert peer.unanswered == 0
+
+
+def test_a_byte_order_mark_is_left_out() -> None:
+    peer = Peer()
+    (event,) = peer.receive([b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"m"}'])
+    assert isinstance(event, Message)
+    assert event.method == "m"
+
+
+@requirement("R-ERR-03")
+def test_it_is_said_loudly_that_the_peer_could_not_read_us() -> None:
+    error = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'
+    (event,) = Peer().receive([error])
+    assert isinstance(event, Stray)
+    assert event.level == logging.WARNING

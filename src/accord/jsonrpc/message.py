@@ -49,9 +49,13 @@ class Cancel(Struct):
 
 
 class Stray(Struct):
-    """Something that asks nothing and answers nothing; never answered."""
+    """Something that asks nothing and answers nothing; never answered.
+
+    `level` is how loud it should be logged, as `logging` has it.
+    """
 
     reason: str
+    level: int = 10
 
 
 Event: TypeAlias = Message | Answer | Cancel | Stray

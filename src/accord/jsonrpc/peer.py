@@ -202,6 +202,9 @@ class Peer:
             if message.id in self._forgotten:
                 del self._forgotten[message.id]
                 return Stray("answers a request given up")
+            if message.id is None and message.error is not UNSET:
+                # It could not read something of ours, and cannot say what (R-ERR-03).
+                return Stray("the peer could not read a message of ours", level=30)
             return Stray("answers no request")
         call = self._calls.pop(message.id)
         if message.error is not UNSET and bytes(message.error) != b"null":
