@@ -161,11 +161,11 @@ async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_a_request_leaves_at_once_and_what_follows_it_in_that_turn_is_joined() -> None:
+async def test_requests_of_one_loop_turn_leave_in_one_write() -> None:
     async with beside_raw(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(4)]
         await settled()
-        assert sides.other.reads in ([1, 3], [4])
+        assert sides.other.reads == [4]
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

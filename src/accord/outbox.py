@@ -31,7 +31,9 @@ class Outbox:
         self._transport = transport
         self._take = take
         self._due = False
-        self._urged = False  # something of this loop turn was written at once
+        # What is left of a loop turn, where the loop shows it (asyncio's own does, to those who
+        # look); elsewhere every write waits for the end of the turn.
+        self._yet_to_run: deque[object] | None = getattr(self._loop, "_ready", None)
         self._turn_bytes = 0
         self._unsent_bytes = 0
         self._senders: deque[asyncio.Future[None]] = deque()
@@ -53,17 +55,11 @@ class Outbox:
             self._loop.call_soon(self.flush)
 
     def urge(self) -> None:
-        """Write at once: somebody waits for the answer. What more comes in this turn is joined."""
-        if self._urged:
+        """Write as soon as nothing more can come in this loop turn: somebody waits for it."""
+        if self._yet_to_run is None or self._yet_to_run:
             self.flush_soon()
-            return
-        self.flush()
-        self._urged = self._due = True
-        self._loop.call_soon(self._turn_over)
-
-    def _turn_over(self) -> None:
-        self._urged = False
-        self.flush()
+        else:
+            self.flush()
 
     def hold(self) -> None:
         """Whoever calls this calls `flush` in the same loop turn."""
