@@ -109,6 +109,8 @@ def test_an_answer_to_no_request_of_ours_is_ignored(
     request_id: object, what: dict[str, Any], client: Program
 ) -> None:
     client.send({"jsonrpc": "2.0", "id": request_id, **what})
+    if request_id is None and "error" in what:
+        assert "could not read a message of ours" in client.err_line()
     assert outcome_of(client, json.dumps(answer("ID", "good")).encode()) == "answered 'good'"
 
 
