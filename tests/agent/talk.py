@@ -203,7 +203,7 @@ async def talk(
     agent: Agent,
     version: int,
     *,
-    cwd: str = "/work",
+    cwd: str = "/project",
     client: Callable[[Talk], Any] | None = None,
     opened: bool = True,
     observers: Sequence[Any] = (),

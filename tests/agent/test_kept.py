@@ -54,7 +54,7 @@ class Remembers(Agent):
             await turn.say(word)
 
 
-async def load(client: Talk, session_id: str, *, cwd: str = "/work", replay: bool = True) -> Any:
+async def load(client: Talk, session_id: str, *, cwd: str = "/project", replay: bool = True) -> Any:
     """Open a stored session as the version does, and forget what was heard before."""
     client.updates.clear()
     client.session_id = session_id
@@ -169,7 +169,7 @@ async def test_unknown_session_is_not_found(version: int) -> None:
         types, remote = client.types, client.remote
         for call in (
             load(client, "another"),
-            remote.fork_session(types.ForkSessionRequest(session_id="another", cwd="/work")),
+            remote.fork_session(types.ForkSessionRequest(session_id="another", cwd="/project")),
             remote.session_status(types.SessionStatusRequest(session_id="another")),
             remote.set_session_title(types.SetSessionTitleRequest(session_id="another", title="x")),
             remote.archive_session(types.ArchiveSessionRequest(session_id="another")),
@@ -185,7 +185,7 @@ async def test_session_does_not_move_to_another_directory(version: int) -> None:
     async with talk(Remembers(), version) as client:
         with pytest.raises(InvalidParams):
             await load(client, client.session_id, cwd="/elsewhere")
-        await load(client, client.session_id, cwd="/work/")
+        await load(client, client.session_id, cwd="/project/")
 
 
 @BOTH
@@ -203,7 +203,7 @@ async def test_sessions_are_listed_with_title_and_directories(version: int) -> N
         assert (oldest.session_id, oldest.additional_directories) == (first, ["/other"])
         assert newest.updated_at > oldest.updated_at
         assert newest.archived is False
-        assert [s.session_id for s in await listed(client, cwd="/work")] == [first]
+        assert [s.session_id for s in await listed(client, cwd="/project")] == [first]
 
 
 @BOTH
@@ -231,7 +231,7 @@ async def test_fork_goes_on_by_itself(version: int) -> None:
         await client.prompt("hello")
         source = client.session_id
         fork = await client.remote.fork_session(
-            client.types.ForkSessionRequest(session_id=source, cwd="/work")
+            client.types.ForkSessionRequest(session_id=source, cwd="/project")
         )
         assert fork.session_id != source
         client.session_id = fork.session_id

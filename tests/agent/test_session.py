@@ -342,10 +342,10 @@ async def test_session_can_speak_outside_of_a_turn_until_it_is_closed(version: i
 async def test_session_knows_where_it_works(version: int) -> None:
     agent = Chooses()
     async with talk(agent, version, opened=False) as client:
-        await client.open(additional_directories=["/other", "/work", "/other"])
+        await client.open(additional_directories=["/other", "/project", "/other"])
         session = agent.open_sessions[client.session_id]
-        assert session.cwd == "/work"
-        assert session.roots == ("/work", "/other")
+        assert session.cwd == "/project"
+        assert session.roots == ("/project", "/other")
 
 
 class UsesMcp(Agent):
@@ -379,7 +379,7 @@ async def test_mcp_servers_are_given_to_the_session(version: int) -> None:
 async def test_v2_mcp_transport_that_was_not_offered_is_refused(kind: str) -> None:
     async with talk(Agent(), V2) as client:
         server = {"type": kind, "name": "a", "url": "https://a.example"}
-        params = {"cwd": "/work", "mcpServers": [server]}
+        params = {"cwd": "/project", "mcpServers": [server]}
         with pytest.raises(InvalidParams):
             await client.remote.connection.call("session/new", params, bytes)
 
@@ -398,7 +398,7 @@ async def test_mcp_servers_have_names_of_their_own(version: int) -> None:
 async def test_v2_resume_of_an_open_session_tells_its_state() -> None:
     async with talk(Chooses(), V2) as client:
         answer = await client.remote.resume_session(
-            v2.ResumeSessionRequest(session_id=client.session_id, cwd="/work")
+            v2.ResumeSessionRequest(session_id=client.session_id, cwd="/project")
         )
         assert client.updates == [v2.IdleStateUpdate()]
         assert client.options(answer) == client.options()
@@ -409,7 +409,7 @@ async def test_v2_replay_from_an_unknown_place_is_refused() -> None:
     async with talk(Chooses(), V2) as client:
         params = {
             "sessionId": client.session_id,
-            "cwd": "/work",
+            "cwd": "/project",
             "replayFrom": {"type": "_middle"},
         }
         with pytest.raises(InvalidParams):
