@@ -52,6 +52,8 @@ LAYERS = {
     "accord.schema": 7,
     # What is written with `from accord import …` stands above that face.
     "accord.scripted": 9,
+    "accord.coder": 9,
+    "accord.conformance": 9,
     "accord.cli": 10,
     "accord.__main__": 10,
 }

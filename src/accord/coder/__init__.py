@@ -1,0 +1,5 @@
+"""The bundled coding agent: `accord agent`, built on Accord's public API alone."""
+
+from __future__ import annotations
+
+__all__ = ()

@@ -1,0 +1,44 @@
+"""The coding agent: what it offers, and what each of its sessions is set up with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from accord import Agent, Info, Session, SessionStore, Turn, __version__
+from accord.coder.settings import Settings
+
+if TYPE_CHECKING:
+    from accord.coder.work import Work
+
+# What answering `initialize` does without is imported later.
+
+__all__ = ("Coder",)
+
+
+class Coder(Agent):
+    """Reads, writes and runs what the user wants, with a model of the user's choice."""
+
+    info = Info("accord-coder", __version__, "Accord")
+    prompt_content: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
+
+    def __init__(self, settings: Settings | None = None, store: SessionStore | None = None) -> None:
+        self.settings = settings or Settings()
+        self.store = store
+
+    async def open_session(self, session: Session) -> None:
+        """Offer modes and models; the conversation is read again when it is prompted."""
+        from accord.coder.modes import mode_option
+        from accord.coder.work import Work
+
+        session.data["work"] = Work(session, self.settings)
+        await session.set_options([mode_option(self.settings.mode, bypass=self.settings.bypass)])
+
+    async def prompt(self, turn: Turn) -> str | None:
+        """Work on a prompt."""
+        from accord.coder.embedded.model import Embedded
+        from accord.coder.tools.table import TOOLS
+        from accord.coder.turns import take_turn
+
+        work: Work = turn.session.data["work"]
+        work.tools = {tool.name: tool for tool in TOOLS}
+        return await take_turn(turn, work, Embedded(), "")

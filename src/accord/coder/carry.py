@@ -1,0 +1,113 @@
+"""Carries out what a model wants done: finds the tool, asks for permission, reports, answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from accord import Content, RequestError, StartError, Turn
+from accord.coder.conversation import Results, ToolResult, ToolUse
+from accord.coder.gate import Refused, pass_gate
+from accord.coder.tools.base import Outcome, Tool, ToolFailed
+from accord.coder.work import Work
+
+__all__ = ("carry_out",)
+
+log = logging.getLogger("accord.coder")
+
+
+async def carry_out(uses: Sequence[ToolUse], turn: Turn, work: Work) -> Results:
+    """Use the tools in this order, neighbours that only look at things side by side."""
+    results: list[ToolResult] = []
+    at = 0
+    while at < len(uses):
+        end = at + 1
+        while end < len(uses) and _parallel(uses[end - 1], work) and _parallel(uses[end], work):
+            end += 1
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_use(use, turn, work)) for use in uses[at:end]]
+        results += [task.result() for task in tasks]
+        at = end
+    return Results(tuple(results))
+
+
+def _parallel(use: ToolUse, work: Work) -> bool:
+    tool = work.tools.get(use.name)
+    return tool is not None and tool.parallel
+
+
+async def _use(use: ToolUse, turn: Turn, work: Work) -> ToolResult:
+    tool = work.tools.get(use.name)
+    try:
+        if tool is None:
+            known = ", ".join(sorted(work.tools))
+            raise ToolFailed(f"There is no tool {use.name}; there are {known}.")
+        given = tool.read(use.arguments)
+    except ToolFailed as error:
+        async with turn.tool(use.name, name=use.name, raw_input=_json(use.arguments)) as call:
+            await call.output({"error": str(error)})
+            await call.fail(str(error))
+        return _result(use, (str(error),), failed=True)
+    return await _run(tool, given, use, turn, work)
+
+
+async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work) -> ToolResult:
+    async with turn.tool(
+        tool.title(given, work),
+        kind=tool.kind,
+        name=tool.name,
+        locations=tool.locations(given, work),
+        raw_input=_json(use.arguments),
+    ) as call:
+        try:
+            access = tool.access(given, work)
+            await tool.preview(given, call, work)
+            await pass_gate(access, call, work)
+            outcome = await tool.run(given, call, work)
+        except Refused as error:
+            await call.output({"error": str(error)})
+            await call.fail(str(error))
+            return _result(use, (str(error),), failed=True)
+        except Exception as error:  # noqa: BLE001  # whatever a tool runs into, the model is told
+            why = _why(error, tool)
+            await call.output({"error": why})
+            await call.fail(why)
+            return _result(use, (why,), failed=True)
+        await call.output(_raw(outcome))
+        return _result(use, outcome.content, failed=False)
+
+
+def _why(error: Exception, tool: Tool[Any]) -> str:
+    """Say what went wrong, to the model and the user."""
+    match error:
+        case ToolFailed() | StartError() | PermissionError() | UnicodeDecodeError():
+            return str(error)
+        case FileNotFoundError(filename=str() as path):
+            return f"There is no file {path}."
+        case OSError(strerror=str() as reason):
+            return f"{tool.name} failed: {reason}"
+        case RequestError():
+            return f"{tool.name} failed: the client says {error.message}"
+        case _:
+            log.error("! the tool %s failed", tool.name, exc_info=error)
+            return f"{tool.name} failed by a mistake of its own."
+
+
+def _raw(outcome: Outcome) -> dict[str, Any]:
+    text = "\n".join(part for part in outcome.content if isinstance(part, str))
+    return {"output": text, **(outcome.raw or {})}
+
+
+def _result(use: ToolUse, content: tuple[Content, ...], *, failed: bool) -> ToolResult:
+    return ToolResult(use.id, use.name, content, failed)
+
+
+def _json(arguments: str) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        return {"arguments": arguments}

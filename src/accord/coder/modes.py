@@ -1,0 +1,50 @@
+"""The permission modes: what each lets pass, refuses, or asks the user about."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from accord import Choice, Select
+from accord.coder.tools.base import Access
+
+__all__ = ("MODES", "Verdict", "mode_option", "verdict")
+
+Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
+
+MODES = (
+    Choice("default", "Default", "Asks before each change, command and download"),
+    Choice("acceptEdits", "Accept edits", "Changes files without asking; asks for the rest"),
+    Choice("plan", "Plan", "Reads only, and ends with a plan for you to approve"),
+    Choice("dontAsk", "Don't ask", "Does what was allowed before, refuses the rest"),
+    Choice("bypassPermissions", "Bypass permissions", "Does everything without asking"),
+)
+
+
+def mode_option(value: str, *, bypass: bool) -> Select:
+    """Return the option that chooses the mode; the one that never asks only with `bypass`."""
+    return Select(
+        id="mode",
+        name="Mode",
+        description="What the agent may do without asking",
+        category="mode",
+        value=value,
+        choices=tuple(mode for mode in MODES if bypass or mode.value != "bypassPermissions"),
+    )
+
+
+def verdict(mode: str, access: Access, *, sensitive: bool) -> Verdict:
+    """Return what a mode says to what no rule of the user decides.
+
+    `sensitive` are secrets and what lies outside the session's directories.
+    """
+    if access.kind == "none" or mode == "bypassPermissions":
+        return "allow"
+    if mode == "plan" and access.kind != "read":
+        return "refuse"
+    if access.kind == "read" and not sensitive:
+        return "allow"
+    if mode == "dontAsk":
+        return "refuse"
+    if mode == "acceptEdits" and access.kind in ("edit", "delete") and not sensitive:
+        return "allow"
+    return "ask"

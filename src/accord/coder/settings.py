@@ -1,0 +1,26 @@
+"""How the coder was started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+__all__ = ("Settings",)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What the command line and the environment say.
+
+    `model` is `provider:name` or `embedded`; None takes what there are keys for. `data` is where
+    sessions are kept, None for nowhere. `bypass` offers the mode that never asks, `fetch` lets
+    the agent reach the network.
+    """
+
+    model: str | None = None
+    base_url: str | None = None
+    mode: str = "default"
+    bypass: bool = False
+    fetch: bool = False
+    data: Path | None = None
+    max_requests: int = 100

@@ -1,0 +1,33 @@
+"""What one session of the coder works with, from its opening to its close."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from accord import Session
+from accord.coder.conversation import Message
+from accord.coder.settings import Settings
+
+if TYPE_CHECKING:
+    from accord.coder.models.base import Model
+    from accord.coder.tools.base import Tool
+
+__all__ = ("Work",)
+
+
+class Work:
+    """The conversation as the model knows it, the model, the tools, and what files looked like."""
+
+    def __init__(self, session: Session, settings: Settings) -> None:
+        self.session = session
+        self.settings = settings
+        self.messages: list[Message] = []
+        self.restored = False  # whether `messages` holds what was said before
+        self.model: Model | None = None
+        self.tools: dict[str, Tool[Any]] = {}
+        self.granted: set[str] = set()  # real paths outside of the roots that the user allowed
+
+    @property
+    def mode(self) -> str:
+        """The permission mode."""
+        return self.session.mode or "default"
