@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from accord.errors import AuthRequired, InvalidParams
+from accord.model.login import Account, LoginState, Provider
 
 __all__ = (
     "Account",
@@ -19,8 +19,6 @@ __all__ = (
     "Providers",
     "TerminalLogin",
 )
-
-LoginState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
 
 
 class Login(Struct, frozen=True):
@@ -42,16 +40,6 @@ class TerminalLogin(Struct, frozen=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     description: str | None = None
-
-
-class Account(Struct, frozen=True):
-    """Who is logged in, for display."""
-
-    label: str
-    active: bool | None = None
-    name: str | None = None
-    email: str | None = None
-    organization: str | None = None
 
 
 class Authentication(ABC):
@@ -85,16 +73,6 @@ class Authentication(ABC):
         if not any(isinstance(login, Login) and login.id == login_id for login in self.logins):
             raise InvalidParams("Unknown login", data={"methodId": login_id})
         await self.login(login_id)
-
-
-class Provider(Struct, frozen=True, kw_only=True):
-    """A source of models; without `base_url` it is disabled, which a `required` one never is."""
-
-    id: str
-    supported: tuple[str, ...]  # the protocols that it may speak: anthropic, openai …
-    required: bool = False
-    api_type: str | None = None
-    base_url: str | None = None
 
 
 class Providers(ABC):

@@ -29,7 +29,9 @@ __all__ = (
     "Plan",
     "Rewritten",
     "Role",
+    "SessionMessage",
     "StateChanged",
+    "Subagent",
     "Terminal",
     "TerminalOutput",
     "Text",
@@ -37,6 +39,7 @@ __all__ = (
     "TitleChanged",
     "ToolCall",
     "UnknownUpdate",
+    "UpdatedAt",
     "UsageChanged",
     "UserText",
 )
@@ -142,6 +145,12 @@ class TitleChanged(Struct, frozen=True):
     title: str | None
 
 
+class UpdatedAt(Struct, frozen=True):
+    """When the session last changed, as RFC 3339, or None where the agent no longer says."""
+
+    time: str | None
+
+
 class Notice(Struct, frozen=True):
     """A word to the user that is no part of the conversation."""
 
@@ -194,6 +203,33 @@ class StateChanged(Struct, frozen=True, kw_only=True):
     background: tuple[str, ...] | None = None
 
 
+class Subagent(Struct, frozen=True, kw_only=True):
+    """A session that the agent has started for a part of its work, as it stands now.
+
+    Without a `state` nothing is known of what it does; a `cwd` or `roots` that is None is that of
+    the session which started it.
+    """
+
+    id: str  # of its session: see `ClientSession.subagent`
+    title: str | None = None
+    description: str | None = None
+    state: StateChanged | None = None
+    can_cancel: bool = False
+    cwd: str | None = None
+    roots: tuple[str, ...] | None = None  # besides `cwd`
+
+
+class SessionMessage(Struct, frozen=True, kw_only=True):
+    """What one session says to another, all of it so far, as one of the two sees it."""
+
+    id: str
+    sender: str | None = None  # ids of sessions
+    recipient: str | None = None
+    sender_message_id: str | None = None  # its id where the other session has it
+    recipient_message_id: str | None = None
+    content: tuple[Content, ...] = ()
+
+
 class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The agent asks before it acts; `tool_call` or `command` say what it is about."""
 
@@ -243,8 +279,11 @@ Event: TypeAlias = (
     | Options
     | UsageChanged
     | TitleChanged
+    | UpdatedAt
     | Notice
     | Compaction
+    | Subagent
+    | SessionMessage
     | Terminal
     | TerminalOutput
     | StateChanged

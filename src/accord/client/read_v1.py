@@ -18,15 +18,19 @@ from accord.client.events import (
     Options,
     Plan,
     Role,
+    StateChanged,
     Text,
     Thought,
     TitleChanged,
     ToolCall,
     UnknownUpdate,
+    UpdatedAt,
     UsageChanged,
     UserText,
 )
+from accord.client.read_subagents import message_chunk_of, message_of, subagent_of
 from accord.client.transcript import Transcript, joined
+from accord.errors import RequestError
 from accord.model.on_v1 import content_from_wire, tool_content_from_wire
 from accord.model.session import (
     Choice,
@@ -40,10 +44,10 @@ from accord.model.session import (
     Usage,
 )
 from accord.model.tools import Location
-from accord.wire.base import UNSET
+from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = ("mode_option", "options_of", "read", "tokens_of", "tool_call_of")
+__all__ = ("mode_option", "options_of", "read", "state_of", "tokens_of", "tool_call_of")
 
 _Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
 
@@ -193,9 +197,13 @@ def mode_option(modes: v1.SessionModeState) -> Select:
     )
 
 
-def _info(update: v1.SessionInfoUpdate, transcript: Transcript) -> Event | None:
-    title = update.title
-    return None if title is UNSET or title == transcript.title else TitleChanged(title)
+def _info(update: v1.SessionInfoUpdate, transcript: Transcript) -> tuple[Event, ...] | None:
+    events: list[Event] = []
+    if update.title is not UNSET and update.title != transcript.title:
+        events.append(TitleChanged(update.title))
+    if update.updated_at is not UNSET and update.updated_at != transcript.updated_at:
+        events.append(UpdatedAt(update.updated_at))
+    return tuple(events) or None
 
 
 def _usage(update: v1.UsageUpdate, _transcript: Transcript) -> Event:
@@ -237,6 +245,42 @@ def _compaction_chunk(update: v1.CompactionSummaryChunk, transcript: Transcript)
     return replace(new, summary=joined([*new.summary, content_from_wire(update.content)]))
 
 
+def state_of(state: v1.SessionState) -> StateChanged:
+    """Return what a session does; of one of the agent's own kind its name is all there is."""
+    match state:
+        case v1.IdleState(stop_reason=stop_reason, error=error, usage=usage):
+            return StateChanged(
+                state="idle",
+                stop_reason=stop_reason,
+                error=None if error is None else _error(error),
+                tokens=tokens_of(usage),
+            )
+        case v1.RunningState():
+            return StateChanged(state="running")
+        case v1.RequiresActionState():
+            return StateChanged(state="requires_action")
+        case v1.UnknownState():
+            return StateChanged(state="unknown")
+        case Unknown(tag=tag):
+            return StateChanged(state=tag)
+
+
+def _error(error: v1.Error) -> RequestError:
+    return RequestError.of(error.code, error.message, error.data)
+
+
+def _subagent(update: v1.SubagentUpdate, transcript: Transcript) -> Event | None:
+    return subagent_of(update, transcript, state_of)
+
+
+def _session_message(update: v1.SessionMessage, transcript: Transcript) -> Event | None:
+    return message_of(update, transcript, content_from_wire)
+
+
+def _session_message_chunk(update: v1.SessionMessageChunk, transcript: Transcript) -> Event:
+    return message_chunk_of(update, transcript, content_from_wire)
+
+
 _READERS: dict[type, Callable[[Any, Transcript], Event | tuple[Event, ...] | None]] = {
     v1.AgentMessageChunk: _chunk(Text, "agent"),
     v1.AgentThoughtChunk: _chunk(Thought, "thought"),
@@ -254,4 +298,7 @@ _READERS: dict[type, Callable[[Any, Transcript], Event | tuple[Event, ...] | Non
     v1.Notice: _notice,
     v1.CompactionUpdate: _compaction,
     v1.CompactionSummaryChunk: _compaction_chunk,
+    v1.SubagentUpdate: _subagent,
+    v1.SessionMessage: _session_message,
+    v1.SessionMessageChunk: _session_message_chunk,
 }

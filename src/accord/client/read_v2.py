@@ -27,9 +27,11 @@ from accord.client.events import (
     TitleChanged,
     ToolCall,
     UnknownUpdate,
+    UpdatedAt,
     UsageChanged,
     UserText,
 )
+from accord.client.read_subagents import message_chunk_of, message_of, subagent_of
 from accord.client.transcript import Transcript, joined
 from accord.errors import RequestError
 from accord.model.content import Content
@@ -49,7 +51,7 @@ from accord.model.tools import Location
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = ("commands_of", "options_of", "read", "tool_call_of")
+__all__ = ("commands_of", "options_of", "read", "state_of", "tool_call_of")
 
 _Reader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
 _SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
@@ -275,9 +277,13 @@ def _option(option: v2.SessionConfigOption) -> SessionOption | None:
             return None
 
 
-def _info(update: v2.SessionInfoUpdate, transcript: Transcript) -> Event | None:
-    title = update.title
-    return None if title is UNSET or title == transcript.title else TitleChanged(title)
+def _info(update: v2.SessionInfoUpdate, transcript: Transcript) -> tuple[Event, ...] | None:
+    events: list[Event] = []
+    if update.title is not UNSET and update.title != transcript.title:
+        events.append(TitleChanged(update.title))
+    if update.updated_at is not UNSET and update.updated_at != transcript.updated_at:
+        events.append(UpdatedAt(update.updated_at))
+    return tuple(events) or None
 
 
 def _usage(update: v2.UsageUpdate, transcript: Transcript) -> Event:
@@ -289,23 +295,31 @@ def _usage(update: v2.UsageUpdate, transcript: Transcript) -> Event:
     return UsageChanged(Usage(update.used, update.size, cost))
 
 
-def _state(state: str) -> _Reader:
-    def read_state(update: v2.StateDetails, _transcript: Transcript) -> Event:
-        return StateChanged(state=state, background=_background(update.background))
-
-    return read_state
+def _state(update: Any, _transcript: Transcript) -> Event:
+    return state_of(update)
 
 
-def _idle(update: v2.IdleStateUpdate, _transcript: Transcript) -> Event:
-    error = update.error
-    usage = update.usage
-    return StateChanged(
-        state="idle",
-        stop_reason=update.stop_reason,
-        error=None if error is None else _error(error),
-        tokens=None if usage is None else _tokens(usage),
-        background=_background(update.background),
-    )
+def state_of(state: v2.SessionState | v2.StateUpdate) -> StateChanged:
+    """Return what a session does; of one of the agent's own kind its name is all there is."""
+    match state:
+        case v2.IdleState() | v2.IdleStateUpdate():
+            error, usage = state.error, state.usage
+            return StateChanged(
+                state="idle",
+                stop_reason=state.stop_reason,
+                error=None if error is None else _error(error),
+                tokens=None if usage is None else _tokens(usage),
+                background=_background(state.background),
+            )
+        case v2.RunningState() | v2.RunningStateUpdate():
+            name = "running"
+        case v2.RequiresActionState() | v2.RequiresActionStateUpdate():
+            name = "requires_action"
+        case v2.UnknownState() | v2.UnknownStateUpdate():
+            name = "unknown"
+        case Unknown(tag=tag):
+            return StateChanged(state=tag)
+    return StateChanged(state=name, background=_background(state.background))
 
 
 def _error(error: v2.Error) -> RequestError:
@@ -359,6 +373,18 @@ def _compaction_chunk(update: v2.CompactionSummaryChunk, transcript: Transcript)
     return replace(new, summary=joined([*new.summary, content_from_wire(update.content)]))
 
 
+def _subagent(update: v2.SubagentUpdate, transcript: Transcript) -> Event | None:
+    return subagent_of(update, transcript, state_of)
+
+
+def _session_message(update: v2.SessionMessage, transcript: Transcript) -> Event | None:
+    return message_of(update, transcript, content_from_wire)
+
+
+def _session_message_chunk(update: v2.SessionMessageChunk, transcript: Transcript) -> Event:
+    return message_chunk_of(update, transcript, content_from_wire)
+
+
 _READERS: dict[type, _Reader] = {
     v2.AgentMessageChunk: _chunk("agent"),
     v2.AgentThoughtChunk: _chunk("thought"),
@@ -376,11 +402,14 @@ _READERS: dict[type, _Reader] = {
     v2.ConfigOptionUpdate: _options,
     v2.SessionInfoUpdate: _info,
     v2.UsageUpdate: _usage,
-    v2.RunningStateUpdate: _state("running"),
-    v2.RequiresActionStateUpdate: _state("requires_action"),
-    v2.UnknownStateUpdate: _state("unknown"),
-    v2.IdleStateUpdate: _idle,
+    v2.RunningStateUpdate: _state,
+    v2.RequiresActionStateUpdate: _state,
+    v2.UnknownStateUpdate: _state,
+    v2.IdleStateUpdate: _state,
     v2.Notice: _notice,
     v2.CompactionUpdate: _compaction,
     v2.CompactionSummaryChunk: _compaction_chunk,
+    v2.SubagentUpdate: _subagent,
+    v2.SessionMessage: _session_message,
+    v2.SessionMessageChunk: _session_message_chunk,
 }

@@ -17,13 +17,16 @@ from accord.client.events import (
     Plan,
     Rewritten,
     Role,
+    SessionMessage,
     StateChanged,
+    Subagent,
     Terminal,
     TerminalOutput,
     Text,
     Thought,
     TitleChanged,
     ToolCall,
+    UpdatedAt,
     UsageChanged,
     UserText,
 )
@@ -133,7 +136,7 @@ class Shell:
         return f"Shell({self.terminal!r}, {bytes(self.output)!r})"
 
 
-Item: TypeAlias = Message | ToolCall | Compaction
+Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage
 
 
 class Transcript:
@@ -150,6 +153,8 @@ class Transcript:
         self.terminals: dict[str, Shell] = {}
         self.usage: Usage | None = None
         self.title: str | None = None
+        self.updated_at: str | None = None  # RFC 3339
+        self.subagents: dict[str, Subagent] = {}  # by the ids of their sessions
         self.state: StateChanged | None = None
         self._mode: str | None = None  # where no option has it
         self._places: dict[tuple[str, str], int] = {}
@@ -220,6 +225,10 @@ class Transcript:
         """Return the compaction with this id."""
         return self._at("compaction", compaction_id, Compaction)
 
+    def session_message(self, message_id: str) -> SessionMessage | None:
+        """Return the message between sessions with this id."""
+        return self._at("session message", message_id, SessionMessage)
+
     def _at(self, kind: str, key: str, cls: type[Any]) -> Any:
         place = self._places.get((kind, key))
         if place is None:
@@ -274,7 +283,13 @@ class Transcript:
     def _compaction(self, event: Compaction) -> None:
         self._put("compaction", event.id, event)
 
-    def _put(self, kind: str, key: str, item: ToolCall | Compaction) -> None:
+    def _session_message(self, event: SessionMessage) -> None:
+        self._put("session message", event.id, event)
+
+    def _subagent(self, event: Subagent) -> None:
+        self.subagents[event.id] = event
+
+    def _put(self, kind: str, key: str, item: ToolCall | Compaction | SessionMessage) -> None:
         place = self._places.setdefault((kind, key), len(self.items))
         if place == len(self.items):
             self.items.append(item)
@@ -307,6 +322,9 @@ class Transcript:
     def _title(self, event: TitleChanged) -> None:
         self.title = event.title
 
+    def _updated_at(self, event: UpdatedAt) -> None:
+        self.updated_at = event.time
+
     def _state(self, event: StateChanged) -> None:
         self.state = event
 
@@ -337,7 +355,10 @@ class Transcript:
         Options: _options,
         UsageChanged: _usage,
         TitleChanged: _title,
+        UpdatedAt: _updated_at,
         Compaction: _compaction,
+        Subagent: _subagent,
+        SessionMessage: _session_message,
         Terminal: _terminal,
         TerminalOutput: _output,
         StateChanged: _state,
@@ -368,6 +389,9 @@ class Transcript:
             yield UsageChanged(self.usage)
         if self.title is not None:
             yield TitleChanged(self.title)
+        if self.updated_at is not None:
+            yield UpdatedAt(self.updated_at)
+        yield from self.subagents.values()
         if self.state is not None:
             yield self.state
 
@@ -385,6 +409,8 @@ class Transcript:
             self.terminals,
             self.usage,
             self.title,
+            self.updated_at,
+            self.subagents,
             self.state,
             self._mode,
         )
