@@ -22,7 +22,8 @@ test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -q
 
 unit: $(VENV)/.dev  ## Run the tests that take under a minute
-	$(BIN)/python -m pytest -q -m "not slow" --ignore tests/interop --ignore tests/docs --ignore tests/bad_input
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" \
+		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input
 
 lint: $(VENV)/.dev  ## Check format, lint and types
 	$(BIN)/ruff format --check

@@ -107,6 +107,7 @@ def test_data_is_small() -> None:
     assert sum(path.stat().st_size for path in FILES) < 3_000_000
 
 
+@pytest.mark.slow
 def test_data_is_what_the_generator_writes(tmp_path: Path) -> None:
     official.require()
     generate.write(tmp_path)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+HERE = Path(__file__).parent
 
 
 class LoopWithoutReaders(asyncio.SelectorEventLoop):
@@ -42,6 +45,14 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     return LOOPS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave one kind of loop that can watch file descriptors to `make test`."""
+    for item in items:
+        if item.path.parent == HERE and "[uvloop" in item.name:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
