@@ -8,6 +8,7 @@ from accord import Agent, Info, Session, SessionStore, Turn, __version__
 from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
+    from accord.coder.models.base import Model
     from accord.coder.work import Work
 
 # What answering `initialize` does without is imported later.
@@ -21,9 +22,16 @@ class Coder(Agent):
     info = Info("accord-coder", __version__, "Accord")
     prompt_content: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
 
-    def __init__(self, settings: Settings | None = None, store: SessionStore | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        store: SessionStore | None = None,
+        *,
+        model: Model | None = None,
+    ) -> None:
         self.settings = settings or Settings()
         self.store = store
+        self.model = model  # in place of the one that the settings name
 
     async def open_session(self, session: Session) -> None:
         """Offer modes and models; the conversation is read again when it is prompted."""
@@ -41,4 +49,4 @@ class Coder(Agent):
 
         work: Work = turn.session.data["work"]
         work.tools = {tool.name: tool for tool in TOOLS}
-        return await take_turn(turn, work, Embedded(), "")
+        return await take_turn(turn, work, self.model or Embedded(), "")

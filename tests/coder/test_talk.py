@@ -1,0 +1,25 @@
+"""The harness itself: a turn of the coder through pipes, with a model that is told what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+
+@BOTH
+async def test_told_model_uses_the_tool_it_is_told_to(version: int, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("eins\nzwei\n")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        result = await talk.use("read", path="notes.txt")
+        assert result.text == "eins\nzwei\n"
+        assert talk.call.status == "completed"
+        assert talk.stop_reason == "end_turn"
+        assert talk.work.mode == "default"
+
+
+@BOTH
+async def test_coder_without_a_model_of_ours_answers(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path) as talk:
+        assert await talk.prompt("qwertz")

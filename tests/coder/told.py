@@ -1,0 +1,53 @@
+"""A model that does what the prompt says to the letter: no guessing what it will do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from accord.coder.conversation import Prompt, Results, ToolResult, ToolUse
+from accord.coder.models.base import Finished, Model, Piece, Request, Text
+
+__all__ = ("Told", "telling")
+
+
+class Told(Model):
+    """Uses the tools that the prompt names, at once, and says "done"; see `telling`.
+
+    `results` are those of the last prompt, `requests` all that it was asked.
+    """
+
+    name = "told"
+    context_size = 100_000
+
+    def __init__(self) -> None:
+        self.results: tuple[ToolResult, ...] = ()
+        self.requests: list[Request] = []
+
+    async def answer(self, request: Request) -> AsyncIterator[Piece]:
+        self.requests.append(request)
+        last = request.messages[-1]
+        match last:
+            case Prompt(content=(str() as text, *_)) if text.startswith("["):
+                self.results = ()
+                for at, (name, arguments) in enumerate(msgspec.json.decode(text)):
+                    yield ToolUse(f"{len(request.messages)}-{at}", name, arguments)
+                yield Finished(reason="tools")
+            case Results(results):
+                self.results = results
+                yield Text("done")
+                yield Finished(reason="end")
+            case _:
+                yield Text("nothing to do")
+                yield Finished(reason="end")
+
+
+def telling(uses: Sequence[tuple[str, dict[str, Any] | str]]) -> str:
+    """Return the prompt that makes `Told` use these tools; arguments may be raw JSON text."""
+    written = [
+        (name, given if isinstance(given, str) else msgspec.json.encode(given).decode())
+        for name, given in uses
+    ]
+    return msgspec.json.encode(written).decode()
