@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.client.ask import Answer, ask
     from accord.client.connect import ConnectedAgent, connect
+    from accord.client.dialect import SessionListing, SessionStatus
     from accord.client.events import (
         Commands,
         Compaction,
@@ -54,7 +55,9 @@ if TYPE_CHECKING:
         PermissionRequest,
         Plan,
         Rewritten,
+        SessionMessage,
         StateChanged,
+        Subagent,
         Terminal,
         TerminalOutput,
         Text,
@@ -62,13 +65,15 @@ if TYPE_CHECKING:
         TitleChanged,
         ToolCall,
         UnknownUpdate,
+        UpdatedAt,
         UsageChanged,
         UserText,
     )
-    from accord.client.session import ClientSession
+    from accord.client.session import ClientSession, SubagentSession
     from accord.client.transcript import Message, Transcript
     from accord.client.turn import ClientTurn
     from accord.model.content import Audio, Content, Image, Link, Resource
+    from accord.model.login import Account, LoginStatus, Provider
     from accord.model.mcp import McpHttp, McpStdio
     from accord.model.permission import PermissionOption
     from accord.model.session import (
@@ -79,6 +84,7 @@ if TYPE_CHECKING:
         PlanEntry,
         Select,
         Switch,
+        SystemPrompt,
         Tokens,
         Usage,
     )
@@ -87,6 +93,7 @@ if TYPE_CHECKING:
 __all__ = (
     "UNSET",
     "AccordError",
+    "Account",
     "Agent",
     "Answer",
     "Audio",
@@ -112,6 +119,7 @@ __all__ = (
     "Link",
     "LocalProtocolError",
     "Location",
+    "LoginStatus",
     "McpHttp",
     "McpStdio",
     "Media",
@@ -129,6 +137,7 @@ __all__ = (
     "Plan",
     "PlanEntry",
     "ProtocolError",
+    "Provider",
     "RemoteProtocolError",
     "RequestCancelled",
     "RequestError",
@@ -137,11 +146,17 @@ __all__ = (
     "Rewritten",
     "Select",
     "Session",
+    "SessionListing",
+    "SessionMessage",
+    "SessionStatus",
     "SessionStore",
     "SqliteStore",
     "StartError",
     "StateChanged",
+    "Subagent",
+    "SubagentSession",
     "Switch",
+    "SystemPrompt",
     "Terminal",
     "TerminalOutput",
     "Text",
@@ -155,6 +170,7 @@ __all__ = (
     "Unknown",
     "UnknownUpdate",
     "UnsupportedVersion",
+    "UpdatedAt",
     "Usage",
     "UsageChanged",
     "UserText",
@@ -221,6 +237,16 @@ _LAZY = {
     "Switch": "accord.model.session",
     "Diff": "accord.model.tools",
     "Location": "accord.model.tools",
+    "SessionMessage": "accord.client.events",
+    "Subagent": "accord.client.events",
+    "UpdatedAt": "accord.client.events",
+    "SubagentSession": "accord.client.session",
+    "SessionListing": "accord.client.dialect",
+    "SessionStatus": "accord.client.dialect",
+    "Account": "accord.model.login",
+    "LoginStatus": "accord.model.login",
+    "Provider": "accord.model.login",
+    "SystemPrompt": "accord.model.session",
 }
 
 

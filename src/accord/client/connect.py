@@ -7,23 +7,35 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET
 
 from accord import router
-from accord.client.desk import Desk
-from accord.client.dialect import AuthMethod, Dialect, Opened, SessionListing, Setup
+from accord.client.desk import Desk, Extension
+from accord.client.dialect import (
+    AuthMethod,
+    Dialect,
+    Opened,
+    SessionListing,
+    SessionStatus,
+    Setup,
+)
+from accord.client.dialect_v1 import DialectV1
+from accord.client.dialect_v2 import DialectV2
 from accord.client.elicitation import OnForm, OnUrl
 from accord.client.feed import Feed
 from accord.client.files import Files, FileServer
-from accord.client.on_v1 import ClientV1, DialectV1
-from accord.client.on_v2 import ClientV2, DialectV2
+from accord.client.on_v1 import ClientV1
+from accord.client.on_v2 import ClientV2
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.client.terminals import TerminalServer
 from accord.connection import Observer
 from accord.errors import ConnectionClosed
+from accord.model.login import LoginStatus, Provider
 from accord.model.mcp import McpServer
-from accord.model.session import Info
+from accord.model.session import Info, SystemPrompt
 from accord.routes import Limits
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
@@ -45,6 +57,9 @@ async def connect(
     terminals: bool = False,
     on_form: OnForm | None = None,
     on_url: OnUrl | None = None,
+    on_login: Callable[[LoginStatus], None] | None = None,
+    extensions: Mapping[str, Extension] | None = None,
+    unstable: bool = False,
     info: Info | None = None,
     cwd: _StrPath | None = None,
     env: Mapping[str, str | None] | None = None,
@@ -59,7 +74,10 @@ async def connect(
 
     What no policy in `permissions` decides is rejected. `files` ("ro" or "rw") and `terminals` let
     agents of version 1 use this machine through us, in the directories of their sessions;
-    `on_form` and `on_url` ask the user on behalf of the agent.
+    `on_form` and `on_url` ask the user on behalf of the agent; `on_login` is told when somebody
+    has logged in to it, or out. `extensions` serve requests and notifications of the agent's own
+    by their names, which begin with an underscore. With `unstable` an agent of version 1 is told
+    that subagents and several plans are welcome, as the unstable protocol has it.
 
     `cwd` and `env` are for the agent's process, as are `on_stderr` and `on_noise`, which are told
     of what it writes to stderr and of lines on its stdout that are not JSON.
@@ -75,6 +93,9 @@ async def connect(
         terminals=TerminalServer() if terminals else None,
         on_form=on_form,
         on_url=on_url,
+        on_login=on_login,
+        extensions=extensions,
+        unstable=unstable,
     )
     info = info or Info("accord", __version__)
     spoken = set(versions)
@@ -155,9 +176,10 @@ class ConnectedAgent:
         *,
         roots: Iterable[_StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
+        system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
         """Open a new session that works in `cwd`, and in `roots` where the agent can do that."""
-        setup = _setup(cwd, roots, mcp_servers)
+        setup = _setup(cwd, roots, mcp_servers, system_prompt)
         return self._session(await self._dialect.new_session(setup), setup)
 
     async def load_session(
@@ -167,10 +189,11 @@ class ConnectedAgent:
         *,
         roots: Iterable[_StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
+        system_prompt: str | SystemPrompt | None = None,
         replay: bool = True,
     ) -> ClientSession:
         """Open a stored session, with its history in the transcript unless `replay` is false."""
-        setup = _setup(cwd, roots, mcp_servers)
+        setup = _setup(cwd, roots, mcp_servers, system_prompt)
         # The replay comes before the answer, and afresh.
         feed = self._desk.feeds[session_id] = Feed(session_id, self._dialect.read)
         self._desk.setups[session_id] = setup
@@ -189,17 +212,26 @@ class ConnectedAgent:
         *,
         roots: Iterable[_StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
+        system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
         """Open a new session that begins as a copy of another, which stays as it is."""
-        setup = _setup(cwd, roots, mcp_servers)
+        setup = _setup(cwd, roots, mcp_servers, system_prompt)
         return self._session(await self._dialect.fork_session(session_id, setup), setup)
 
-    async def list_sessions(self, cwd: _StrPath | None = None) -> AsyncIterator[SessionListing]:
-        """Iterate over the stored sessions, those of one directory or all; pages are asked for."""
+    async def list_sessions(
+        self,
+        cwd: _StrPath | None = None,
+        *,
+        archived: Literal["exclude", "include", "only"] | None = None,
+    ) -> AsyncIterator[SessionListing]:
+        """Iterate over the stored sessions, those of one directory or all; pages are asked for.
+
+        Archived ones are left out, unless `archived` wants them too, or no others.
+        """
         where = None if cwd is None else _absolute(cwd)
         cursor: str | None = None
         while True:
-            page = await self._dialect.list_sessions(where, cursor)
+            page = await self._dialect.list_sessions(where, cursor, archived)
             for listing in page.sessions:
                 yield listing
             if page.next_cursor is None or page.next_cursor == cursor:
@@ -216,6 +248,23 @@ class ConnectedAgent:
         await self._dialect.delete_session(session_id)
         await self._desk.leave(session_id)
 
+    async def archive_session(self, session_id: str) -> None:
+        """Close a session and put it away."""
+        await self._dialect.archive_session(session_id)
+        await self._desk.leave(session_id)
+
+    async def unarchive_session(self, session_id: str) -> None:
+        """Take a session out of the archive; it is not opened by that."""
+        await self._dialect.unarchive_session(session_id)
+
+    async def rename_session(self, session_id: str, title: str) -> str:
+        """Give a stored session a title; returns it as the agent has stored it."""
+        return await self._dialect.rename_session(session_id, title)
+
+    async def session_status(self, session_id: str) -> SessionStatus:
+        """Ask whether the agent has a session in memory; it is not opened by that."""
+        return await self._dialect.session_status(session_id)
+
     # Logging in.
 
     async def authenticate(self, method_id: str) -> None:
@@ -225,6 +274,41 @@ class ConnectedAgent:
     async def logout(self) -> None:
         """Log out."""
         await self._dialect.logout()
+
+    async def auth_status(self) -> LoginStatus:
+        """Ask whether somebody is logged in, and as whom."""
+        return await self._dialect.auth_status()
+
+    # Where models come from.
+
+    async def providers(self) -> tuple[Provider, ...]:
+        """Return the sources of models that can be configured."""
+        return await self._dialect.providers()
+
+    async def set_provider(
+        self,
+        provider_id: str,
+        *,
+        api_type: str,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Replace all that is configured of a source of models; `headers` may hold secrets."""
+        await self._dialect.set_provider(provider_id, api_type, base_url, headers or {})
+
+    async def disable_provider(self, provider_id: str) -> None:
+        """Use a source of models no more."""
+        await self._dialect.disable_provider(provider_id)
+
+    # Methods of somebody's own.
+
+    async def call(self, method: str, params: Any = UNSET) -> Any:
+        """Call a method whose name begins with an underscore; params and result are plain JSON."""
+        return await self.wire.call_extension(method, params)
+
+    async def notify(self, method: str, params: Any = UNSET) -> None:
+        """Send a notification whose name begins with an underscore."""
+        await self.wire.notify_extension(method, params)
 
     def _session(self, opened: Opened, setup: Setup) -> ClientSession:
         desk = self._desk
@@ -236,11 +320,19 @@ class ConnectedAgent:
         return session
 
 
-def _setup(cwd: _StrPath, roots: Iterable[_StrPath], mcp_servers: Iterable[McpServer]) -> Setup:
+def _setup(
+    cwd: _StrPath,
+    roots: Iterable[_StrPath],
+    mcp_servers: Iterable[McpServer],
+    system_prompt: str | SystemPrompt | None,
+) -> Setup:
+    if isinstance(system_prompt, str):
+        system_prompt = SystemPrompt((system_prompt,))
     return Setup(
         cwd=_absolute(cwd),
         roots=tuple(map(_absolute, roots)),
         mcp_servers=tuple(mcp_servers),
+        system_prompt=system_prompt,
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from accord.client.dialect import Setup
 from accord.client.elicitation import Form, OnForm, OnUrl, Values, WebPage, why_wrong
@@ -14,12 +14,16 @@ from accord.client.feed import Feed, Read
 from accord.client.files import FileServer
 from accord.client.permissions import Policy, chain, choose
 from accord.client.terminals import TerminalServer
-from accord.errors import ResourceNotFound
+from accord.errors import MethodNotFound, ResourceNotFound
+from accord.model.login import LoginStatus
 from accord.model.permission import PermissionOption
 
-__all__ = ("Desk",)
+__all__ = ("Desk", "Extension")
 
 log = logging.getLogger("accord.client")
+
+# Takes params and returns a result, or nothing where no answer is wanted: all of it plain JSON.
+Extension: TypeAlias = Callable[[Any], Any | Awaitable[Any]]
 
 MOST_STRANGERS = 256  # sessions that nobody has opened here
 
@@ -35,6 +39,9 @@ class Desk:
         terminals: TerminalServer | None = None,
         on_form: OnForm | None = None,
         on_url: OnUrl | None = None,
+        on_login: Callable[[LoginStatus], None] | None = None,
+        extensions: Mapping[str, Extension] | None = None,
+        unstable: bool = False,
     ) -> None:
         if permissions is None:
             permissions = ()
@@ -47,6 +54,12 @@ class Desk:
         self.terminals = terminals
         self.on_form = on_form
         self.on_url = on_url
+        self.unstable = unstable
+        self._on_login = on_login
+        self._extensions = dict(extensions or {})
+        for name in self._extensions:
+            if not name.startswith("_"):
+                raise ValueError(f"The name of an extension begins with an underscore: {name!r}")
         self._pages: dict[str, asyncio.Event] = {}
 
     def feed(self, session_id: str, read: Read) -> Feed:
@@ -55,7 +68,7 @@ class Desk:
         if feed is None:
             feed = Feed(session_id, read)
             strangers = self.feeds.keys() - self.setups.keys()
-            if len(strangers) >= MOST_STRANGERS:
+            if len(strangers) >= MOST_STRANGERS and self.where(session_id) is None:
                 log.warning("! updates for more sessions than anybody has opened are dropped")
                 return feed
             self.feeds[session_id] = feed
@@ -63,10 +76,25 @@ class Desk:
 
     def setup(self, session_id: str) -> Setup:
         """Return where a session works; raise the error for the agent when nobody opened it."""
-        setup = self.setups.get(session_id)
+        setup = self.where(session_id)
         if setup is None:
             raise ResourceNotFound("Unknown session", data={"sessionId": session_id})
         return setup
+
+    def where(self, session_id: str, below: frozenset[str] = frozenset()) -> Setup | None:
+        """Return where a session works; a subagent has of its parent what it was not given."""
+        setup = self.setups.get(session_id)
+        if setup is not None or session_id in below:
+            return setup
+        for feed in self.feeds.values():
+            child = feed.transcript.subagents.get(session_id)
+            if child is not None:
+                parent = self.where(feed.session_id, below | {session_id})
+                if parent is None:
+                    return None
+                roots = parent.roots if child.roots is None else child.roots  # R-SUBAG-09
+                return Setup(cwd=child.cwd or parent.cwd, roots=roots)
+        return None
 
     async def leave(self, session_id: str) -> None:
         """End what runs for a session that is closed, and forget it."""
@@ -75,9 +103,12 @@ class Desk:
         self.forget(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Forget a session that is not open."""
-        self.feeds.pop(session_id, None)
+        """Forget a session that is not open, and its subagents."""
+        feed = self.feeds.pop(session_id, None)
         self.setups.pop(session_id, None)
+        for child in () if feed is None else feed.transcript.subagents:
+            if child not in self.setups:
+                self.forget(child)
 
     def end(self, error: BaseException) -> None:
         """The connection has ended."""
@@ -88,6 +119,20 @@ class Desk:
         """End what runs here for the agent."""
         if self.terminals is not None:
             await self.terminals.aclose()
+
+    def login_changed(self, status: LoginStatus) -> None:
+        """Somebody has logged in to the agent, or out."""
+        if self._on_login is not None:
+            self._on_login(status)
+
+    def extension(self, method: str, params: Any, *, is_request: bool) -> Any:
+        """Serve a method of somebody's own."""
+        handle = self._extensions.get(method)
+        if handle is not None:
+            return handle(params)
+        if is_request:
+            raise MethodNotFound(data={"method": method})
+        return None
 
     async def fill_in(self, form: Form) -> tuple[str, Values | None]:
         """Return the action, `accept` with values, `decline` or `cancel`."""

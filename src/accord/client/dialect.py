@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from accord.client.events import StateChanged
 from accord.client.feed import Read
 from accord.errors import RequestError
 from accord.model.content import Content
+from accord.model.login import LoginStatus, Provider
 from accord.model.mcp import McpServer
-from accord.model.session import Command, Info, SessionOption, StopReason, Tokens
+from accord.model.session import Command, Info, SessionOption, StopReason, SystemPrompt, Tokens
 from accord.version import ProtocolVersion
 
 __all__ = (
@@ -21,6 +23,7 @@ __all__ = (
     "Opened",
     "Page",
     "SessionListing",
+    "SessionStatus",
     "Setup",
 )
 
@@ -31,6 +34,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     cwd: str
     roots: tuple[str, ...] = ()  # besides `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
+    system_prompt: SystemPrompt | None = None
 
     @property
     def all_roots(self) -> tuple[str, ...]:
@@ -55,6 +59,16 @@ class SessionListing(Struct, frozen=True, kw_only=True):
     title: str | None = None
     updated_at: str | None = None
     archived: bool | None = None
+
+
+class SessionStatus(Struct, frozen=True, kw_only=True):
+    """Whether the agent has a session in memory, and what it does there.
+
+    It may have changed already; no `state` does not mean idle.
+    """
+
+    open: bool
+    state: StateChanged | None = None
 
 
 class Page(Struct, frozen=True):
@@ -107,11 +121,21 @@ class Dialect(Protocol):
 
     async def fork_session(self, session_id: str, setup: Setup) -> Opened: ...
 
-    async def list_sessions(self, cwd: str | None, cursor: str | None) -> Page: ...
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str | None
+    ) -> Page: ...
 
     async def close_session(self, session_id: str) -> None: ...
 
     async def delete_session(self, session_id: str) -> None: ...
+
+    async def archive_session(self, session_id: str) -> None: ...
+
+    async def unarchive_session(self, session_id: str) -> None: ...
+
+    async def rename_session(self, session_id: str, title: str) -> str: ...
+
+    async def session_status(self, session_id: str) -> SessionStatus: ...
 
     async def prompt(
         self,
@@ -127,6 +151,10 @@ class Dialect(Protocol):
 
     async def cancel(self, session_id: str) -> None: ...
 
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None: ...
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None: ...
+
     async def set_option(
         self, session_id: str, option: SessionOption, value: str | bool
     ) -> tuple[SessionOption, ...] | None: ...
@@ -134,3 +162,13 @@ class Dialect(Protocol):
     async def authenticate(self, method_id: str) -> None: ...
 
     async def logout(self) -> None: ...
+
+    async def auth_status(self) -> LoginStatus: ...
+
+    async def providers(self) -> tuple[Provider, ...]: ...
+
+    async def set_provider(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None: ...
+
+    async def disable_provider(self, provider_id: str) -> None: ...

@@ -1,33 +1,29 @@
-"""A client in version 1: what it serves, and how it calls the agent."""
+"""Answers an agent of version 1."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from typing import Any
 
 from accord import jsontext, v1
 from accord.client.desk import Desk
-from accord.client.dialect import AuthMethod, Ended, Opened, Page, SessionListing, Setup
+from accord.client.dialect_v1 import login_status_of
 from accord.client.elicitation import WebPage, form_of
 from accord.client.events import PermissionRequest, UnknownUpdate
-from accord.client.read_v1 import mode_option, options_of, read, tokens_of, tool_call_of
+from accord.client.read_v1 import read, tool_call_of
 from accord.client.terminals import TerminalServer
 from accord.errors import DecodeError, InvalidParams
-from accord.model.content import Content
-from accord.model.mcp import McpHttp, McpStdio
-from accord.model.on_v1 import content_to_wire
 from accord.model.permission import PermissionOption
-from accord.model.session import Info, SessionOption, Switch
-from accord.version import ProtocolVersion
+from accord.model.session import Info
 from accord.wire.base import replace
 from accord.wire.codec import to_builtins
 
-__all__ = ("ClientV1", "DialectV1")
+__all__ = ("ClientV1",)
 
 
 class ClientV1(v1.Client):
-    """Answers an agent of version 1."""
+    """What this side serves."""
 
     def __init__(self, desk: Desk, info: Info) -> None:
         self.info = v1.Implementation(name=info.name, version=info.version, title=info.title)
@@ -52,6 +48,8 @@ class ClientV1(v1.Client):
             terminal=desk.terminals is not None,
             session=session,
             elicitation=v1.ElicitationCapabilities(form=form, url=url) if asks else None,
+            subagents=v1.SubagentCapabilities() if desk.unstable else None,
+            plan=v1.PlanCapabilities() if desk.unstable else None,
         )
 
     def has_offers(self) -> bool:
@@ -85,7 +83,7 @@ class ClientV1(v1.Client):
         if feed.cancelling:  # R-PERM-03
             return v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
         call = feed.transcript.tool_call(params.tool_call.tool_call_id)
-        setup = self._desk.setups.get(params.session_id)
+        setup = self._desk.where(params.session_id)
         request = PermissionRequest(
             session_id=params.session_id,
             cwd="/" if setup is None else setup.cwd,
@@ -196,6 +194,19 @@ class ClientV1(v1.Client):
     ) -> None:
         self._desk.visited(params.elicitation_id)
 
+    # Beside sessions.
+
+    def auth_status_update(
+        self, params: v1.AuthStatusUpdateNotification, context: v1.ClientContext
+    ) -> None:
+        self._desk.login_changed(login_status_of(params))
+
+    def extension_request(self, method: str, params: Any, context: v1.ClientContext) -> Any:
+        return self._desk.extension(method, params, is_request=True)
+
+    def extension_notification(self, method: str, params: Any, context: v1.ClientContext) -> Any:
+        return self._desk.extension(method, params, is_request=False)
+
 
 def _id(session_id: Any) -> str | None:
     return session_id if isinstance(session_id, str) else None
@@ -204,189 +215,3 @@ def _id(session_id: Any) -> str | None:
 def _exit(code: int | None, signal: str | None) -> dict[str, Any]:
     """Return an exit as v1 writes it, codes in 32 bits without a sign (A-51)."""
     return {"exit_code": None if code is None else code & 0xFFFFFFFF, "signal": signal}
-
-
-class DialectV1:
-    """Calls an agent of version 1."""
-
-    version: ProtocolVersion = 1
-    echoes_prompts = False
-    read = staticmethod(read)
-
-    def __init__(self, wire: v1.RemoteAgent) -> None:
-        self.wire = wire
-        self._with_modes: set[str] = set()  # sessions with modes and no option for them
-
-    @property
-    def info(self) -> Info:
-        info = self.wire.initialized.agent_info
-        return Info("agent") if info is None else Info(info.name, info.version, info.title)
-
-    @property
-    def auth_methods(self) -> tuple[AuthMethod, ...]:
-        return tuple(map(_auth_method, self.wire.initialized.auth_methods))
-
-    def offers(self, call: str) -> bool:
-        return self.wire.offers(call)
-
-    def takes(self, kind: str) -> bool:
-        """Tell whether prompts may have content of this kind."""
-        prompt = self.wire.initialized.agent_capabilities.prompt_capabilities
-        match kind:
-            case "image":
-                return prompt.image
-            case "audio":
-                return prompt.audio
-            case "resource":
-                return prompt.embedded_context
-            case _:
-                return kind in ("text", "link")
-
-    def _opened(
-        self,
-        session_id: str,
-        answer: v1.NewSessionResponse
-        | v1.LoadSessionResponse
-        | v1.ResumeSessionResponse
-        | v1.ForkSessionResponse,
-    ) -> Opened:
-        options: tuple[SessionOption, ...] | None = None
-        if answer.config_options is not None:
-            options = options_of(answer.config_options)
-        # An option for the mode is used alone (R-MODE-04); where there is none, the modes are it.
-        if answer.modes is not None and not any(o.category == "mode" for o in options or ()):
-            self._with_modes.add(session_id)
-            options = (mode_option(answer.modes), *(options or ()))
-        return Opened(session_id=session_id, options=options)
-
-    async def new_session(self, setup: Setup) -> Opened:
-        answer = await self.wire.new_session(
-            v1.NewSessionRequest(
-                cwd=setup.cwd,
-                mcp_servers=_servers(setup),
-                additional_directories=list(setup.roots),
-            )
-        )
-        return self._opened(answer.session_id, answer)
-
-    async def load_session(self, session_id: str, setup: Setup, *, replay: bool) -> Opened:
-        if replay or not self.offers("resume_session"):
-            answer = await self.wire.load_session(
-                v1.LoadSessionRequest(
-                    session_id=session_id,
-                    cwd=setup.cwd,
-                    mcp_servers=_servers(setup),
-                    additional_directories=list(setup.roots),
-                )
-            )
-        else:
-            answer = await self.wire.resume_session(
-                v1.ResumeSessionRequest(
-                    session_id=session_id,
-                    cwd=setup.cwd,
-                    mcp_servers=_servers(setup),
-                    additional_directories=list(setup.roots),
-                )
-            )
-        return self._opened(session_id, answer)
-
-    async def fork_session(self, session_id: str, setup: Setup) -> Opened:
-        answer = await self.wire.fork_session(
-            v1.ForkSessionRequest(
-                session_id=session_id,
-                cwd=setup.cwd,
-                mcp_servers=_servers(setup),
-                additional_directories=list(setup.roots),
-            )
-        )
-        return self._opened(answer.session_id, answer)
-
-    async def list_sessions(self, cwd: str | None, cursor: str | None) -> Page:
-        answer = await self.wire.list_sessions(v1.ListSessionsRequest(cwd=cwd, cursor=cursor))
-        found = (
-            SessionListing(
-                id=info.session_id,
-                cwd=info.cwd,
-                roots=tuple(info.additional_directories),
-                title=info.title,
-                updated_at=info.updated_at,
-                archived=info.archived,
-            )
-            for info in answer.sessions
-        )
-        return Page(tuple(found), answer.next_cursor)
-
-    async def close_session(self, session_id: str) -> None:
-        await self.wire.close_session(v1.CloseSessionRequest(session_id=session_id))
-
-    async def delete_session(self, session_id: str) -> None:
-        await self.wire.delete_session(v1.DeleteSessionRequest(session_id=session_id))
-
-    async def prompt(
-        self,
-        session_id: str,
-        contents: Sequence[Content],
-        inserted: Callable[[str], None],
-    ) -> Ended:
-        blocks = [content_to_wire(content) for content in contents]
-        answer = await self.wire.prompt(v1.PromptRequest(session_id=session_id, prompt=blocks))
-        return Ended(stop_reason=answer.stop_reason, tokens=tokens_of(answer.usage))
-
-    async def cancel(self, session_id: str) -> None:
-        await self.wire.cancel(v1.CancelNotification(session_id=session_id))
-
-    async def set_option(
-        self, session_id: str, option: SessionOption, value: str | bool
-    ) -> tuple[SessionOption, ...] | None:
-        if option.category == "mode" and session_id in self._with_modes:
-            await self.wire.set_session_mode(
-                v1.SetSessionModeRequest(session_id=session_id, mode_id=str(value))
-            )
-            return None
-        if isinstance(option, Switch):
-            request = v1.SetSessionConfigOptionBoolean(
-                session_id=session_id, config_id=option.id, value=bool(value)
-            )
-        else:
-            request = v1.SetSessionConfigOptionId(
-                session_id=session_id, config_id=option.id, value=str(value)
-            )
-        answer = await self.wire.set_session_config_option(request)
-        return options_of(answer.config_options) or None
-
-    async def authenticate(self, method_id: str) -> None:
-        await self.wire.authenticate(v1.AuthenticateRequest(method_id=method_id))
-
-    async def logout(self) -> None:
-        await self.wire.logout(v1.LogoutRequest())
-
-
-def _servers(setup: Setup) -> list[v1.McpServer]:
-    return list(map(_server, setup.mcp_servers))
-
-
-def _server(server: Any) -> v1.McpServer:
-    match server:
-        case McpStdio(name, command, args, env):
-            pairs = [v1.EnvVariable(name=key, value=value) for key, value in env.items()]
-            return v1.McpServerStdio(name=name, command=command, args=list(args), env=pairs)
-        case McpHttp(name, url, headers):
-            fields = [v1.HttpHeader(name=key, value=value) for key, value in headers.items()]
-            return v1.McpServerHttp(name=name, url=url, headers=fields)
-        case _:
-            return server
-
-
-def _auth_method(method: v1.AuthMethod) -> AuthMethod:
-    match method:
-        case v1.AuthMethodTerminal():
-            return AuthMethod(
-                id=method.id,
-                name=method.name,
-                description=method.description,
-                terminal=True,
-                args=tuple(method.args),
-                env=tuple(method.env.items()),
-            )
-        case v1.AuthMethodAgent():
-            return AuthMethod(id=method.id, name=method.name, description=method.description)

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from accord.client.desk import Desk
-from accord.client.dialect import Dialect, Opened, Setup
-from accord.client.events import Commands, Event, ModeChanged, Options
+from accord.client.dialect import Dialect, Opened, SessionStatus, Setup
+from accord.client.events import Commands, Event, ModeChanged, Options, TitleChanged
 from accord.client.feed import Feed
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
@@ -15,18 +15,18 @@ from accord.errors import LocalProtocolError
 from accord.model.content import Content
 from accord.model.session import SessionOption
 
-__all__ = ("ClientSession",)
+__all__ = ("ClientSession", "SessionView", "SubagentSession")
 
 CANCEL_TIMEOUT_S = 10.0  # for the agent to end a turn that was cancelled
 
 
-class ClientSession:
-    """A session: prompt it, and read in `transcript` all that came of it."""
+class SessionView:
+    """What can be seen of a session; the agent may have opened it by itself."""
 
     def __init__(self, feed: Feed, dialect: Dialect, desk: Desk, setup: Setup) -> None:
         self.id = feed.session_id
         self.cwd = setup.cwd
-        self.roots = (setup.cwd, *setup.roots)
+        self.roots = setup.all_roots
         self._feed = feed
         self._dialect = dialect
         self._desk = desk
@@ -35,12 +35,6 @@ class ClientSession:
     def transcript(self) -> Transcript:
         """What the session has come to; it grows as updates come."""
         return self._feed.transcript
-
-    def prompt(self, *contents: Content, cancel_timeout_s: float = CANCEL_TIMEOUT_S) -> ClientTurn:
-        """Return a turn that sends this when it is entered, with `async with`."""
-        if not contents:
-            raise ValueError("Expected something to say")  # R-PROMPT-25
-        return ClientTurn(self._feed, self._dialect, contents, cancel_timeout_s=cancel_timeout_s)
 
     @asynccontextmanager
     async def updates(self) -> AsyncGenerator[AsyncIterator[Event], None]:
@@ -51,9 +45,71 @@ class ClientSession:
         finally:
             self._feed.leave(queue)
 
+    def subagent(self, session_id: str) -> SubagentSession:
+        """Return the session of a subagent, one of `transcript.subagents`."""
+        setup = self._desk.where(session_id)
+        if setup is None or session_id not in self.transcript.subagents:
+            raise LocalProtocolError(f"The session has no subagent {session_id!r}")
+        feed = self._desk.feed(session_id, self._dialect.read)
+        return SubagentSession(feed, self._dialect, self._desk, setup, self._feed)
+
+
+class SubagentSession(SessionView):
+    """The session of a subagent: what it does comes by itself, and it is prompted by its agent."""
+
+    def __init__(
+        self, feed: Feed, dialect: Dialect, desk: Desk, setup: Setup, parent: Feed
+    ) -> None:
+        super().__init__(feed, dialect, desk, setup)
+        self._parent = parent
+
+    async def cancel(self) -> None:
+        """Ask the agent to stop the subagent; raise `LocalProtocolError` where that is not offered.
+
+        Its `state`, in the parent's transcript, tells when it has stopped.
+        """
+        subagent = self._parent.transcript.subagents.get(self.id)
+        if subagent is None or not subagent.can_cancel:  # R-SUBAG-05
+            raise LocalProtocolError(f"The subagent {self.id!r} cannot be cancelled")
+        await self._dialect.cancel(self.id)
+
+
+class ClientSession(SessionView):
+    """A session: prompt it, and read in `transcript` all that came of it."""
+
+    def prompt(self, *contents: Content, cancel_timeout_s: float = CANCEL_TIMEOUT_S) -> ClientTurn:
+        """Return a turn that sends this when it is entered, with `async with`."""
+        if not contents:
+            raise ValueError("Expected something to say")  # R-PROMPT-25
+        return ClientTurn(self._feed, self._dialect, contents, cancel_timeout_s=cancel_timeout_s)
+
     async def cancel(self) -> None:
         """Ask the agent to stop what it does in this session, whoever has asked for it."""
         await self._dialect.cancel(self.id)
+
+    async def cancel_tool(self, call_id: str) -> None:
+        """Ask the agent to stop one tool call, one that has `can_cancel`.
+
+        Returns when that is accepted; the call's status tells when it has stopped. Raises
+        `LocalProtocolError` where it is not offered, which in version 1 it never is.
+        """
+        call = self.transcript.tool_call(call_id)
+        if call is None or not call.can_cancel:  # R-TCAN-01
+            raise LocalProtocolError(f"The tool call {call_id!r} cannot be cancelled by itself")
+        with self._feed.never_full():
+            await self._dialect.cancel_tool_call(self.id, call_id)
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """Ask the agent to stop the command of one terminal, one that has `can_cancel`.
+
+        Returns when that is accepted; the terminal's `exited` tells when it has stopped. Raises
+        `LocalProtocolError` where it is not offered, which in version 1 it never is.
+        """
+        shell = self.transcript.terminals.get(terminal_id)
+        if shell is None or not shell.terminal.can_cancel:  # R-TCAN-01
+            raise LocalProtocolError(f"The terminal {terminal_id!r} cannot be cancelled")
+        with self._feed.never_full():
+            await self._dialect.cancel_terminal(self.id, terminal_id)
 
     async def set_mode(self, mode: str) -> None:
         """Switch the mode; the modes there are stand in `transcript.mode_option`."""
@@ -83,6 +139,26 @@ class ClientSession:
         """Let the agent stop what runs in the session and free it; it can be opened again."""
         with self._feed.never_full():
             await self._dialect.close_session(self.id)
+        await self._desk.leave(self.id)
+
+    async def rename(self, title: str) -> str:
+        """Give the session a title; returns it as the agent has stored it."""
+        feed = self._feed
+        with feed.never_full():
+            stored = await self._dialect.rename_session(self.id, title)
+            if stored != self.transcript.title:
+                feed.emit(TitleChanged(stored))  # R-TITLE-04
+        return stored
+
+    async def status(self) -> SessionStatus:
+        """Ask whether the agent has the session in memory, and what it does there."""
+        with self._feed.never_full():
+            return await self._dialect.session_status(self.id)
+
+    async def archive(self) -> None:
+        """Close the session and put it away: lists show it only when asked for archived ones."""
+        with self._feed.never_full():
+            await self._dialect.archive_session(self.id)
         await self._desk.leave(self.id)
 
     def adopt(self, opened: Opened) -> None:

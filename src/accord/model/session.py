@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from accord.model.content import Content
+
 __all__ = (
     "Choice",
     "Command",
@@ -16,6 +18,7 @@ __all__ = (
     "SessionOption",
     "StopReason",
     "Switch",
+    "SystemPrompt",
     "Tokens",
     "Usage",
 )
@@ -32,6 +35,13 @@ class Info(Struct, frozen=True):
     name: str
     version: str = "0"
     title: str | None = None
+
+
+class SystemPrompt(Struct, frozen=True):
+    """What the model is told before all else, behind or in place of the agent's own words."""
+
+    content: tuple[Content, ...]
+    mode: Literal["append", "override"] | str = "append"
 
 
 class PlanEntry(Struct, frozen=True):
