@@ -518,6 +518,39 @@ async def test_a_request_that_came_before_the_peer_hung_up_has_time_to_finish() 
         assert ended == ["done"]
 
 
+async def test_work_that_a_request_left_behind_has_time_to_finish_too() -> None:
+    gate = asyncio.Event()
+    ended: list[str] = []
+
+    async def work() -> None:
+        await gate.wait()
+        ended.append("done")
+
+    async def handle(params: Params, context: Any) -> None:
+        await answer.wait()
+        sides.ours.spawn(work())
+
+    answer = asyncio.Event()
+    limits = structs.replace(QUICK, eof_grace_s=10)
+    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+        sides.other.ask(1, "it")
+        await settled()
+        await sides.other.hang_up()
+        await settled()
+        answer.set()
+        await settled()
+        gate.set()
+        await sides.ours.wait_ended()
+        assert ended == ["done"]
+
+
+async def test_work_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
+    async with beside_raw(serving()) as sides:
+        sides.ours.spawn(forever(Params(), None))
+        await sides.other.hang_up()
+        await sides.ours.wait_ended()
+
+
 async def test_a_request_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
     ended: list[str] = []
 

@@ -77,6 +77,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._peer = Peer(encode, encode_into)
         self._tasks = Tasks()
+        self._works: set[asyncio.Task[None]] = set()  # those that were spawned
         self._lanes = Lanes(self._tasks, self._begin, self._regulate, self._drop)
         self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
         self._routes: Routes | None = None
@@ -126,7 +127,9 @@ class Connection:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something as long as the connection lives; what it raises is logged."""
-        self._tasks.spawn(_logged(work), name="accord work")
+        task = self._tasks.spawn(_logged(work), name="accord work")
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
 
     def observe(self, observer: Observer) -> None:
         """Show every frame from now on, both ways; the observer must not raise."""
@@ -181,7 +184,7 @@ class Connection:
             log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
             self._fail_calls(reason)
             # It may still read what they have to say.
-            await self.serving.wait(self.limits.eof_grace_s)
+            await self._settle(self.limits.eof_grace_s)
             self._outbox.flush()
             self._shut(reason)
             self.serving.cancel_where(lambda _method, _params: True)
@@ -190,6 +193,16 @@ class Connection:
             self._outbox.flush()
         finally:
             self._ended.set()
+
+    async def _settle(self, timeout_s: float) -> None:
+        """Let requests, and what they have spawned, come to an end."""
+        deadline = self._loop.time() + timeout_s
+        while tasks := self._works | self.serving.tasks:
+            done, _ = await asyncio.wait(
+                tasks, timeout=deadline - self._loop.time(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                return
 
     async def _why_ended(self, error: Exception | None) -> TransportError:
         reason: Exception | None = None

@@ -91,11 +91,10 @@ class Serving:
             if matches(running.method, running.params):
                 _cancel(running)
 
-    async def wait(self, timeout_s: float) -> None:
-        """Let the handlers come to an end."""
-        tasks = {running.task for running in self._running.values() if running.task is not None}
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout_s)
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """The handlers that have not come to an end."""
+        return {running.task for running in self._running.values() if running.task is not None}
 
     def fail(self, request_id: RequestId, error: RequestError) -> None:
         """Answer with an error."""
