@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -23,9 +24,11 @@ from accord import (
     v2,
 )
 from accord.client.feed import Feed
+from accord.client.read_v1 import READERS as READERS_V1
 from accord.client.read_v1 import read as read_v1
+from accord.client.read_v2 import READERS as READERS_V2
 from accord.client.read_v2 import read as read_v2
-from accord.wire.base import UNSET
+from accord.wire.base import UNSET, Members, Unknown
 from requirement import requirement
 
 IDS = st.sampled_from(["a", "b"])
@@ -76,17 +79,46 @@ def chunks(types: Any, ids: st.SearchStrategy[Any]) -> list[st.SearchStrategy[An
     ]
 
 
+def states(types: Any) -> list[Any]:
+    return [
+        types.RunningState(),
+        types.RequiresActionState(),
+        types.UnknownState(),
+        types.IdleState(stop_reason="error", error=types.Error(code=-32603, message="No")),
+        Unknown("_dreaming", {"state": "_dreaming"}),
+    ]
+
+
 def common(types: Any) -> list[st.SearchStrategy[Any]]:
     entry = types.PlanEntry(content="Do it", priority="high", status="pending")
     status = st.sampled_from(["in_progress", "completed"])
     summary = some(st.lists(blocks(types), max_size=2), None, UNSET)
     return [
         st.just(types.Notice(severity="info", title="Hear")),
-        st.builds(types.SessionInfoUpdate, title=some(TEXT, None, UNSET)),
+        st.builds(
+            types.SessionInfoUpdate,
+            title=some(TEXT, None, UNSET),
+            updated_at=some(TEXT, None, UNSET),
+        ),
         st.builds(types.UsageUpdate, used=st.integers(0, 9), size=st.just(9)),
         st.builds(types.CompactionUpdate, compaction_id=IDS, status=status, summary=summary),
         st.builds(types.CompactionSummaryChunk, compaction_id=IDS, content=blocks(types)),
         st.builds(types.PlanRemoved, plan_id=IDS),
+        st.builds(
+            types.SubagentUpdate,
+            session_id=IDS,
+            title=some(TEXT, None, UNSET),
+            state=some(st.sampled_from(states(types)), None, UNSET),
+            cwd=some(st.just("/x"), None, UNSET),
+            additional_directories=some(st.just(["/y"]), None, UNSET),
+        ),
+        st.builds(
+            types.SessionMessage,
+            message_id=IDS,
+            sender_session_id=some(IDS, None, UNSET),
+            content=some(st.lists(blocks(types), max_size=2), None, UNSET),
+        ),
+        st.builds(types.SessionMessageChunk, message_id=IDS, content=blocks(types)),
         st.builds(
             types.PlanUpdate,
             plan=st.builds(types.PlanItems, plan_id=IDS, entries=st.just([entry])),
@@ -166,6 +198,29 @@ def test_replayed_transcript_is_the_same_transcript(read: Any, updates: Any) -> 
         assert len(list(recorded.transcript.events())) <= len(recorded.events)
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("union", "readers"),
+    [(v1.SessionUpdate, READERS_V1), (v2.SessionUpdate, READERS_V2)],
+    ids=["v1", "v2"],
+)
+def test_every_update_of_the_protocol_has_an_event(union: Any, readers: Any) -> None:
+    updates = set(members(union))
+    assert len(updates) > 18
+    assert updates <= set(readers)
+
+
+def members(union: Any) -> Iterator[Any]:
+    """Yield the classes of a union of a version, through all that marks its parts."""
+    marks = getattr(union, "__metadata__", ())
+    if marks and isinstance(marks[0], Members):
+        union, marks = marks[0].union, ()
+    parts = get_args(union)
+    if not parts:
+        yield union
+    for part in parts[:1] if marks else parts:
+        yield from members(part)
 
 
 def fold(read: Any, *updates: Any) -> Transcript:

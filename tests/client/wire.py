@@ -14,7 +14,17 @@ from accord.router import serve
 from accord.transports.memory import pair
 from sides import QUICK, Raw
 
-__all__ = ("BOTH", "Script", "Speaker", "agent_by_hand", "scripted", "session_with")
+__all__ = (
+    "BOTH",
+    "ByHand",
+    "Script",
+    "Speaker",
+    "agent_by_hand",
+    "opened",
+    "scripted",
+    "session_with",
+    "update",
+)
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
@@ -134,17 +144,35 @@ async def session_with(
             yield await connected.new_session("/work")
 
 
+class ByHand(Raw):
+    """An agent whose every message the test writes, but for the answer to `initialize`."""
+
+    initialize: Any  # the request
+
+
+async def opened(agent: ConnectedAgent, raw: Raw, cwd: str = "/") -> ClientSession:
+    """Open the session s1."""
+    opening = asyncio.create_task(agent.new_session(cwd))
+    raw.answer((await raw.get())["id"], {"sessionId": "s1"})
+    return await opening
+
+
+def update(session_id: str, /, **fields: Any) -> tuple[str, Any]:
+    """Return the method and the params of a session update."""
+    return "session/update", {"sessionId": session_id, "update": fields}
+
+
 @asynccontextmanager
 async def agent_by_hand(
     version: int, *, initialize: dict[str, Any] | None = None, **options: Any
-) -> AsyncGenerator[tuple[ConnectedAgent, Raw], None]:
+) -> AsyncGenerator[tuple[ConnectedAgent, ByHand], None]:
     """Connect to an agent whose every message the test writes."""
     here, there = pair()
-    raw = Raw(there)
+    raw = ByHand(there)
     await there.start(raw)
 
     async def answer_initialize() -> None:
-        request = await raw.get()
+        request = raw.initialize = await raw.get()
         info = {"name": "raw", "version": "1"}
         result: dict[str, Any] = {"protocolVersion": 1, "agentInfo": info}
         if version == 2:

@@ -47,7 +47,7 @@ from accord.model.tools import Location
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = ("mode_option", "options_of", "read", "state_of", "tokens_of", "tool_call_of")
+__all__ = ("READERS", "mode_option", "options_of", "read", "state_of", "tokens_of", "tool_call_of")
 
 _Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
 
@@ -58,7 +58,7 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
         content = update.content
         if type(content) is v1.TextContent:
             return Text(content.text, update.message_id)
-    reader = _READERS.get(update.__class__)
+    reader = READERS.get(update.__class__)
     return UnknownUpdate(to_builtins(update)) if reader is None else reader(update, transcript)
 
 
@@ -281,7 +281,7 @@ def _session_message_chunk(update: v1.SessionMessageChunk, transcript: Transcrip
     return message_chunk_of(update, transcript, content_from_wire)
 
 
-_READERS: dict[type, Callable[[Any, Transcript], Event | tuple[Event, ...] | None]] = {
+READERS: dict[type, Callable[[Any, Transcript], Event | tuple[Event, ...] | None]] = {
     v1.AgentMessageChunk: _chunk(Text, "agent"),
     v1.AgentThoughtChunk: _chunk(Thought, "thought"),
     v1.UserMessageChunk: _chunk(UserText, "user"),

@@ -51,7 +51,7 @@ from accord.model.tools import Location
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = ("commands_of", "options_of", "read", "state_of", "tool_call_of")
+__all__ = ("READERS", "commands_of", "options_of", "read", "state_of", "tool_call_of")
 
 _Reader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
 _SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
@@ -67,7 +67,7 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
         content = update.content
         if type(content) is v2.TextContent:
             return Text(content.text, update.message_id)
-    reader = _READERS.get(update.__class__)
+    reader = READERS.get(update.__class__)
     if reader is not None:
         return reader(update, transcript)
     if isinstance(update, Unknown):
@@ -385,7 +385,7 @@ def _session_message_chunk(update: v2.SessionMessageChunk, transcript: Transcrip
     return message_chunk_of(update, transcript, content_from_wire)
 
 
-_READERS: dict[type, _Reader] = {
+READERS: dict[type, _Reader] = {
     v2.AgentMessageChunk: _chunk("agent"),
     v2.AgentThoughtChunk: _chunk("thought"),
     v2.UserMessageChunk: _chunk("user"),

@@ -53,7 +53,7 @@ class ClientTurn:
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
-        self._ending = _Ending(was_idle=True)
+        self._ending = _Ending(None)
 
     @property
     def text(self) -> str:
@@ -75,8 +75,7 @@ class ClientTurn:
         feed.turns_from.append(len(feed.transcript.items))
         self._queue = feed.queue = EventQueue()
         feed.cancelling = False
-        state = feed.transcript.state
-        self._ending = _Ending(was_idle=state is None or state.state == "idle")
+        self._ending = _Ending(feed.transcript.state)
         feed.watch = self._watch if self._dialect.echoes_prompts else None
         feed.fail = self._fail
         self._call = asyncio.create_task(self._run(), name="accord turn")
@@ -224,8 +223,8 @@ class _Ending:
     counts is the first idle state after the answer or after the echo.
     """
 
-    def __init__(self, *, was_idle: bool) -> None:
-        self._was_idle = was_idle
+    def __init__(self, before: StateChanged | None) -> None:
+        self._before = before  # the state that the prompt came upon, or an idle one after it
         self._message_id: str | None = None
         self._echoed: set[str] = set()
         self._idle_after: dict[str, StateChanged] = {}
@@ -241,6 +240,9 @@ class _Ending:
             ):
                 self._echoed.add(message_id)
             case StateChanged(state="idle"):
+                if self._is_about_background(event):
+                    self._before = event
+                    return None
                 self._last = event
                 if self._message_id is not None:
                     return _ended(event)
@@ -253,13 +255,26 @@ class _Ending:
                 pass
         return None
 
+    def _is_about_background(self, idle: StateChanged) -> bool:
+        """Tell whether a session that was idle only has other work beside it (R-PROMPT-29)."""
+        before = self._before
+        return (
+            not self._ran
+            and before is not None
+            and before.state == "idle"
+            and idle.background is not None
+            and idle.background != before.background
+            and idle.stop_reason in (None, before.stop_reason)
+        )
+
     def inserted(self, message_id: str) -> Ended | None:
         self._message_id = message_id
         idle = self._idle_after.get(message_id)
         last = self._last
         if idle is None and last is not None and last.state == "idle":
             # No echo, but all that has run since the prompt was sent has run for it.
-            idle = last if self._was_idle and self._ran else None
+            was_idle = self._before is None or self._before.state == "idle"
+            idle = last if was_idle and self._ran else None
         return None if idle is None else _ended(idle)
 
 
