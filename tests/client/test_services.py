@@ -246,19 +246,28 @@ async def test_who_waits_is_answered_before_the_release(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there it would kill")
 async def test_nothing_runs_on_after_the_connection(tmp_path: Path) -> None:
-    pids: list[int] = []
+    pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def script(speaker: Speaker) -> None:
         code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-        shell = await Shell.start(speaker, sys.executable, "-c", code)
-        while not (text := (await shell.output()).output).endswith("\n"):
-            await asyncio.sleep(0.01)
-        pids.append(int(text))
+        await Shell.start(speaker, sys.executable, "-c", code)
+        await pid
 
-    async with working(script, tmp_path, terminals=True):
-        os.kill(pids[0], 0)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pids[0], 0)
+    here, there = pair()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(serve(there, scripted(1, script), limits=QUICK))
+        async with connect(here, limits=QUICK, versions=(1,), terminals=True) as agent:
+            session = await agent.new_session(tmp_path)
+            printed = b""
+            async with session.prompt("work") as turn:
+                async for event in turn:
+                    if isinstance(event, TerminalOutput):
+                        printed += event.data
+                        if printed.endswith(b"\n"):
+                            pid.set_result(int(printed))
+            os.kill(pid.result(), 0)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid.result(), 0)
 
 
 async def test_what_terminals_print_is_told_like_the_output_of_v2(tmp_path: Path) -> None:

@@ -20,6 +20,24 @@ def python(code: str, **options: object) -> LocalCommand:
     return LocalCommand([sys.executable, "-c", code], cwd=HERE, **options)  # type: ignore[arg-type]  # as named
 
 
+class Heard:
+    """What a command has printed so far; tells when there is a whole line."""
+
+    def __init__(self) -> None:
+        self.text = b""
+        self.line = asyncio.Event()
+
+    def __call__(self, data: bytes) -> None:
+        self.text += data
+        if b"\n" in self.text:
+            self.line.set()
+
+    async def first_line(self) -> str:
+        async with asyncio.timeout(20):
+            await self.line.wait()
+        return self.text.decode()
+
+
 def alive(pid: int) -> bool:
     """Tell whether a process runs; one that is dead and not reaped by its new parent does not."""
     try:
@@ -46,10 +64,10 @@ async def test_output_and_exit_code() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
 async def test_killed_command_names_the_signal_and_keeps_its_output() -> None:
-    command = python("import time; print('begun', flush=True); time.sleep(60)")
+    heard = Heard()
+    command = python("import time; print('begun', flush=True); time.sleep(60)", on_output=heard)
     try:
-        while not command.output.text():
-            await asyncio.sleep(0.01)
+        await heard.first_line()
         assert command.running
         await command.kill()
         assert await command.wait() == (None, "SIGTERM")
@@ -67,11 +85,12 @@ async def test_closing_ends_what_the_command_has_started() -> None:
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    command = python(code)
-    while "\n" not in command.output.text():
-        await asyncio.sleep(0.01)
-    child = int(command.output.text())
-    await command.aclose()
+    heard = Heard()
+    command = python(code, on_output=heard)
+    try:
+        child = int(await heard.first_line())
+    finally:
+        await command.aclose()
     assert not alive(child)
 
 
