@@ -5,7 +5,11 @@ A comment on the line before a block says it, when it is not simply to be run:
     <!-- skip: reason -->      not run
     <!-- async -->             has `await` at its top level
     <!-- file: name.py -->     written to the page's folder; a later block runs or imports it
-    <!-- run -->               console: the `$ python …` lines are run, the rest is their output
+    <!-- run -->               console: the commands are run, the rest is their output
+    <!-- pytest -->            written to a test file, which pytest runs
+
+What a console block without a comment shows is looked up: verbs of the Makefile, commands and options
+of `accord`, extras, files of the project. JSON is parsed. Nothing else is left without a `skip`.
 """
 
 from __future__ import annotations
@@ -13,16 +17,22 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
-NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run)\s*(?::\s*(.*?))?\s*-->\s*$")
+NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run|pytest)\s*(?::\s*(.*?))?\s*-->\s*$")
 COMMAND_SECONDS = 30
+TEXT = {"", "text"}  # pictures, not code
+TESTS = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,7 @@ def extract(page: str) -> list[Block]:
 
 def wanted(block: Block) -> bool:
     """Tell whether something is done with a block."""
-    if block.note == "skip":
-        return False
-    return block.language == "python" or block.note in {"file", "run"}
+    return block.note != "skip" and block.language not in TEXT
 
 
 class Page:
@@ -89,8 +97,17 @@ class Page:
                         (self.folder / name).write_text(code, "utf-8")
                     case Block(note="run"):
                         self._console(block)
-                    case _:
+                    case Block(note="pytest"):
+                        self._pytest(block)
+                    case Block(language="console"):
+                        for command, _ in commands(block):
+                            look_up(command)
+                    case Block(language="json"):
+                        json.loads(block.code)
+                    case Block(language="python"):
                         self._python(block, runner)
+                    case Block(language=language, line=line):
+                        raise ValueError(f"{self.name}:{line}: {language} can only be skipped")
 
     def _check(self, block: Block) -> None:
         if block.language == "python":
@@ -107,19 +124,80 @@ class Page:
 
     def _console(self, block: Block) -> None:
         for command, expected in commands(block):
-            words = shlex.split(command)
-            if words[0] not in {"python", "python3"}:
-                raise ValueError(f"{self.name}:{block.line}: only `$ python …` can be run")
-            done = subprocess.run(
-                [sys.executable, *words[1:]],
-                cwd=self.folder,
-                capture_output=True,
-                text=True,
-                timeout=COMMAND_SECONDS,
-            )
-            assert done.returncode == 0, f"{self.name}:{block.line}: {command}\n{done.stderr}"
+            match shlex.split(command, comments=True):
+                case ["python" | "python3", *words]:
+                    pass
+                case ["accord", *words]:
+                    words = ["-m", "accord", *words]
+                case _:
+                    where = f"{self.name}:{block.line}"
+                    raise ValueError(f"{where}: only `$ python …` and `$ accord …` can be run")
+            output = self._run(block, *words)
             if expected:
-                assert done.stdout.rstrip() == expected.rstrip(), f"{self.name}: {command}"
+                assert output.rstrip() == expected.rstrip(), f"{self.name}: {command}"
+
+    def _pytest(self, block: Block) -> None:
+        (self.folder / "test_of_page.py").write_text(block.code, "utf-8")
+        asyncio_mode = "asyncio_mode=auto"
+        self._run(block, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", asyncio_mode, ".")
+
+    def _run(self, block: Block, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+        )
+        told = f"{self.name}:{block.line}: {shlex.join(words)}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, told
+        return done.stdout
+
+
+def look_up(command: str) -> None:
+    """Raise ValueError for a command that is shown and does not exist."""
+    root = TESTS.parent
+    match words := shlex.split(command, comments=True):
+        case ["make", *rest]:
+            makefile = (root / "Makefile").read_text("utf-8")
+            for verb in (word for word in rest if "=" not in word):
+                if not re.search(rf"^{verb}:", makefile, re.MULTILINE):
+                    raise ValueError(f"make {verb}: no such verb")
+        case ["accord", name, *rest]:
+            shown = _help(name)
+            for option in (word for word in rest if word.startswith("--")):
+                if option not in shown:
+                    raise ValueError(f"accord {name} {option}: no such option")
+        case ["python", "-m", module, *rest]:
+            done = subprocess.run(
+                [sys.executable, "-m", module, *rest], capture_output=True, timeout=COMMAND_SECONDS
+            )
+            if done.returncode:
+                raise ValueError(f"{command}: {done.stderr.decode()}")
+        case ["bash" | "sh", script, *_] if (root / script).is_file():
+            pass
+        case ["pip", "install", what]:
+            project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+            extra = re.fullmatch(r"(?:\.|accord)(?:\[([\w-]+)\])?", what)
+            if extra is None or extra[1] not in {None, *project["optional-dependencies"]}:
+                raise ValueError(f"{command}: no such extra")
+        case _:
+            raise ValueError(f"{words}: cannot be looked up; skip it or run it")
+
+
+@cache
+def _help(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "accord", name, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+    )
+    if done.returncode:
+        raise ValueError(f"accord {name}: no such command")
+    return done.stdout
 
 
 def commands(block: Block) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeblocks import Block, Page, commands, extract, wanted
+from codeblocks import Block, Page, commands, extract, look_up, wanted
 
 
 def run(page: str, folder: Path) -> dict[str, object]:
@@ -54,8 +54,8 @@ def test_page_that_means_something_else_is_refused(page: str) -> None:
         extract(page)
 
 
-def test_skipped_and_other_languages_are_left_alone() -> None:
-    page = "<!-- skip: w -->\n```python\n1/0\n```\n```text\nx\n```\n```console\n$ python x\n```\n"
+def test_skipped_blocks_and_pictures_are_left_alone() -> None:
+    page = "<!-- skip: w -->\n```python\n1/0\n```\n```text\nx\n```\n"
     assert not [block for block in extract(page) if wanted(block)]
 
 
@@ -107,3 +107,48 @@ def test_only_python_is_run(tmp_path: Path) -> None:
 def test_commands_are_split_from_their_output() -> None:
     block = Block("console", "$ python a\none\ntwo\n$ python b\n", 1)
     assert commands(block) == [("python a", "one\ntwo\n"), ("python b", "")]
+
+
+def test_command_that_is_shown_exists() -> None:
+    for command in (
+        "make test  # all",
+        "make PYTHON=/x/python setup",
+        "accord ask 'hi' --yes",
+        "python -m accord.schema v1",
+        "pip install '.[cli]'",
+        "bash .ci/run",
+    ):
+        look_up(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make coffee",
+        "accord dance",
+        "accord ask hi --loudly",
+        "python -m accord.schema v9",
+        "pip install '.[wings]'",
+        "sh no/such/script",
+        "rm -rf x",
+    ],
+)
+def test_command_that_does_not_exist_is_found(command: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        look_up(command)
+
+
+def test_json_is_parsed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expecting"):
+        run("```json\n{x}\n```\n", tmp_path)
+
+
+def test_language_that_nobody_can_run_is_skipped_with_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="can only be skipped"):
+        run("```lua\nx()\n```\n", tmp_path)
+
+
+def test_tests_are_run_by_pytest(tmp_path: Path) -> None:
+    run("<!-- pytest -->\n```python\nasync def test_it(): assert 1\n```\n", tmp_path)
+    with pytest.raises(AssertionError, match="1 failed"):
+        run("<!-- pytest -->\n```python\nasync def test_it(): assert 0\n```\n", tmp_path)
