@@ -127,3 +127,52 @@ def test_missing_file_is_missing(root: Path) -> None:
 @requirement("R-FS-03")
 def test_lines_are_counted_from_1(line: int | None, limit: int | None, found: str) -> None:
     assert lines_of("a\nb\r\n\x0cc", line, limit) == found
+
+
+def test_what_is_allowed_elsewhere_is_that_file_and_no_other(root: Path, tmp_path: Path) -> None:
+    also: set[str] = set()
+    roots = Roots([str(root)], also=also)
+    with pytest.raises(OutsideRoots):
+        roots.read("../secret")
+    also.add(os.path.realpath(tmp_path / "secret"))
+    assert roots.read("../secret") == "secret"
+    (tmp_path / "other").write_text("other")
+    with pytest.raises(OutsideRoots):
+        roots.read("../other")
+
+
+def test_removing_a_link_leaves_what_it_leads_to(root: Path, tmp_path: Path) -> None:
+    (root / "link").symlink_to(tmp_path / "secret")
+    (root / "empty").mkdir()
+    roots = Roots([str(root)])
+    roots.remove("link")
+    roots.remove("empty")
+    assert list(root.iterdir()) == []
+    assert (tmp_path / "secret").exists()
+
+
+def test_full_directory_root_and_what_is_outside_are_not_removed(root: Path) -> None:
+    (root / "full").mkdir()
+    (root / "full" / "a.txt").write_text("a")
+    (root / "out").symlink_to(root.parent)
+    roots = Roots([str(root)])
+    with pytest.raises(OSError, match="not empty"):
+        roots.remove("full")
+    for path in (".", "../secret", "out/secret"):
+        with pytest.raises(OutsideRoots):
+            roots.remove(path)
+
+
+def test_moving_makes_directories_and_overwrites_nothing(root: Path) -> None:
+    (root / "a.txt").write_text("a")
+    (root / "b.txt").write_text("b")
+    roots = Roots([str(root)])
+    with pytest.raises(FileExistsError):
+        roots.move("a.txt", "b.txt")
+    with pytest.raises(FileNotFoundError):
+        roots.move("none.txt", "new.txt")
+    with pytest.raises(OutsideRoots):
+        roots.move("a.txt", "../a.txt")
+    roots.move("a.txt", "deep/er/a.txt")
+    assert (root / "deep" / "er" / "a.txt").read_text() == "a"
+    assert (root / "b.txt").read_text() == "b"
