@@ -1,39 +1,219 @@
-"""Whether a tool may do what it is about to do: the user's rules, the mode, or the user."""
+"""Whether a tool may do what it is about to do: the user's rules, the mode, or the user.
+
+In this order: a rule that rejects; the mode `plan`; secrets, files that run things, and what lies
+outside of the session's directories, which no general rule allows; a rule that allows; the mode;
+the user.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from accord import PermissionOption
+from accord.coder.command_line import argv_of
 from accord.coder.modes import verdict
+from accord.coder.rules import Rule, usual
+from accord.coder.sensitive import guarded, secret, secrets_in_words
 from accord.coder.tools.base import Access, ToolFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from accord.agent.tool import ToolCall
+    from accord.coder.rulebook import Known
     from accord.coder.work import Work
 
 __all__ = ("Refused", "pass_gate")
 
-_OPTIONS = (
-    PermissionOption("allow_once", "Allow", "allow_once"),
-    PermissionOption("allow_always", "Always allow", "allow_always"),
-    PermissionOption("reject_once", "Reject", "reject_once"),
-    PermissionOption("reject_always", "Always reject", "reject_always"),
-)
+_PATHS = ("read", "edit", "delete")
 
 
 class Refused(ToolFailed):
     """The user, a rule or the mode does not let the tool do this."""
 
 
+class _Subject(Struct, frozen=True):
+    """One thing that is touched, in all the ways that it is called."""
+
+    names: tuple[str, ...]  # the first is where it leads
+    outside: bool = False
+    secret: str | None = None  # why it is asked about always
+
+
 async def pass_gate(access: Access, call: ToolCall, work: Work) -> None:
     """Return when a tool may go on; raise `Refused`."""
-    decided = verdict(work.mode, access, sensitive=False)
-    if decided == "ask":
-        chosen = await call.ask(_OPTIONS)
-        decided = "allow" if chosen is not None and chosen.allows else "refuse"
-        if decided == "refuse":
-            raise Refused("The user does not allow that.")
-    if decided == "refuse":
-        raise Refused(f"The mode {work.mode} does not allow that.")
+    if access.kind == "none":
+        await call.start()
+        return
+    subjects, known = await asyncio.to_thread(_looked_up, access, work)
+    project = work.rules.project
+    for rule in known.rules:
+        if rule.effect == "reject" and _rejects(rule, access, subjects, project):
+            raise Refused(f"A rule of this project forbids it: {rule}")
+    match _decided(access, subjects, known, work):
+        case "ask":
+            await _ask(access, subjects, call, work)
+        case "refuse":
+            raise Refused(_why_refused(work.mode))
+        case _:
+            pass
+    work.granted.update(subject.names[0] for subject in subjects if subject.outside)
     await call.start()
+
+
+def _looked_up(access: Access, work: Work) -> tuple[list[_Subject], Known]:
+    return _subjects(access, work), work.rules.read()
+
+
+def _subjects(access: Access, work: Work) -> list[_Subject]:
+    if access.kind not in _PATHS:
+        found = secrets_in_words(access.subject) if access.kind == "execute" else None
+        outside = access.kind == "execute" and _names_outside(access, work)
+        why = None if found is None else f"{found} may hold secrets."
+        return [_Subject((access.subject,), outside, why)]
+    subjects: list[_Subject] = []
+    here = os.path.normpath(work.session.cwd)
+    for path in access.paths:
+        named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
+        if named.startswith(here + os.sep):  # rules belong to where `here` leads
+            named = work.rules.project + named[len(here) :]
+        real = os.path.realpath(named)
+        why = None
+        if secret(real) or secret(named):
+            why = f"{os.path.basename(named)} may hold secrets."  # noqa: PTH119  # a text
+        elif access.kind != "read" and (guarded(real) or guarded(named)):
+            why = f"{os.path.basename(named)} can change what runs or is allowed here."  # noqa: PTH119  # a text
+        subjects.append(_Subject((real, named), not _is_inside(real, work), why))
+    return subjects
+
+
+def _is_inside(real: str, work: Work) -> bool:
+    roots = (os.path.realpath(root) for root in work.session.roots)
+    return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+def _names_outside(access: Access, work: Work) -> bool:
+    """Tell whether a word of a command can be seen to be a path outside of the roots."""
+    base = access.paths[0] if access.paths else work.session.cwd
+    if not _is_inside(os.path.realpath(base), work):
+        return True
+    words = argv_of(access.subject)
+    if words is None:
+        words = ("", *re.split(r"[\s;&|<>()`\"']+", access.subject))
+    for word in words[1:]:
+        path = word.rpartition("=")[2]
+        if path.startswith("~"):
+            return True
+        looks_so = path.startswith(("/", "$HOME")) or ".." in path.replace("\\", "/").split("/")
+        if looks_so and not _is_inside(os.path.realpath(os.path.join(base, path)), work):  # noqa: PTH118  # a text
+            return True
+    return False
+
+
+def _rejects(rule: Rule, access: Access, subjects: Iterable[_Subject], project: str) -> bool:
+    return any(
+        rule.covers(access.kind, name, project=project)
+        for subject in subjects
+        for name in subject.names
+    )
+
+
+def _decided(access: Access, subjects: list[_Subject], known: Known, work: Work) -> str:
+    """Return what rules that allow, and the mode, say to it."""
+    project = work.rules.project
+    always_asked = any(subject.secret or subject.outside for subject in subjects)
+    decided = verdict(work.mode, access, sensitive=always_asked)
+    if known.broken is not None and decided == "allow" and access.kind != "read":
+        # What the user forbids cannot be read: better ask.
+        decided = "allow" if work.mode == "bypassPermissions" else "ask"
+    if decided == "allow" or (work.mode == "plan" and access.kind != "read"):
+        return decided
+    allowed = all(
+        any(
+            rule.effect == "allow"
+            and rule.covers(access.kind, subject.names[0], project=project)
+            and (not subject.outside or _is_exact(rule, subject.names[0]))
+            for rule in known.rules
+        )
+        and not subject.secret
+        for subject in subjects
+    )
+    return "allow" if allowed and subjects else decided
+
+
+def _is_exact(rule: Rule, subject: str) -> bool:
+    """Tell whether a rule names just this: nothing else reaches out of the roots."""
+    if rule.kind == "execute":
+        return rule.pattern.strip() == subject.strip()
+    return rule.pattern.startswith("/") or rule.pattern[1:3] == ":/"
+
+
+async def _ask(access: Access, subjects: list[_Subject], call: ToolCall, work: Work) -> None:
+    """Return if the user agrees, and keep what holds for always."""
+    rules = await asyncio.to_thread(_rules_offered, access, subjects, work)
+    options = [PermissionOption("allow_once", "Allow", "allow_once")]
+    if rules and not any(subject.secret for subject in subjects):
+        label = f"Always allow: {_shown(rules)}"
+        options.append(PermissionOption("allow_always", label, "allow_always"))
+    options.append(PermissionOption("reject_once", "Reject", "reject_once"))
+    if rules:
+        label = f"Always reject: {_shown(rules)}"
+        options.append(PermissionOption("reject_always", label, "reject_always"))
+    whys = [subject.secret for subject in subjects if subject.secret]
+    whys += [
+        f"{subject.names[-1]} leads out of the session's directories."
+        if access.kind in _PATHS
+        else "It reaches out of the session's directories."
+        for subject in subjects
+        if subject.outside
+    ]
+    chosen = await call.ask(options, description=" ".join(dict.fromkeys(whys)) or None)
+    allowed = chosen is not None and chosen.allows
+    if chosen is not None and chosen.is_remembered:
+        await asyncio.to_thread(_keep, rules, work, allowed=allowed)
+    if not allowed:
+        raise Refused("The user does not allow that.")
+
+
+def _rules_offered(access: Access, subjects: list[_Subject], work: Work) -> list[Rule]:
+    """Return what "always" would add, allowing; nothing if it cannot be said in a rule."""
+    rules: list[Rule] = []
+    for subject in subjects:
+        rule = usual("allow", access.kind, subject.names[0], project=work.rules.project)
+        if rule is None:
+            return []
+        if subject.outside and rule.kind == "execute":
+            if subject.names[0].rstrip().endswith("*"):
+                return []
+            rule = Rule("allow", "execute", subject.names[0])
+        rules.append(rule)
+    return rules
+
+
+def _shown(rules: list[Rule]) -> str:
+    text = f"{rules[0].kind} {', '.join(rule.pattern for rule in rules)}"
+    text = " ".join(text.split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _keep(rules: list[Rule], work: Work, *, allowed: bool) -> None:
+    for rule in rules:
+        work.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
+
+
+def _why_refused(mode: str) -> str:
+    match mode:
+        case "plan":
+            return (
+                "In plan mode nothing is changed or run. Read what you need, then present your plan"
+                " with exit_plan."
+            )
+        case "dontAsk":
+            return "The mode dontAsk refuses what no rule allows, and no rule allows this."
+        case _:
+            return f"The mode {mode} does not allow that."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from accord import Choice, Select
 from accord.coder.tools.base import Access
 
-__all__ = ("MODES", "Verdict", "mode_option", "verdict")
+if TYPE_CHECKING:
+    from accord import Session
+
+__all__ = ("MODES", "Verdict", "mode_option", "switch_mode", "verdict")
 
 Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 
@@ -30,6 +33,11 @@ def mode_option(value: str, *, bypass: bool) -> Select:
         value=value,
         choices=tuple(mode for mode in MODES if bypass or mode.value != "bypassPermissions"),
     )
+
+
+async def switch_mode(session: Session, mode: str) -> None:
+    """Change the mode of a session and tell the client; ValueError for one not offered."""
+    await session.set_option("mode", mode)
 
 
 def verdict(mode: str, access: Access, *, sensitive: bool) -> Verdict:

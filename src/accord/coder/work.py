@@ -10,6 +10,7 @@ from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord.coder.models.base import Model
+    from accord.coder.rulebook import Rulebook
     from accord.coder.tools.base import Tool
 
 __all__ = ("Work",)
@@ -18,9 +19,10 @@ __all__ = ("Work",)
 class Work:
     """The conversation as the model knows it, the model, the tools, and what files looked like."""
 
-    def __init__(self, session: Session, settings: Settings) -> None:
+    def __init__(self, session: Session, settings: Settings, rules: Rulebook) -> None:
         self.session = session
         self.settings = settings
+        self.rules = rules
         self.messages: list[Message] = []
         self.restored = False  # whether `messages` holds what was said before
         self.model: Model | None = None
