@@ -13,8 +13,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What the command line and the environment say.
 
     `model` is `provider:name` or `embedded`; None takes what there are keys for. `data` is where
-    sessions are kept, None for nowhere. `bypass` offers the mode that never asks, `fetch` lets
-    the agent reach the network.
+    sessions are kept, `config` where the user's configuration and keys are; None for nowhere.
+    `bypass` offers the mode that never asks, `fetch` lets the agent reach the network.
     """
 
     model: str | None = None
@@ -23,4 +23,5 @@ class Settings(Struct, frozen=True, kw_only=True):
     bypass: bool = False
     fetch: bool = False
     data: Path | None = None
+    config: Path | None = None
     max_requests: int = 100

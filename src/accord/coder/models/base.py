@@ -14,8 +14,10 @@ from accord.coder.conversation import Message, ToolUse
 __all__ = (
     "ContextOverflow",
     "Finished",
+    "KeyRefused",
     "Model",
     "ModelError",
+    "Notice",
     "Piece",
     "Request",
     "Text",
@@ -33,6 +35,10 @@ class ModelError(AccordError):
 
 class ContextOverflow(ModelError):
     """The conversation is longer than the model can take."""
+
+
+class KeyRefused(ModelError):
+    """The provider does not take the key."""
 
 
 class ToolSpec(Struct, frozen=True):
@@ -64,6 +70,12 @@ class Thought(Struct, frozen=True):
     text: str
 
 
+class Notice(Struct, frozen=True):
+    """Something for the user that is no part of the answer: that it takes longer, say."""
+
+    text: str
+
+
 class Finished(Struct, frozen=True, kw_only=True):
     """The last piece: why it ended, what it took, and the model's own form of the answer.
 
@@ -77,7 +89,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     native: Any = None
 
 
-Piece: TypeAlias = Text | Thought | ToolUse | Finished
+Piece: TypeAlias = Text | Thought | Notice | ToolUse | Finished
 
 
 class Model(ABC):
@@ -87,6 +99,7 @@ class Model(ABC):
     context_size: int  # tokens
     takes: ClassVar[frozenset[str]] | frozenset[str] = frozenset()  # image, audio
     efforts: tuple[str, ...] = ()  # how long it may be told to think
+    summarises: bool = True  # can tell in short what was said
 
     @abstractmethod
     def answer(self, request: Request) -> AsyncIterator[Piece]:

@@ -1,0 +1,94 @@
+"""What goes wrong with a provider: said so that users can act on it, and whether it passes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from msgspec import Struct
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+)
+
+from accord.coder.models.base import ContextOverflow, KeyRefused, ModelError
+from accord.coder.models.sources import Source
+
+__all__ = ("Fault", "fault_of")
+
+_LONGEST = 300  # of a provider's own words
+
+
+class Fault(Struct, frozen=True):
+    """An error for the user, whether it `passes` by itself, and how long the provider asks for."""
+
+    error: ModelError
+    passes: bool = False
+    asked_s: float | None = None
+
+
+def fault_of(exc: AgentRunError, source: Source, *, secret: str | None, begun: bool) -> Fault:
+    """Return what an error of pydantic-ai means; the secret is in no word of it."""
+    name = source.name
+    said = _said(exc, secret)
+    match exc:
+        case ModelContextWindowExceededError():
+            return Fault(ContextOverflow(f"The conversation is too long for the model.{said}"))
+        case ModelAuthenticationError():
+            ways = " or ".join(source.variables)
+            why = f"{name} refuses the key. Set {ways}, or `accord agent --login {source.id}`."
+            return Fault(KeyRefused(why))
+        case ModelNotFoundError():
+            return Fault(ModelError(f"{name} has no such model.{said}"))
+        case ModelQuotaExceededError():
+            return Fault(ModelError(f"The quota at {name} is used up.{said}"))
+        case ModelRateLimitError():
+            return _passing(exc, f"{name} asks for fewer requests.")
+        case ModelUnavailableError() | ModelServerError():
+            return _passing(exc, f"{name} is not available{_status(exc)}.")
+        case ModelTimeoutError(phase="read" | "write"):
+            return Fault(ModelError(f"{name} has stopped answering."))
+        case ModelConnectionError() if begun:
+            return Fault(ModelError(f"The connection to {name} broke in the middle of the answer."))
+        case ModelConnectionError():
+            return _passing(exc, f"{name} cannot be reached.")
+        case ModelAPIError():
+            return Fault(ModelError(f"{name} does not answer this{_status(exc)}.{said}"))
+        case ContentFilterError():
+            return Fault(ModelError(f"{name} refuses to answer.{said}"))
+        case _:
+            return Fault(ModelError(f"{name} answers what cannot be understood."))
+
+
+def _passing(exc: ModelAPIError, why: str) -> Fault:
+    hint = exc.provider_retry_hint if isinstance(exc, ModelHTTPError) else None
+    return Fault(ModelError(why), passes=hint is not False, asked_s=exc.retry_after)
+
+
+def _status(exc: ModelAPIError) -> str:
+    return f" (status {exc.status_code})" if isinstance(exc, ModelHTTPError) else ""
+
+
+def _said(exc: AgentRunError, secret: str | None) -> str:
+    """Return the provider's own words, cut short and without the secret."""
+    body: Any = exc.body if isinstance(exc, ModelAPIError) else None
+    for _ in range(2):  # {"error": {"message": …}}, or the inner one alone
+        if isinstance(body, dict):
+            fields = cast("dict[str, Any]", body)
+            body = fields.get("error", fields.get("message"))
+    if not isinstance(body, str):
+        return ""
+    if secret:
+        body = body.replace(secret, "…")
+    body = " ".join(body.split())
+    return f" It says: {body if len(body) <= _LONGEST else body[:_LONGEST] + '…'}"

@@ -1,0 +1,75 @@
+"""Where language models come from: the table of providers, the only place with their names."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ("KEY_VARIABLES", "SOURCES", "Source", "source_of")
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A provider: where its key is found, and models of it to offer, the default one first.
+
+    `address` is asked when the user names no other. `keyless` ones answer without a key.
+    """
+
+    id: str
+    name: str
+    variables: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    address: str | None = None
+    keyless: bool = False
+
+
+# In this order they are tried. Any other name can be given with `--model`; these are offered.
+SOURCES = (
+    Source(
+        id="anthropic",
+        name="Anthropic",
+        variables=("ANTHROPIC_API_KEY",),
+        models=("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
+    ),
+    Source(
+        id="openai",
+        name="OpenAI",
+        variables=("OPENAI_API_KEY",),
+        models=("gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-luna"),
+    ),
+    Source(
+        id="google",
+        name="Google",
+        variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        models=("gemini-3.8-flash", "gemini-3.1-pro-preview"),
+    ),
+    Source(
+        id="mistral",
+        name="Mistral",
+        variables=("MISTRAL_API_KEY",),
+        models=("mistral-medium-latest", "mistral-large-latest", "codestral-latest"),
+    ),
+    Source(
+        id="ollama",
+        name="Ollama",
+        variables=("OLLAMA_API_KEY",),
+        address="http://localhost:11434/v1",
+        keyless=True,
+    ),
+    # Whatever speaks Chat Completions at `--base-url`.
+    Source(id="compatible", name="OpenAI-compatible", variables=("ACCORD_API_KEY",), keyless=True),
+    Source(id="deepseek", name="DeepSeek", variables=("DEEPSEEK_API_KEY",)),
+    Source(id="openrouter", name="OpenRouter", variables=("OPENROUTER_API_KEY",)),
+)
+
+# What must not be in the environment of commands that the agent runs.
+KEY_VARIABLES = frozenset(name for source in SOURCES for name in source.variables)
+
+
+def source_of(model: str) -> tuple[Source, str] | None:
+    """Return the provider that `provider:name` names, and the name; None for another form."""
+    provider, colon, name = model.partition(":")
+    if not (colon and name):
+        return None
+    for source in SOURCES:
+        if source.id == provider:
+            return source, name
+    return None
