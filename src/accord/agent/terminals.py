@@ -51,13 +51,14 @@ class Terminals:
         self,
         *argv: str,
         cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         timeout_s: float | None = None,
         output_bytes: int = OUTPUT_BYTES,
     ) -> Ran:
         """Run a command to its end and show its output in the tool call around it, or in its own.
 
-        It is killed with all that it has started when the time is over or the turn is
+        None as a value in `env` takes a variable of ours out; the client's terminals have none
+        of ours. It is killed with all that it has started when the time is over or the turn is
         cancelled. Raises `StartError` when a local command cannot be started.
         """
         call = current_tool(self._session)
@@ -76,7 +77,7 @@ class Terminals:
         call: ToolCall,
         argv: Sequence[str],
         cwd: str | None,
-        env: Mapping[str, str] | None,
+        env: Mapping[str, str | None] | None,
         timeout_s: float | None,
         output_bytes: int,
     ) -> Ran:
@@ -84,7 +85,8 @@ class Terminals:
         await asyncio.to_thread(self._roots.resolve, folder)
         await call.start()
         if self._session.link.has_terminals:
-            return await self._run_there(call, argv, folder, env or {}, timeout_s, output_bytes)
+            given = {name: value for name, value in (env or {}).items() if value is not None}
+            return await self._run_there(call, argv, folder, given, timeout_s, output_bytes)
         view = _Terminal if self._session.link.shows_terminals else _Text
         shown = view(self._session, call)
         command = LocalCommand(

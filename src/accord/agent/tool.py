@@ -182,6 +182,16 @@ class ToolCall:
             await self.content(content)
         await self._report(status="failed")
 
+    async def refuse(self, content: Content | None = None, *, raw_output: Any = None) -> None:
+        """End as not allowed, showing why: nothing of it was done, nothing broke.
+
+        Version 2 shows it as cancelled, version 1, which has no word for that, as failed.
+        """
+        if content is not None:
+            await self.session.report(ToolPart(self.id, content))
+        told: dict[str, Any] = {} if raw_output is None else {"raw_output": raw_output}
+        await self._report(status="cancelled", **told)
+
     async def _report(self, **changes: Any) -> None:
         self.status = changes.get("status", self.status)
         await self.session.report(ToolReport(id=self.id, **changes))
