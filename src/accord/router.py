@@ -283,7 +283,7 @@ class _ClientSide:
         connection = await self._start()
         newest = max(self._clients)
         answer = await self._initialize(connection, newest)
-        if answer.version != newest and self._clients[answer.version].has_offers():
+        if answer.version != newest and self._client(answer.version).has_offers():
             # The agent has read nothing of what a v2 request offers. Ask again as v1 wants it
             # (R-INIT-15): here, which v1 allows (R-INIT-39), else on a new connection.
             try:
@@ -301,6 +301,12 @@ class _ClientSide:
         if self._connection is not None:
             await self._connection.aclose()
 
+    def _client(self, version: ProtocolVersion) -> Any:
+        client = self._clients[version]
+        if type(client) is LazyRole:
+            client = self._clients[version] = client.make()
+        return client
+
     async def _start(self) -> Connection:
         transport = self._transport
         if not isinstance(transport, Transport):
@@ -314,7 +320,7 @@ class _ClientSide:
         return self._connection
 
     async def _initialize(self, connection: Connection, version: ProtocolVersion) -> _Settled:
-        params = self._clients[version].initialize_params()
+        params = self._client(version).initialize_params()
         params = replace(params, protocol_version=version)  # never the user's to set
 
         def settle(text: bytes | Raw) -> _Settled:
@@ -334,7 +340,7 @@ class _ClientSide:
     ) -> _Settled:
         raw = jsontext.loads(bytes(text))
         version = spoken(raw, self._clients.keys())
-        client = self._clients[version]
+        client = self._client(version)
         try:
             result = decoder(client.kit.initialize_response)(text)
         except DecodeError as exc:

@@ -368,3 +368,24 @@ async def test_nothing_is_left_open_after_closing() -> None:
     async with running(sys.executable, STUBBORN, stop_times_s=(0.01, 0.01, 10.0)) as (_, heard):
         await pids(heard)
     assert open_files() == before
+
+
+async def test_process_that_was_spawned_early_is_the_one_that_is_spoken_to() -> None:
+    transport, heard = process("cat")(), Recorder()
+    transport.spawn()
+    pid = transport.pid
+    await transport.start(heard)
+    transport.write([b"{}"])
+    await heard.until(lambda: bool(heard.frames))
+    assert transport.pid == pid
+    await transport.aclose()
+
+
+async def test_process_that_was_spawned_and_never_started_is_ended() -> None:
+    before = open_files()
+    transport = process("cat")()
+    transport.spawn()
+    assert transport.pid is not None
+    await transport.aclose()
+    assert not is_alive(transport.pid)
+    assert open_files() == before

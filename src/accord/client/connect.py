@@ -21,13 +21,9 @@ from accord.client.dialect import (
     SessionStatus,
     Setup,
 )
-from accord.client.dialect_v1 import DialectV1
-from accord.client.dialect_v2 import DialectV2
 from accord.client.elicitation import OnForm, OnUrl
 from accord.client.feed import Feed
 from accord.client.files import Files, FileServer
-from accord.client.on_v1 import ClientV1
-from accord.client.on_v2 import ClientV2
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.client.terminals import TerminalServer
@@ -98,12 +94,20 @@ async def connect(
         unstable=unstable,
     )
     info = info or Info("accord", __version__)
-    spoken = set(versions)
-    clients: list[Any] = []
-    if 1 in spoken:
-        clients.append(ClientV1(desk, info))
-    if 2 in spoken:
-        clients.append(ClientV2(desk, info))
+
+    # What a version needs is imported when it is spoken.
+    def make_v1() -> Any:
+        from accord.client.on_v1 import ClientV1
+
+        return ClientV1(desk, info)
+
+    def make_v2() -> Any:
+        from accord.client.on_v2 import ClientV2
+
+        return ClientV2(desk, info)
+
+    made: dict[ProtocolVersion, Callable[[], Any]] = {1: make_v1, 2: make_v2}
+    clients = [router.LazyRole(version, made[version]) for version in set(versions)]
     async with router.connect(
         way,
         *clients,
@@ -111,7 +115,7 @@ async def connect(
         observers=observers,
         initialize_timeout_s=initialize_timeout_s,
     ) as wire:
-        dialect: Dialect = DialectV1(wire) if wire.kit.version == 1 else DialectV2(wire)
+        dialect = _dialect(wire)
         watching = asyncio.create_task(_watch(wire.connection, desk), name="accord watch")
         try:
             yield ConnectedAgent(dialect, desk)
@@ -119,6 +123,16 @@ async def connect(
             watching.cancel()
             desk.end(ConnectionClosed("The connection was closed"))
             await desk.aclose()
+
+
+def _dialect(wire: Any) -> Dialect:
+    if wire.kit.version == 1:
+        from accord.client.dialect_v1 import DialectV1
+
+        return DialectV1(wire)
+    from accord.client.dialect_v2 import DialectV2
+
+    return DialectV2(wire)
 
 
 async def _watch(connection: Any, desk: Desk) -> None:

@@ -100,7 +100,11 @@ class ProcessTransport(PipeTransport):
         """The last 64 KiB of what the process wrote to stderr."""
         return self._stderr.tail
 
-    async def start(self, receiver: Receiver) -> None:
+    def spawn(self) -> None:
+        """Start the process already, by which time passes for it too; else `start` does that.
+
+        Raise `StartError` when it cannot be started.
+        """
         if self._closed is not None:
             raise ConnectionClosed("The transport was closed")
         loop = asyncio.get_running_loop()
@@ -111,9 +115,22 @@ class ProcessTransport(PipeTransport):
         log.debug("= process %d started: %s", popen.pid, self._argv[0])
         try:
             self._stderr.begin(loop, error_fd)
+        except OSError as exc:
+            os.close(error_fd)
+            raise StartError(f"Cannot watch {self._argv[0]}: {exc}") from exc
+
+    async def start(self, receiver: Receiver) -> None:
+        if self._closed is not None:
+            raise ConnectionClosed("The transport was closed")
+        try:
+            if self._group is None:
+                self.spawn()
+            assert self._group is not None
             self._begin(_NoiseFilter(receiver, self._noise))
         except (OSError, TransportError) as exc:
             await self.aclose()
+            if isinstance(exc, StartError):
+                raise
             raise StartError(f"Cannot watch {self._argv[0]}: {exc}") from exc
         self._group.exited.add_done_callback(self._exited)
 
@@ -177,6 +194,8 @@ class ProcessTransport(PipeTransport):
         loop = asyncio.get_running_loop()
         leave_s, terminate_s, kill_s = self._stop_times_s
         began = loop.time()
+        if self._reader is None:  # it was spawned and never started
+            await self._close_reader()
         try:
             await self._close_writer(leave_s)
             if self._group is not None:
