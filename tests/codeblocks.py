@@ -8,8 +8,8 @@ A comment on the line before a block says it, when it is not simply to be run:
     <!-- run -->               console: the commands are run, the rest is their output
     <!-- pytest -->            written to a test file, which pytest runs
 
-What a console block without a comment shows is looked up: verbs of the Makefile, commands and options
-of `accord`, extras, files of the project. JSON is parsed. Nothing else is left without a `skip`.
+What a console block without a comment shows is looked up: verbs of the Makefile, commands and
+options of `accord`, extras, files of the project. JSON is parsed. All else needs a `skip`.
 """
 
 from __future__ import annotations

@@ -45,3 +45,21 @@ def test_page_of_methods_is_what_the_tables_say() -> None:
 def test_page_of_commands_is_what_the_programs_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), "make docs"
+
+
+def test_figures_of_the_readme_are_those_of_the_last_benchmark() -> None:
+    readme, results = (
+        (DOCS.parent / name).read_text("utf-8") for name in ("README.md", "benchmarks/RESULTS.md")
+    )
+    rows = re.findall(r"^\| (.+?) \| ([\d.,]+) \S+ \| (\S+×) \| (\S+×) \|$", readme, re.MULTILINE)
+    assert len(rows) > 4
+    measured = {
+        cells[0]: (cells[1], cells[2].split()[0], cells[4].split()[0])
+        for cells in re.findall(
+            r"^\| (.+?) \| ([\d.,]+) \| (\S+×.*?) \| (\S+×.*?) \| (\S+×.*?) \|",
+            results,
+            re.MULTILINE,
+        )
+    }
+    for name, *figures in rows:
+        assert tuple(figures) == measured[name], name
