@@ -99,7 +99,7 @@ async def test_session_is_loaded_with_all_that_was_shown(version: int) -> None:
         assert len(client.of("Plan", "PlanUpdate")) == 1
         assert client.of("SessionInfoUpdate")[-1].title == "About there"
         if version == V2:
-            assert client.updates[-1] == v2.IdleStateUpdate()
+            assert client.updates[-1] == v2.IdleStateUpdate(background=[])
             assert client.of("UserMessage")[0].message_id == answer.message_id
         before = set(client.message_ids())
         await client.prompt("count")
@@ -116,7 +116,7 @@ async def test_session_is_resumed_without_a_replay(version: int) -> None:
         session_id = client.session_id
     async with talk(agent, version, opened=False) as client:
         await load(client, session_id, replay=False)
-        assert client.updates == ([] if version == V1 else [v2.IdleStateUpdate()])
+        assert client.updates == ([] if version == V1 else [v2.IdleStateUpdate(background=[])])
         await client.prompt("count")
         assert client.said() == "2"
 
@@ -140,13 +140,13 @@ async def test_state_of_a_session_is_told_while_a_turn_runs(version: int) -> Non
         await agent.began.wait()
         await load(client, client.session_id, replay=False)
         if version == V2:
-            assert client.updates[-1] == v2.RunningStateUpdate()
+            assert client.updates[-1] == v2.RunningStateUpdate(background=[])
         status = await client.remote.session_status(
             client.types.SessionStatusRequest(session_id=client.session_id)
         )
         assert status.status == "open"
         if version == V2:
-            assert status.state == v2.RunningState()
+            assert status.state == v2.RunningState(background=[])
         await client.cancel()
         await sent
 

@@ -400,7 +400,7 @@ async def test_v2_resume_of_an_open_session_tells_its_state() -> None:
         answer = await client.remote.resume_session(
             v2.ResumeSessionRequest(session_id=client.session_id, cwd="/project")
         )
-        assert client.updates == [v2.IdleStateUpdate()]
+        assert client.updates == [v2.IdleStateUpdate(background=[])]
         assert client.options(answer) == client.options()
 
 

@@ -164,10 +164,10 @@ async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
         assert message == v2.UserMessage(
             message_id=answer.message_id, content=[v2.TextContent(text="hi")]
         )
-        assert running == v2.RunningStateUpdate()
+        assert running == v2.RunningStateUpdate(background=[])
         agent.may_end.set()
         await client.until(client.ends)
-        assert client.ends() == [v2.IdleStateUpdate(stop_reason="end_turn")]
+        assert client.ends() == [v2.IdleStateUpdate(background=[], stop_reason="end_turn")]
 
 
 @requirement("R-PROMPT-24")
@@ -422,7 +422,7 @@ async def test_v2_close_withdraws_prompts_that_are_held() -> None:
         first, second = client.send("1"), client.send("2")
         await agent.began.wait()
         await client.remote.close_session(v2.CloseSessionRequest(session_id=client.session_id))
-        assert client.ends() == [v2.IdleStateUpdate(stop_reason="cancelled")]
+        assert client.ends() == [v2.IdleStateUpdate(background=[], stop_reason="cancelled")]
         await first
         with pytest.raises(RequestCancelled):
             await second

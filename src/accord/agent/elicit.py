@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from accord.agent.tool import current_tool
+from accord.agent.tool import ToolCall, current_tool
 from accord.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def elicit(session: Session, form: type[F], message: str) -> F | None:
     """See `Verbs.elicit`."""
     schema = form_schema(form)
     call = current_tool(session)
-    async with session.asking():
+    async with session.asking(detached=_is_detached(session, call)):
         answer = await session.link.elicit_form(
             session.id, message, schema, None if call is None else call.id
         )
@@ -53,11 +53,18 @@ async def elicit(session: Session, form: type[F], message: str) -> F | None:
         raise RemoteProtocolError(f"The answer does not fit the form: {exc}", raw=answer) from exc
 
 
+def _is_detached(session: Session, call: ToolCall | None) -> bool:
+    if call is not None:
+        return call.is_detached
+    turn = session.turn_here
+    return turn is None or turn.is_over
+
+
 async def elicit_url(session: Session, url: str, message: str) -> Elicitation | None:
     """See `Verbs.elicit_url`."""
     call = current_tool(session)
     elicitation_id = f"{session.id}-{session.next_id('elicitation')}"  # R-ELIC-28
-    async with session.asking():
+    async with session.asking(detached=_is_detached(session, call)):
         agreed = await session.link.elicit_url(
             session.id, message, url, elicitation_id, None if call is None else call.id
         )

@@ -251,6 +251,7 @@ class Host:
             turn.cancel()
         for turn in tuple(session.turns):
             await turn.finished.wait()
+        await session.background_work.stop()  # R-SESS-33
         await self._free(session)
 
     async def _free(self, session: Session) -> None:
@@ -263,6 +264,7 @@ class Host:
         while self.sessions:
             _, session = self.sessions.popitem()
             try:
+                await session.background_work.stop()
                 await self._free(session)
             except Exception:
                 log.exception("! closing session %s failed", session.id)

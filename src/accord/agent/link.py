@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -13,6 +13,9 @@ from accord.model.content import Content
 from accord.model.permission import PermissionOption
 from accord.model.session import Info, Select, SessionOption, StopReason
 from accord.version import ProtocolVersion
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
 
 __all__ = ("Link", "Question", "mode_of")
 
@@ -48,11 +51,8 @@ class Link(ABC):
     async def ask(self, session_id: str, question: Question) -> str | None:
         """Return the id of the option that the user chose; None if none was."""
 
-    async def working(self, session_id: str) -> None:  # noqa: B027  # v1 has no word for it
-        """Say that a turn works, where the version says so."""
-
-    async def waiting(self, session_id: str) -> None:  # noqa: B027  # as above
-        """Say that nothing goes on until the user acts, where the version says so."""
+    async def state(self, session: Session) -> None:  # noqa: B027  # v1 has no word for it
+        """Say what the agent does in a session, where the version says so."""
 
     # Files and terminals that the client has, and forms that it shows.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from msgspec import UNSET
 
 from accord import v2
+from accord.agent.background import Detached
 from accord.agent.link import Link, Question
 from accord.agent.reports import (
     CommandsReport,
@@ -33,16 +34,18 @@ from accord.model.on_v2 import (
     location_to_wire,
     tool_content_to_wire,
 )
-from accord.model.session import Choice, Command, Info, SessionOption
+from accord.model.session import Choice, Command, Info, SessionOption, Tokens
 from accord.wire.codec import convert
 
-__all__ = ("LinkV2", "commands_to_wire", "options_to_wire")
+__all__ = ("LinkV2", "background_to_wire", "commands_to_wire", "options_to_wire")
 
 _CHUNKS = {
     "user": v2.UserMessageChunk,
     "agent": v2.AgentMessageChunk,
     "thought": v2.AgentThoughtChunk,
 }
+_TOOL_CANCEL = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
+_TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
 
 
 class LinkV2(Link):
@@ -97,21 +100,30 @@ class LinkV2(Link):
             case _:
                 return None
 
-    async def working(self, session_id: str) -> None:
-        await self._send(session_id, v2.RunningStateUpdate())
-
-    async def waiting(self, session_id: str) -> None:
-        await self._send(session_id, v2.RequiresActionStateUpdate())
-
     async def state(self, session: Session) -> None:
-        """Tell what the agent does in a session, whether or not that has changed."""
+        background = background_to_wire(
+            session.background_work.snapshot()
+        )  # on every state (R-BGW-02)
         match session.state:
             case "running":
-                await self.working(session.id)
+                await self._send(session.id, v2.RunningStateUpdate(background=background))
             case "requires_action":
-                await self.waiting(session.id)
+                await self._send(session.id, v2.RequiresActionStateUpdate(background=background))
             case "idle":
-                await self._send(session.id, v2.IdleStateUpdate())
+                # It ends no work: no reason to stop (R-PROMPT-29).
+                await self._send(session.id, v2.IdleStateUpdate(background=background))
+
+    async def ended(self, session: Session, ended: Ended) -> None:
+        """Say that a turn is over, and why."""
+        await self._send(
+            session.id,
+            v2.IdleStateUpdate(
+                stop_reason=ended.stop_reason,
+                error=None if ended.failure is None else _error(ended.failure),
+                usage=None if ended.tokens is None else _tokens(ended.tokens),
+                background=background_to_wire(session.background_work.snapshot()),
+            ),
+        )
 
     async def elicit_form(
         self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
@@ -177,18 +189,44 @@ def _update(report: Report) -> v2.SessionUpdate:
         case UsageReport(usage):
             cost = usage.cost and v2.Cost(amount=usage.cost.amount, currency=usage.cost.currency)
             return v2.UsageUpdate(used=usage.used, size=usage.size, cost=cost)
-        case TerminalStarted(id, command, cwd):
-            return v2.TerminalUpdate(terminal_id=id, command=command, cwd=cwd)
+        case TerminalStarted(id, command, cwd, cancellable):
+            return v2.TerminalUpdate(
+                terminal_id=id,
+                command=command,
+                cwd=cwd,
+                capabilities=_TERMINAL_CANCEL if cancellable else UNSET,
+            )
         case TerminalOutput(id, data):
             from base64 import b64encode
 
             return v2.TerminalOutputChunk(terminal_id=id, data=b64encode(data).decode("ascii"))
         case TerminalEnded(id, exit_code, signal):
             status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)
-            return v2.TerminalUpdate(terminal_id=id, exit_status=status)
-        case Ended(stop_reason, failure):
-            error = None if failure is None else _error(failure)
-            return v2.IdleStateUpdate(stop_reason=stop_reason, error=error)
+            # There is nothing left to cancel (R-TCAN-03).
+            return v2.TerminalUpdate(terminal_id=id, exit_status=status, capabilities=None)
+        case Ended():
+            raise TypeError("The end of a turn is a state, which `ended` tells")
+
+
+def background_to_wire(items: Iterable[Detached]) -> list[v2.BackgroundWork]:
+    """Return what goes on beside the turn of a session as v2 writes it."""
+    return [
+        v2.BackgroundTerminal(terminal_id=entity)
+        if kind == "terminal"
+        else v2.BackgroundToolCall(tool_call_id=entity)
+        for kind, entity in items
+    ]
+
+
+def _tokens(tokens: Tokens) -> v2.Usage:
+    return v2.Usage(
+        total_tokens=tokens.total,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thought_tokens=tokens.thought,
+        cached_read_tokens=tokens.cached_read,
+        cached_write_tokens=tokens.cached_write,
+    )
 
 
 def _error(failure: Failure) -> v2.Error:
@@ -209,6 +247,8 @@ def _tool_fields(report: ToolReport) -> dict[str, Any]:
         fields["locations"] = location_to_wire(report.locations)
     if report.content is not UNSET:
         fields["content"] = [tool_content_to_wire(item) for item in report.content]
+    if report.cancellable is not UNSET:
+        fields["capabilities"] = _TOOL_CANCEL if report.cancellable else None
     return fields
 
 

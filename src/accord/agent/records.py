@@ -100,6 +100,7 @@ class _Tool(Struct, omit_defaults=True, tag="tool", kw_only=True):
     locations: tuple[Location, ...] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
+    cancellable: bool | UnsetType = UNSET
 
 
 class _Part(Struct, omit_defaults=True, tag="part"):

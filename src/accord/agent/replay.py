@@ -67,7 +67,7 @@ class _Fold:
                 self._kept["title",] = report
             case UsageReport():
                 self._kept["usage",] = report
-            case TerminalStarted(terminal_id, _, _):
+            case TerminalStarted(id=terminal_id):
                 self._kept["terminal", terminal_id] = report
             case TerminalOutput(terminal_id, data):
                 output = self._outputs.setdefault(terminal_id, bytearray())
@@ -107,14 +107,18 @@ class _Fold:
                             report,
                             begins=True,
                             status=status if running or status in _ENDED else "cancelled",
+                            cancellable=report.cancellable
+                            if running and status not in _ENDED
+                            else UNSET,
                             content=_joined(self._items.get(tool_id, ())) or UNSET,
                         )
                     )
-                case TerminalStarted(terminal_id, _, _):
-                    found.append(report)
+                case TerminalStarted(id=terminal_id):
+                    ended = terminal_id in self._exits or not running
+                    found.append(replace(report, cancellable=not ended and report.cancellable))
                     if output := self._outputs.get(terminal_id):
                         found.append(TerminalOutput(terminal_id, bytes(output)))
-                    if terminal_id in self._exits or not running:
+                    if ended:
                         found.append(self._exits.get(terminal_id, TerminalEnded(terminal_id)))
                 case _:
                     found.append(report)

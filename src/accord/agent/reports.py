@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from accord.model.content import Content
-from accord.model.session import Command, PlanEntry, SessionOption, Usage
+from accord.model.session import Command, PlanEntry, SessionOption, Tokens, Usage
 from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
@@ -52,6 +52,7 @@ class ToolReport(Struct, frozen=True, omit_defaults=True, tag="tool", kw_only=Tr
     locations: tuple[Location, ...] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
+    cancellable: bool | UnsetType = UNSET  # by itself, while it runs
 
 
 class ToolPart(Struct, frozen=True, omit_defaults=True, tag="part"):
@@ -100,6 +101,7 @@ class TerminalStarted(Struct, frozen=True, omit_defaults=True, tag="terminal"):
     id: str
     command: str
     cwd: str
+    cancellable: bool = False  # by itself, while it runs
 
 
 class TerminalOutput(Struct, frozen=True, omit_defaults=True, tag="output"):
@@ -130,6 +132,7 @@ class Ended(Struct, frozen=True, omit_defaults=True, tag="ended"):
 
     stop_reason: str
     failure: Failure | None = None
+    tokens: Tokens | None = None
 
 
 Report: TypeAlias = (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from accord.agent.link_v1 import LinkV1
     from accord.agent.session import Session
     from accord.model.mcp import McpServer
+    from accord.model.session import Tokens
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -135,11 +136,16 @@ class AgentRole(v1.Agent):
                 failure.message,
                 None if failure.data is UNSET else failure.data,
             )
-        return v1.PromptResponse(stop_reason=self._link.stop_reason(ended.stop_reason))
+        return v1.PromptResponse(
+            stop_reason=self._link.stop_reason(ended.stop_reason),
+            usage=None if ended.tokens is None else _tokens(ended.tokens),
+        )
 
     def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
         session = self.host.sessions.get(params.session_id)
         turn = session.turns[0] if session is not None and session.turns else None
+        if session is not None:
+            session.background_work.cancel()  # nothing else could stop it in this version
         if turn is None:
             context.cancel_prompts(params.session_id)
         else:
@@ -173,6 +179,17 @@ class AgentRole(v1.Agent):
                 )
             )
         return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
+
+
+def _tokens(tokens: Tokens) -> v1.Usage:
+    return v1.Usage(
+        total_tokens=tokens.total,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thought_tokens=tokens.thought,
+        cached_read_tokens=tokens.cached_read,
+        cached_write_tokens=tokens.cached_write,
+    )
 
 
 def _mcp_servers(servers: Sequence[v1.McpServer]) -> list[McpServer]:

@@ -157,7 +157,7 @@ class AgentRole(v2.Agent):
             await session.tell_state()
             ended = await turn.work(self.host.agent)
             session.idle()
-            await link.show(session.id, ended)
+            await link.ended(session, ended)
         except TransportError:
             pass  # nobody is left to be told
         finally:
@@ -169,6 +169,25 @@ class AgentRole(v2.Agent):
         session = self.host.sessions.get(params.session_id)
         if session is not None and session.turns:
             session.turns[0].cancel()
+
+    def cancel_tool_call(
+        self, params: v2.CancelToolCallRequest, context: v2.AgentContext
+    ) -> v2.CancelToolCallResponse:
+        call = self.host.session(params.session_id).tools.get(params.tool_call_id)
+        if call is None or not call.cancellable or call.is_told_ended:
+            raise InvalidParams("The tool call cannot be cancelled")  # R-TCAN-05
+        call.cancel()
+        return v2.CancelToolCallResponse()
+
+    def cancel_terminal(
+        self, params: v2.CancelTerminalRequest, context: v2.AgentContext
+    ) -> v2.CancelTerminalResponse:
+        running = self.host.session(params.session_id).background_work.commands
+        if params.terminal_id not in running:
+            raise InvalidParams("The terminal cannot be cancelled")  # R-TCAN-05
+        _, command = running[params.terminal_id]
+        context.start(command.kill())
+        return v2.CancelTerminalResponse()
 
     async def set_session_config_option(
         self, params: v2.SetSessionConfigOptionRequest, context: v2.AgentContext
@@ -192,6 +211,19 @@ def _offers(session: Session) -> dict[str, Any]:
         "config_options": options_to_wire(session.options),
         "available_commands": commands_to_wire(session.commands_now),
     }
+
+
+def _state(session: Session) -> v2.SessionState:
+    from accord.agent.link_v2 import background_to_wire
+
+    background = background_to_wire(session.background_work.items())
+    match session.state:
+        case "idle":
+            return v2.IdleState(background=background)
+        case "running":
+            return v2.RunningState(background=background)
+        case "requires_action":
+            return v2.RequiresActionState(background=background)
 
 
 def _mcp_servers(servers: Sequence[v2.McpServer]) -> list[McpServer]:
@@ -255,12 +287,7 @@ class _StoredRole(AgentRole):
     ) -> v2.SessionStatusResponse:
         status = await self.host.status(params.session_id)
         session = self.host.agent.open_sessions.get(params.session_id)
-        states = {
-            "idle": v2.IdleState(),
-            "running": v2.RunningState(),
-            "requires_action": v2.RequiresActionState(),
-        }
-        state = None if session is None else states[session.state]
+        state = None if session is None else _state(session)
         return v2.SessionStatusResponse(status=status, state=state)
 
     async def set_session_title(

@@ -19,6 +19,7 @@ from accord.model.session import Command, Select, SessionOption
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.agent.background import Background
     from accord.agent.files import Files
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
@@ -195,11 +196,21 @@ class Session(Verbs):
 
         return Terminals(self)
 
+    @cached_property
+    def background_work(self) -> Background:
+        """What runs beside its turns."""
+        from accord.agent.background import Background
+
+        return Background(self)
+
     # Whether it waits for the user.
 
     @asynccontextmanager
-    async def asking(self) -> AsyncGenerator[None, None]:
-        """The user is asked for something meanwhile."""
+    async def asking(self, *, detached: bool) -> AsyncGenerator[None, None]:
+        """The user is asked for something meanwhile; by background work no turn waits for it."""
+        if detached:
+            yield
+            return
         self._asking += 1
         await self.tell_state()
         try:
@@ -213,14 +224,14 @@ class Session(Verbs):
         """Say whether the turn goes on or needs the user, if that has changed."""
         if not self.turns:
             return
-        goes_on = any(t.status == "in_progress" and not t.asking for t in self.tools.values())
+        goes_on = any(
+            t.status == "in_progress" and not t.asking and not t.is_detached
+            for t in self.tools.values()
+        )
         state = "requires_action" if self._asking and not goes_on else "running"
         if state != self._state:
             self._state = state
-            if state == "running":
-                await self.link.working(self.id)
-            else:
-                await self.link.waiting(self.id)
+            await self.link.state(self)
 
     @property
     def state(self) -> Literal["idle", "running", "requires_action"]:

@@ -94,7 +94,7 @@ class Terminals:
         )
         timed_out = False
         try:
-            await shown.begin(argv, folder)
+            await shown.begin(argv, folder, command)
             showing = asyncio.ensure_future(shown.go_on())
             try:
                 async with asyncio.timeout(timeout_s):
@@ -159,7 +159,7 @@ class _View:
             del self._waiting[:-OUTPUT_BYTES]  # the client reads slower
         self.changed.set()
 
-    async def begin(self, argv: Sequence[str], cwd: str) -> None: ...
+    async def begin(self, argv: Sequence[str], cwd: str, command: LocalCommand) -> None: ...
 
     async def show(self, data: bytes) -> None: ...
 
@@ -184,19 +184,31 @@ class _View:
 class _Terminal(_View):
     """As a terminal, which the client shows."""
 
-    async def begin(self, argv: Sequence[str], cwd: str) -> None:
+    async def begin(self, argv: Sequence[str], cwd: str, command: LocalCommand) -> None:
         import shlex
 
         self._id = self._session.next_id("terminal")
-        await self._session.report(TerminalStarted(self._id, shlex.join(argv), cwd))
+        await self._session.report(
+            TerminalStarted(self._id, shlex.join(argv), cwd, cancellable=True)
+        )
+        self._session.background_work.commands[self._id] = self._call, command
         await self._call.terminal(self._id)
+        await self._tell_background()
 
     async def show(self, data: bytes) -> None:
         await self._session.report(TerminalOutput(self._id, data))
 
     async def end(self, exit_code: int | None, signal: str | None) -> None:
-        if not self._session.closed:
-            await self._session.report(TerminalEnded(self._id, exit_code, signal))
+        try:
+            if not self._session.closed:
+                await self._session.report(TerminalEnded(self._id, exit_code, signal))
+        finally:
+            self._session.background_work.commands.pop(self._id, None)
+        await self._tell_background()
+
+    async def _tell_background(self) -> None:
+        if self._call.is_detached:
+            await self._session.background_work.tell()
 
 
 class _Text(_View):

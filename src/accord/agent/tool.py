@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from msgspec import UNSET
 
 from accord.agent.link import Question
 from accord.agent.reports import ToolPart, ToolReport
+from accord.errors import AccordError
 from accord.model.content import Content
 from accord.model.permission import PermissionOption
 from accord.model.tools import Diff, Location, TerminalView, ToolContent, ToolKind, ToolStatus
@@ -20,7 +22,9 @@ from accord.tasks import is_being_cancelled
 if TYPE_CHECKING:
     from accord.agent.verbs import Verbs
 
-__all__ = ("ToolCall", "current_tool")
+__all__ = ("ToolCall", "ToolCancelled", "current_tool")
+
+_ENDS = ("completed", "failed", "cancelled")
 
 _OPTIONS = (
     PermissionOption("allow_once", "Allow", "allow_once"),
@@ -38,12 +42,17 @@ def current_tool(session: object) -> ToolCall | None:
     return call if call is not None and call.session is session else None
 
 
+class ToolCancelled(AccordError):
+    """A tool call was cancelled by itself; its turn goes on."""
+
+
 class ToolCall:
     """A tool call, to enter with `async with`.
 
     It is pending until something happens in it, then in progress. Leaving the block completes
     it; an exception fails it, a cancel cancels it, and so does leaving it after a refusal
-    without having done anything since.
+    without having done anything since. A `cancellable` one may be stopped while the turn goes
+    on: leaving the block then raises `ToolCancelled`.
     """
 
     def __init__(
@@ -55,8 +64,11 @@ class ToolCall:
         name: str | None,
         locations: Iterable[str | Location],
         raw_input: Any,
+        cancellable: bool = False,
+        in_background: bool = False,
     ) -> None:
         self.owner = owner
+        self._turn = None if in_background else owner.turn_here
         self.session = owner.session
         self.id = self.session.next_id("tool")
         self.title = title
@@ -65,7 +77,12 @@ class ToolCall:
         self.locations = _places(locations)
         self.raw_input = raw_input
         self.status: ToolStatus = "pending"
+        self.cancellable = cancellable
         self.asking = False
+        self.is_told_ended = False  # the client has been told of a final status
+        self._cancelled = False
+        self._cancelling = 0  # cancels of the task that were there before
+        self._task: asyncio.Task[Any] | None = None
         self._refused = False  # and nothing has been done since
         self._diffs: list[Diff] = []
         self._token: Token[ToolCall | None] | None = None
@@ -73,8 +90,6 @@ class ToolCall:
     async def __aenter__(self) -> ToolCall:
         session = self.session
         session.end_message()
-        session.tools[self.id] = self
-        self._token = _current.set(self)
         await session.report(
             ToolReport(
                 id=self.id,
@@ -85,8 +100,18 @@ class ToolCall:
                 status="pending",
                 locations=self.locations or UNSET,
                 raw_input=UNSET if self.raw_input is None else self.raw_input,
+                cancellable=self.cancellable or UNSET,
             )
         )
+        session.tools[self.id] = self
+        self._token = _current.set(self)
+        self._task = asyncio.current_task()
+        self._cancelling = 0 if self._task is None else self._task.cancelling()
+        try:
+            await self._tell_background()
+        except BaseException as exc:
+            await self.__aexit__(type(exc), exc, None)
+            raise
         return self
 
     async def __aexit__(
@@ -95,31 +120,63 @@ class ToolCall:
         error: BaseException | None,
         _where: TracebackType | None,
     ) -> None:
-        session = self.session
         if self._token is not None:
             _current.reset(self._token)
-        session.tools.pop(self.id, None)
-        if self.status in ("completed", "failed", "cancelled"):
-            return
+        alone = await self._settle(error) if self._cancelled else False
+        self._task = None
+        try:
+            if self.status not in _ENDS and not self.session.closed:
+                await self._report(status="cancelled" if alone else self._how_ended(error))
+        finally:
+            self.session.tools.pop(self.id, None)
+        if alone:
+            raise ToolCancelled(self.title) from None
+
+    def _how_ended(self, error: BaseException | None) -> ToolStatus:
         if isinstance(error, asyncio.CancelledError) or is_being_cancelled():
-            status = "cancelled"
-        elif error is not None:
-            status = "failed"
-        elif self._refused:
-            status = "cancelled"
-        else:
-            status = "completed"
-        if not session.closed:
-            await self._report(status=status)
+            return "cancelled"
+        if error is not None:
+            return "failed"
+        return "cancelled" if self._refused else "completed"
+
+    async def _settle(self, error: BaseException | None) -> bool:
+        """Take back the cancel of this call; return whether that is what ended it."""
+        task = self._task
+        if not isinstance(error, asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):  # it was faster
+                await asyncio.sleep(0)
+        left = 0 if task is None else task.uncancel()
+        return left <= self._cancelling and isinstance(error, asyncio.CancelledError)
+
+    # How it is stopped.
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether it goes on in the background of its session, beside any turn."""
+        return self._turn is None or self._turn.is_over
+
+    def cancel(self) -> None:
+        """Stop what runs in the block; a cancel that it is too late for does nothing."""
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
 
     # What it says.
 
     async def start(self) -> None:
         """Say that it is in progress, unless it has been said."""
         self._refused = False
-        if self.status == "pending":
+        if self.status in ("pending", "paused"):
             await self._report(status="in_progress")
             await self.session.tell_state()
+
+    async def pause(self) -> None:
+        """Say that it waits for something to go on; whatever it does next resumes it.
+
+        Version 1 has no word for it: there it stays in progress.
+        """
+        await self.start()
+        await self._report(status="paused")
 
     async def content(self, *items: ToolContent) -> None:
         """Show more: text, images, diffs, terminals."""
@@ -194,7 +251,17 @@ class ToolCall:
 
     async def _report(self, **changes: Any) -> None:
         self.status = changes.get("status", self.status)
+        ends = self.status in _ENDS
+        if ends and self.cancellable and not self.is_told_ended:
+            changes["cancellable"] = False  # R-TCAN-03
         await self.session.report(ToolReport(id=self.id, **changes))
+        if ends and not self.is_told_ended:
+            self.is_told_ended = True
+            await self._tell_background()
+
+    async def _tell_background(self) -> None:
+        if self.is_detached:
+            await self.session.background_work.tell()  # R-BGW-03
 
     # Permission.
 
@@ -241,12 +308,12 @@ class ToolCall:
         )
         self.asking = True
         try:
-            async with session.asking():
+            async with session.asking(detached=self.is_detached):
                 chosen = await session.link.ask(session.id, question)
         finally:
             self.asking = False
         if chosen is None and session.link.unanswered_cancels:
-            if session.turns:
+            if session.turns and not self.is_detached:
                 session.turns[0].cancelled = True
             raise asyncio.CancelledError
         return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14

@@ -7,6 +7,9 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from accord.agent.background import working_for
 from accord.agent.verbs import Verbs
 from accord.errors import InternalError, RequestError, TransportError
 from accord.tasks import is_being_cancelled
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from accord.agent.reports import Ended
     from accord.agent.session import Session
     from accord.model.content import Audio, Content, Image, Link, Resource
+    from accord.model.session import Tokens
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -26,13 +30,18 @@ log = logging.getLogger("accord.agent")
 
 
 class Turn(Verbs):
-    """One prompt being worked on; `content` is what the user said."""
+    """One prompt being worked on; `content` is what the user said.
+
+    `tokens` are what it took: set them, and they are told with its end (unstable).
+    """
 
     def __init__(self, session: Session, content: tuple[Content, ...]) -> None:
         self.session = session
         self.content = content
         self.message_id = ""
         self.cancelled = False
+        self.tokens: Tokens | None = None
+        self.is_over = False  # what it began and has not ended goes on in the background
         self._task: asyncio.Task[object] | None = None
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished = asyncio.Event()
@@ -73,6 +82,11 @@ class Turn(Verbs):
         from accord.model.content import Link
 
         return tuple(part for part in self.content if isinstance(part, Link))
+
+    @property
+    def turn_here(self) -> Turn | None:
+        """See `Verbs`."""
+        return working_for.get(self)
 
     # How it goes.
 
@@ -130,11 +144,15 @@ class Turn(Verbs):
         from accord.agent.reports import Ended
 
         self._task = asyncio.current_task()
+        working_for.set(self)
         ended = Ended("cancelled") if self.cancelled else await self._handled(agent)
         if self.cancelled or is_being_cancelled():
             ended = Ended("cancelled")
             await self._settle()
         self._task = None
+        self.is_over = True
+        if self.tokens is not None and agent.unstable:
+            ended = replace(ended, tokens=self.tokens)
         self.session.end_message()
         if not self.session.closed:
             await self.session.record(ended)

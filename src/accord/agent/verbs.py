@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from accord.agent.session import Session
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
+    from accord.agent.turn import Turn
     from accord.model.content import Content
     from accord.model.session import Command, Cost, PlanEntry
     from accord.model.tools import Location, ToolKind
@@ -29,6 +30,13 @@ class Verbs:
     """Says what the agent does, in the version that the client speaks."""
 
     session: Session
+
+    @property
+    def turn_here(self) -> Turn | None:
+        """The turn that what is begun here belongs to; None in the background."""
+        from accord.agent.background import working_for
+
+        return working_for.get(None)
 
     def say(self, content: Content) -> Coroutine[Any, Any, None]:
         """Add to the message to the user; waits while the client reads slower."""
@@ -58,10 +66,12 @@ class Verbs:
         name: str | None = None,
         locations: Iterable[str | Location] = (),
         raw_input: Any = None,
+        cancellable: bool = False,
     ) -> ToolCall:
         """Return a tool call to enter: shown as pending, and at the end with how it ended.
 
         `name` is the tool's name in programs, `locations` are absolute paths that it works at.
+        A `cancellable` one the user of version 2 may stop alone: `ToolCancelled` is raised then.
         """
         from accord.agent.tool import ToolCall
 
@@ -72,7 +82,40 @@ class Verbs:
             name=name,
             locations=locations,
             raw_input=raw_input,
+            cancellable=cancellable,
         )
+
+    async def background(
+        self,
+        title: str,
+        work: Callable[[ToolCall], Awaitable[object]],
+        *,
+        kind: ToolKind = "other",
+        name: str | None = None,
+        locations: Iterable[str | Location] = (),
+        raw_input: Any = None,
+    ) -> ToolCall:
+        """Begin work in a tool call of its own, which goes on when the turn is over.
+
+        Returns the call once it is shown. Closing the session cancels the work, and so does
+        the agent by `call.cancel()`. A cancel of the turn does not: the user of version 2 sees
+        what goes on and can stop each piece; in version 1 nothing else could, so there a cancel
+        stops it, too (R-BGW-08).
+        """
+        from accord.agent.tool import ToolCall
+
+        call = ToolCall(
+            self,
+            title,
+            kind=kind,
+            name=name,
+            locations=locations,
+            raw_input=raw_input,
+            cancellable=True,
+            in_background=True,
+        )
+        await self.session.background_work.run(call, work)
+        return call
 
     @property
     def files(self) -> Files:

@@ -1,0 +1,112 @@
+"""Work that goes on when its turn is over: listed in version 2, and stopped with the session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from accord.errors import TransportError
+from accord.tasks import Tasks
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+    from accord.agent.tool import ToolCall
+    from accord.agent.turn import Turn
+    from accord.local.command import LocalCommand
+
+__all__ = ("STOP_S", "Background", "Detached", "working_for")
+
+log = logging.getLogger("accord.agent")
+
+STOP_S = 5.0  # for work that is cancelled to come to its end
+
+# Work that still runs, and whether it is shown as a terminal or as a tool call.
+Detached: TypeAlias = tuple[Literal["tool_call", "terminal"], str]
+
+# The turn on whose behalf this code runs; None in the background of its session.
+working_for: ContextVar[Turn | None] = ContextVar("accord.agent.turn")
+
+
+class Background:
+    """What runs in a session, as its client may list and stop it (R-BGW-01, R-BGW-04)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tasks: Tasks | None = None
+        self._told: list[Detached] = []
+        self._running: set[ToolCall] = set()
+        # Of version 2: by terminal id, with the call that shows it.
+        self.commands: dict[str, tuple[ToolCall, LocalCommand]] = {}
+
+    async def run(self, call: ToolCall, work: Callable[[ToolCall], Awaitable[object]]) -> None:
+        """Begin work in a tool call that outlives the turn; return once it is shown."""
+        if self._tasks is None:
+            self._tasks = Tasks()
+        self._running.add(call)
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks.spawn(self._run(call, work, begun), name=f"accord background {call.title}")
+        await begun
+
+    async def _run(
+        self,
+        call: ToolCall,
+        work: Callable[[ToolCall], Awaitable[object]],
+        begun: asyncio.Future[None],
+    ) -> None:
+        from accord.agent.tool import ToolCancelled
+
+        working_for.set(None)
+        try:
+            async with call:
+                _finish(begun)
+                await work(call)
+        except ToolCancelled:
+            pass
+        except TransportError:
+            log.debug("! the client has gone in the middle of background work", exc_info=True)
+        except Exception:
+            log.exception("! background work failed: %s", call.title)
+        finally:
+            self._running.discard(call)
+            _finish(begun)
+
+    def items(self) -> list[Detached]:
+        """Return what runs detached."""
+        found: list[Detached] = []
+        for call in self._session.tools.values():
+            if call.is_detached and not call.is_told_ended:
+                terminals = [key for key, (owner, _) in self.commands.items() if owner is call]
+                # What has a process appears as its terminal alone (R-BGW-04).
+                found.extend(("terminal", terminal_id) for terminal_id in terminals)
+                if not terminals:
+                    found.append(("tool_call", call.id))
+        return found
+
+    def snapshot(self) -> list[Detached]:
+        """Return what runs detached, to tell the client at once."""
+        self._told = self.items()
+        return self._told
+
+    async def tell(self) -> None:
+        """Tell the client if there is other work now than it knows of."""
+        if self.items() != self._told and not self._session.closed:
+            await self._session.link.state(self._session)
+
+    def cancel(self) -> None:
+        """Stop what was begun as background work; each tool call ends as cancelled."""
+        for call in tuple(self._running):
+            call.cancel()
+
+    async def stop(self) -> None:
+        """Stop it and wait, but not for ever."""
+        self.cancel()
+        if self._tasks is not None:
+            await self._tasks.cancel(STOP_S)
+
+
+def _finish(begun: asyncio.Future[None]) -> None:
+    if not begun.done():
+        begun.set_result(None)
