@@ -2,26 +2,73 @@
 
 from __future__ import annotations
 
-from accord import RequestError, Turn
+from collections.abc import AsyncGenerator
+
+from accord import AuthRequired, Cost, RequestError, Tokens, Turn
 from accord.coder.carry import carry_out
 from accord.coder.conversation import Answer, Prompt, ToolUse, repaired
-from accord.coder.models.base import Finished, Model, ModelError, Request, Text, Thought
+from accord.coder.models.base import (
+    ContextOverflow,
+    Finished,
+    KeyRefused,
+    Model,
+    ModelError,
+    Notice,
+    Request,
+    Text,
+    Thought,
+)
 from accord.coder.work import Work
 
-__all__ = ("take_turn",)
+__all__ = ("compact", "take_turn")
+
+# Of the model's context: fuller than that, what was said is summarised.
+_FULL = 0.8
+_STOPS = {"max_tokens": "max_tokens", "refusal": "refusal"}
 
 
 async def take_turn(turn: Turn, work: Work, model: Model, instructions: str) -> str:
     """Let the model work on a prompt; return why it stopped."""
+    prompt = Prompt(turn.content)
     work.messages = repaired(work.messages)
-    work.messages.append(Prompt(turn.content))
-    for _ in range(work.settings.max_requests):
-        answer, reason = await _answer(turn, work, model, instructions)
-        work.messages.append(answer)
-        if not answer.uses:
-            return {"max_tokens": "max_tokens", "refusal": "refusal"}.get(reason, "end_turn")
-        work.messages.append(await carry_out(answer.uses, turn, work))
+    work.messages.append(prompt)
+    try:
+        for _ in range(work.settings.max_requests):
+            answer, reason = await _fitting_answer(turn, work, model, instructions)
+            if answer.text or answer.uses:
+                work.messages.append(answer)
+            if reason == "refusal":
+                _forget(prompt, work)
+            if not answer.uses:
+                return _STOPS.get(reason, "end_turn")
+            work.messages.append(await carry_out(answer.uses, turn, work))
+    except KeyRefused as error:
+        raise AuthRequired(str(error)) from error
+    except ModelError as error:
+        raise RequestError(str(error)) from error
     return "max_turn_requests"
+
+
+def _forget(prompt: Prompt, work: Work) -> None:
+    """Drop a refused prompt and what came of it: the next prompt does not build on them."""
+    for at, message in enumerate(work.messages):
+        if message is prompt:
+            del work.messages[at:]
+            return
+
+
+async def _fitting_answer(
+    turn: Turn, work: Work, model: Model, instructions: str
+) -> tuple[Answer, str]:
+    """Answer, after a compaction where the conversation is too long."""
+    if work.context > _FULL * model.context_size:
+        await compact(turn, work, model)
+    try:
+        return await _answer(turn, work, model, instructions)
+    except ContextOverflow:
+        if not await compact(turn, work, model):
+            raise
+    return await _answer(turn, work, model, instructions)
 
 
 async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tuple[Answer, str]:
@@ -30,25 +77,100 @@ async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tu
         instructions=instructions,
         messages=tuple(work.messages),
         tools=[tool.spec for tool in work.tools.values()],
+        effort=work.effort,
     )
     texts: list[str] = []
     uses: list[ToolUse] = []
     finished: Finished | None = None
     turn.next_message()
+    pieces = model.answer(request)
     try:
-        async for piece in model.answer(request):
+        async for piece in pieces:
             match piece:
                 case Text(text):
                     texts.append(text)
                     await turn.say(text)
-                case Thought(text):
+                case Thought(text) | Notice(text):
                     await turn.think(text)
                 case ToolUse():
                     uses.append(piece)
                 case Finished():
                     finished = piece
+    except BaseException:
+        if texts:  # the user has read it, so the model has said it
+            work.messages.append(Answer(text="".join(texts)))
+        raise
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()
+    if finished is None:
+        raise ModelError("The model has ended without a word of why.")
+    await _count(finished, turn, work, model)
+    return _whole("".join(texts), uses, finished), finished.reason
+
+
+def _whole(text: str, uses: list[ToolUse], finished: Finished) -> Answer:
+    """Return the answer without the uses that it was cut off in."""
+    if finished.reason in ("end", "tools"):
+        return Answer(text=text, uses=tuple(uses), native=finished.native)
+    return Answer(text=text, native=None if uses else finished.native)
+
+
+async def _count(finished: Finished, turn: Turn, work: Work, model: Model) -> None:
+    """Tell what an answer took, and how full the context is with it."""
+    if finished.tokens is not None:
+        turn.tokens = _added(turn.tokens, finished.tokens)
+    if finished.cost is not None:
+        before = 0.0 if work.cost is None else work.cost.amount
+        work.cost = Cost(before + finished.cost.amount, finished.cost.currency)
+    if finished.context is not None:
+        work.context = finished.context
+        await turn.usage(work.context, model.context_size, cost=work.cost)
+
+
+def _added(before: Tokens | None, more: Tokens) -> Tokens:
+    if before is None:
+        return more
+
+    def both(one: int | None, other: int | None) -> int | None:
+        return None if one is None and other is None else (one or 0) + (other or 0)
+
+    return Tokens(
+        total=before.total + more.total,
+        input=before.input + more.input,
+        output=before.output + more.output,
+        thought=both(before.thought, more.thought),
+        cached_read=both(before.cached_read, more.cached_read),
+        cached_write=both(before.cached_write, more.cached_write),
+    )
+
+
+async def compact(turn: Turn, work: Work, model: Model, *, hint: str = "") -> bool:
+    """Put a summary in place of what was said, all but the end; tell whether that was possible."""
+    from accord.coder.models.compact import compacted, last_turns, size_of, summarise
+
+    messages = repaired(work.messages)
+    if not model.summarises:
+        work.messages = last_turns(messages)
+        return len(work.messages) < len(messages)
+    await turn.think("Summarising what was said so far, to make room.\n")
+    try:
+        summary = await summarise(messages, model, hint)
     except ModelError as error:
-        raise RequestError(str(error)) from error
-    native = None if finished is None else finished.native
-    answer = Answer(text="".join(texts), uses=tuple(uses), native=native)
-    return answer, "end" if finished is None else finished.reason
+        await turn.think(f"That was not possible: {error}\n")
+        return False
+    work.messages = compacted(messages, summary.text)
+    if summary.finished is not None:
+        work.context = size_of(work.messages)
+        await _count(
+            Finished(
+                reason="end",
+                tokens=summary.finished.tokens,
+                cost=summary.finished.cost,
+                context=work.context,
+            ),
+            turn,
+            work,
+            model,
+        )
+    return True

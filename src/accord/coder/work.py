@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from accord import Session
+from accord import Cost, Session
 from accord.coder.conversation import Message
 from accord.coder.settings import Settings
 
@@ -26,6 +26,9 @@ class Work:
         self.messages: list[Message] = []
         self.restored = False  # whether `messages` holds what was said before
         self.model: Model | None = None
+        self.effort: str | None = None  # how long the model is to think
+        self.context = 0  # tokens of the model's context that are in use
+        self.cost: Cost | None = None  # of the session so far
         self.tools: dict[str, Tool[Any]] = {}
         self.granted: set[str] = set()  # real paths outside of the roots that the user allowed
 
