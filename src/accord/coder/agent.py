@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from accord import Agent, Info, __version__
+from accord import Info, __version__
+from accord.coder.logins import KeyLogins
 from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
     from accord.coder.models.base import Model
+    from accord.coder.models.patience import Patience
     from accord.coder.rulebook import Trust
     from accord.coder.work import Work
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ("Coder",)
 
 
-class Coder(Agent):
+class Coder(KeyLogins):
     """Reads, writes and runs what the user wants, with a model of the user's choice."""
 
     info = Info("accord-coder", __version__, "Accord")
@@ -34,10 +36,12 @@ class Coder(Agent):
         self.settings = settings or Settings()
         self.store = store
         self.model = model  # in place of the one that the settings name
+        self.patience: Patience | None = None  # with models; None for the usual one
         self._trust: Trust | None = None
 
     async def open_session(self, session: Session) -> None:
         """Offer modes and models; the conversation is read again when it is prompted."""
+        from accord.coder.models.choice import model_option
         from accord.coder.modes import mode_option
         from accord.coder.rulebook import Rulebook, Trust
         from accord.coder.work import Work
@@ -46,7 +50,20 @@ class Coder(Agent):
         if self._trust is None:
             self._trust = Trust(None if data is None else data / "rules")
         session.data["work"] = Work(session, self.settings, Rulebook(session.cwd, self._trust))
-        await session.set_options([mode_option(self.settings.mode, bypass=self.settings.bypass)])
+        mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
+        await session.set_options([mode, model_option(self.settings, self.keys)])
+
+    async def close_session(self, session: Session) -> None:
+        """Close the connections of its models."""
+        await session.data["work"].aclose()
+
+    async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
+        """Open the model that is chosen; the session keeps the old one where that fails."""
+        work: Work = session.data["work"]
+        if option_id == "model":
+            await self._open(work, str(value))
+        elif option_id == "effort":
+            work.effort = None if value == "default" else str(value)
 
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
@@ -62,7 +79,18 @@ class Coder(Agent):
         if self.model is not None:
             return self.model
         if work.model is None:
-            from accord.coder.embedded.model import Embedded
-
-            work.model = Embedded()
+            return await self._open(work, str(work.session.option("model")))
         return work.model
+
+    async def _open(self, work: Work, name: str) -> Model:
+        """Open a model for a session, and offer what it can be told."""
+        from accord.coder.models.choice import effort_option, open_model
+
+        model = await open_model(name, self.settings, self.keys, patience=self.patience)
+        work.take_model(model)
+        others = [option for option in work.session.options if option.id != "effort"]
+        effort = effort_option(model, work.effort)
+        work.effort = None if effort is None or effort.value == "default" else effort.value
+        if effort is not None or len(others) < len(work.session.options):
+            await work.session.set_options([*others, *([] if effort is None else [effort])])
+        return model

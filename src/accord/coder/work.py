@@ -29,8 +29,23 @@ class Work:
         self.effort: str | None = None  # how long the model is to think
         self.context = 0  # tokens of the model's context that are in use
         self.cost: Cost | None = None  # of the session so far
+        self._opened: list[Model] = []
         self.tools: dict[str, Tool[Any]] = {}
         self.granted: set[str] = set()  # real paths outside of the roots that the user allowed
+
+    def take_model(self, model: Model) -> None:
+        """Have this model answer from the next turn on."""
+        self.model = model
+        self._opened.append(model)
+
+    def let_model_go(self) -> None:
+        """Open the model again before it is used: its key may have changed."""
+        self.model = None
+
+    async def aclose(self) -> None:
+        """Free what the session holds; its turns are over."""
+        while self._opened:
+            await self._opened.pop().aclose()
 
     @property
     def mode(self) -> str:
