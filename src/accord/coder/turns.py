@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from accord import AuthRequired, Cost, RequestError, Tokens, Turn
+from accord import AuthRequired, Content, Cost, RequestError, Tokens, Turn
 from accord.coder.carry import carry_out
 from accord.coder.conversation import Answer, Prompt, ToolUse, repaired
 from accord.coder.models.base import (
@@ -27,9 +27,15 @@ _FULL = 0.8
 _STOPS = {"max_tokens": "max_tokens", "refusal": "refusal"}
 
 
-async def take_turn(turn: Turn, work: Work, model: Model, instructions: str) -> str:
-    """Let the model work on a prompt; return why it stopped."""
-    prompt = Prompt(turn.content)
+async def take_turn(
+    turn: Turn,
+    work: Work,
+    model: Model,
+    instructions: str,
+    content: tuple[Content, ...] | None = None,
+) -> str:
+    """Let the model work on a prompt, or on `content` in its place; return why it stopped."""
+    prompt = Prompt(turn.content if content is None else content)
     work.messages = repaired(work.messages)
     work.messages.append(prompt)
     try:
