@@ -14,7 +14,7 @@ import pytest
 
 from accord.cli.ask import status_of
 from accord.cli.main import main
-from accord.cli.render import diff_lines, finished, printable
+from accord.cli.shown import diff_lines, finished, printable
 from accord.model.tools import Diff
 
 ASK = [sys.executable, "-m", "accord", "ask"]
@@ -103,7 +103,7 @@ def test_json_lines_are_events_between_session_and_end(capfd: pytest.CaptureFixt
     first, *events, last = lines(capfd)
     assert first["event"] == "session"
     assert [e["text"] for e in events if e["event"] == "text"] == ["hi"]
-    assert last == {"event": "end", "stop_reason": "end_turn", "text": "hi"}
+    assert last == {"event": "end", "stop_reason": "end_turn", "text": "hi", "tokens": None}
 
 
 @pytest.mark.parametrize("prompt", ["full", "updates", "tools", "content", "error", "plan"])

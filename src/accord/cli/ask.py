@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import mimetypes
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import click
 
-from accord.client.connect import ConnectedAgent, connect
-from accord.client.events import Decision, Event, PermissionRequest
-from accord.client.permissions import Policy, allow, ask_one_at_a_time, remember
-from accord.client.session import ClientSession
-from accord.client.turn import ClientTurn
-from accord.errors import AccordError, AuthRequired, NotOffered
-from accord.model.content import Content, Image, Link, Resource
-from accord.model.session import StopReason
+from accord.cli.attach import attached
+from accord.errors import AccordError, AuthRequired, NotOffered, RequestError, ResourceNotFound
+from accord.transports.process import ProcessTransport, argv_of, process
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.dialect import SessionListing
+    from accord.client.events import Decision, Event, PermissionRequest
+    from accord.client.permissions import Policy
+    from accord.client.session import ClientSession
+    from accord.client.turn import ClientTurn
+    from accord.model.session import StopReason
+
+# The agent's process starts first; what it does not need is imported while it starts, too.
 
 __all__ = ("STATUSES", "Screen", "command", "status_of")
 
-MOST_FILE_BYTES = 256 * 1024  # of a file that goes into the prompt; larger ones are linked
+INITIALIZE_S = 120.0  # for the agent to start: it may have to be downloaded first
 QUIT_S = 1.0  # for the agent to end the turn once the user has asked twice
+STOP_TIMES_S = (1.0, 1.0, 2.0)  # to leave, to obey SIGTERM, to be gone after SIGKILL
+MOST_LAST_WORDS = 5  # lines of what the agent wrote where no client reads
 
 # What the exit status says of the turn; 2 is a wrong command line.
 FAILED, SHORT, REFUSED, CANCELLED = 1, 3, 4, 130
@@ -42,13 +49,16 @@ STATUSES: dict[StopReason, int] = {
 class Screen(Protocol):
     """Where a turn is shown."""
 
-    @property
-    def ask(self) -> Callable[[PermissionRequest], Awaitable[Decision | None]] | None:
-        """Asks the user; None when nobody is there."""
+    def wait(self, name: str) -> None:
+        """The agent of this name is starting."""
         ...
 
     def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
         """The session is open."""
+        ...
+
+    async def ask(self, request: PermissionRequest) -> Decision | None:
+        """Let the user decide."""
         ...
 
     def show(self, event: Event) -> None:
@@ -59,15 +69,52 @@ class Screen(Protocol):
         """The turn is over."""
         ...
 
+    def fail(self, message: str, code: int | None) -> None:
+        """It came to no end."""
+        ...
+
     def close(self) -> None:
         """Leave everything tidy, whatever happened."""
         ...
 
 
+def _words(_context: click.Context, _option: click.Parameter, value: str | None) -> list[str]:
+    if value is None:
+        return [sys.executable, "-m", "accord", "agent"]
+    try:
+        return argv_of(value)
+    except ValueError as exc:
+        raise click.BadParameter(f"Expected a command line, got {value!r}: {exc}") from None
+
+
+def _rules(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if not value:
+        return value
+    from accord.model.tools import ToolKind
+
+    known, _ = get_args(ToolKind)
+    for rule in value:
+        kind = rule.partition(":")[0]
+        if kind not in ("*", *get_args(known)) and not kind.startswith("_"):
+            raise click.BadParameter(
+                f"Expected a kind of tool call, got {kind!r} in {rule!r}: it is one of "
+                f"{', '.join(get_args(known))}, or * for all"
+            )
+    return value
+
+
 @click.command()
 @click.argument("prompt")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--agent", metavar="COMMAND", help="The agent to start; else the bundled one.")
+@click.option(
+    "--agent",
+    "words",
+    metavar="COMMAND",
+    callback=_words,
+    help="The agent to start; else the bundled one.",
+)
 @click.option(
     "--cwd",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -79,19 +126,26 @@ class Screen(Protocol):
     "rules",
     metavar="RULE",
     multiple=True,
+    callback=_rules,
     help="Allow what matches, as `edit`, `edit:src/*` or `execute:pytest*`; may be repeated.",
 )
 @click.option("--yes", is_flag=True, help="Allow everything that the agent asks for.")
+@click.option(
+    "--terminals",
+    is_flag=True,
+    help="Run commands for an agent of version 1 on this machine, as editors do.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write events as JSON lines.")
 @click.option("--continue", "goes_on", is_flag=True, help="Go on with the latest session here.")
 @click.option("--session", "session_id", metavar="ID", help="Go on with this session.")
 def command(
     prompt: str,
     files: tuple[Path, ...],
-    agent: str | None,
+    words: list[str],
     cwd: Path,
     rules: tuple[str, ...],
     yes: bool,
+    terminals: bool,
     as_json: bool,
     goes_on: bool,
     session_id: str | None,
@@ -101,41 +155,64 @@ def command(
     FILES go with the prompt. What the agent asks permission for is decided by --allow and --yes,
     else asked at the terminal, else refused. Ctrl-C cancels the turn, a second one quits.
 
-    The exit status is 0 when the agent came to an end, 1 when it failed, 3 when it stopped short,
-    4 when it refused, 130 when the turn was cancelled.
+    The exit status is 0 when the agent came to an end, 1 when it failed, 2 when the command line
+    is wrong, 3 when the agent stopped short, 4 when it refused, 130 when the turn was cancelled.
     """
     if goes_on and session_id is not None:
         raise click.UsageError("--continue and --session exclude each other")
-    screen = _screen(as_json=as_json)
-    policies: list[Policy] = [allow("*")] if yes else [allow(*rules)]
-    if screen.ask is not None:
-        policies.append(remember(ask_one_at_a_time(screen.ask)))
-    words = agent if agent is not None else [sys.executable, "-m", "accord", "agent"]
+    if not prompt and not files:
+        raise click.UsageError("Expected something to ask, got an empty PROMPT")
 
+    cwd = cwd.absolute()
+    screen = _LateScreen(as_json=as_json)
+    heard = _Heard()
     logins: list[str] = []
 
-    async def run() -> int:
-        async with connect(words, permissions=policies) as connected:
-            logins.extend(f"{method.id} ({method.name})" for method in connected.auth_methods)
-            session = await _open(connected, cwd, session_id, goes_on=goes_on)
-            screen.begin(connected, session)
-            turn = session.prompt(prompt, *_attached(connected, files), cancel_timeout_s=QUIT_S)
+    async def converse(ways: Callable[[], ProcessTransport]) -> int:
+        from accord.client.connect import connect
+
+        # The screen is imported once `initialize` is on its way.
+        asyncio.get_running_loop().call_later(0, screen.wait, words[0])
+        async with connect(
+            ways,
+            permissions=_policies(rules, screen, yes=yes, there=not as_json and _somebody()),
+            terminals=terminals,
+            initialize_timeout_s=INITIALIZE_S,
+        ) as agent:
+            logins.extend(f"{method.id} ({method.name})" for method in agent.auth_methods)
+            session = await _open(agent, cwd, session_id, goes_on=goes_on)
+            screen.get().begin(agent, session)
+            contents = [*([prompt] if prompt else []), *attached(agent, files)]
+            turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
+            show = screen.get().show
             with _Interrupts(turn):
                 async with turn:
                     async for event in turn:
-                        screen.show(event)
-            screen.end(turn)
+                        show(event)
+            screen.get().end(turn)
             return status_of(turn.stop_reason)
 
+    def failed(why: str, code: int | None = None) -> int:
+        screen.get().close()
+        screen.get().fail(why, code)
+        click.echo(f"accord ask: {why}", err=True)
+        for line in heard.last_words(why):
+            click.echo(line, err=True)
+        return FAILED
+
     try:
-        return asyncio.run(run())
+        return asyncio.run(_with_agent(words, heard, converse))
     except asyncio.CancelledError:
         return CANCELLED
     except AuthRequired as exc:
         ways = f", by {' or '.join(logins)}" if logins else ""
-        return _failed(f"{exc.message}: log in to the agent first{ways}")
-    except (AccordError, TimeoutError) as exc:
-        return _failed(str(exc) or type(exc).__name__)
+        return failed(f"{exc.message}: log in to the agent first{ways}", exc.code)
+    except RequestError as exc:
+        return failed(str(exc), exc.code)
+    except AccordError as exc:
+        return failed(str(exc))
+    except TimeoutError:
+        return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
     finally:
         screen.close()
 
@@ -145,19 +222,90 @@ def status_of(stop_reason: StopReason | None) -> int:
     return STATUSES.get(stop_reason or "error", SHORT)
 
 
-def _failed(why: str) -> int:
-    click.echo(f"accord ask: {why}", err=True)
-    return FAILED
+async def _with_agent(
+    words: Sequence[str], heard: _Heard, converse: Callable[[Callable[[], ProcessTransport]], Any]
+) -> int:
+    """Start the agent's process, and then do all else."""
+    make = process(*words, on_stderr=heard.stderr, on_noise=heard.noise, stop_times_s=STOP_TIMES_S)
+    first = make()
+    ready = [first]
+    try:
+        first.spawn()
+        return await converse(lambda: ready.pop() if ready else make())
+    finally:
+        await first.aclose()
 
 
-def _screen(*, as_json: bool) -> Screen:
-    if as_json:
-        from accord.cli.lines import Lines
+class _LateScreen:
+    """The screen, which is imported when it is first needed."""
 
-        return Lines()
-    from accord.cli.render import Rendered
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._made: Screen | None = None
 
-    return Rendered()
+    def get(self) -> Screen:
+        if self._made is None:
+            if self._as_json:
+                from accord.cli.lines import Lines
+
+                self._made = Lines()
+            else:
+                from accord.cli.render import Rendered
+
+                self._made = Rendered()
+        return self._made
+
+    def wait(self, name: str) -> None:
+        self.get().wait(name)
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+
+
+class _Heard:
+    """What the agent wrote where no client reads; shown when it fails."""
+
+    def __init__(self) -> None:
+        self._stderr: list[str] = []
+        self._noise: list[str] = []
+
+    def stderr(self, line: str) -> None:
+        if line.strip():
+            self._stderr = [*self._stderr[1 - MOST_LAST_WORDS :], line]
+
+    def noise(self, line: str) -> None:
+        if len(self._noise) < MOST_LAST_WORDS:
+            self._noise.append(line)
+
+    def last_words(self, why: str) -> list[str]:
+        """Return what helps to understand, besides what is said already."""
+        from accord.cli.shown import printable
+
+        lines: list[str] = []
+        if self._noise:
+            lines.append("  on its stdout, which is for JSON alone:")
+            lines += (f"    {printable(line)}" for line in self._noise)
+        if self._stderr and not (len(self._stderr) == 1 and self._stderr[0].strip() in why):
+            lines.append("  on its stderr, at last:")
+            lines += (f"    {printable(line)}" for line in self._stderr)
+        return lines
+
+
+def _somebody() -> bool:
+    """Tell whether somebody sits at a terminal who sees and answers questions."""
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def _policies(
+    rules: tuple[str, ...], screen: _LateScreen, *, yes: bool, there: bool
+) -> list[Policy]:
+    from accord.client.permissions import allow, ask_one_at_a_time, remember
+
+    policies: list[Policy] = [allow("*")] if yes else [allow(*rules)]
+    if there:
+        policies.append(remember(ask_one_at_a_time(lambda request: screen.get().ask(request))))
+    return policies
 
 
 async def _open(
@@ -169,36 +317,27 @@ async def _open(
         except NotOffered:
             raise click.UsageError("The agent does not keep sessions") from None
         if not known:
-            raise click.UsageError("There is no session to go on with in this directory")
-        session_id = max(known, key=lambda listing: listing.updated_at or "").id
+            raise click.UsageError(f"There is no session to go on with in {cwd}")
+        session_id = max(known, key=_changed_at).id
     if session_id is None:
         return await agent.new_session(cwd)
     try:
         return await agent.load_session(session_id, cwd, replay=False)
     except NotOffered:
         raise click.UsageError("The agent does not keep sessions") from None
+    except ResourceNotFound as exc:
+        raise ResourceNotFound(f"The agent has no session {session_id!r}") from exc
 
 
-def _attached(agent: ConnectedAgent, files: Iterable[Path]) -> list[Content]:
-    return [_content(agent, path.absolute()) for path in files]
+def _changed_at(listing: SessionListing) -> float:
+    """Return when a session last changed; one that does not say so is the oldest."""
+    from datetime import UTC, datetime
 
-
-def _content(agent: ConnectedAgent, path: Path) -> Content:
-    mime_type = mimetypes.guess_type(path.name)[0]
-    size = path.stat().st_size
-    link = Link(path.as_uri(), path.name, mime_type=mime_type, size=size)
-    if size > MOST_FILE_BYTES:
-        return link
-    if mime_type is not None and mime_type.startswith("image/"):
-        if not agent.takes("image"):
-            return link
-        return Image(path.read_bytes(), mime_type, path.as_uri())
-    if not agent.takes("resource"):
-        return link
     try:
-        return Resource(path.as_uri(), path.read_text("utf-8"), mime_type)
-    except UnicodeDecodeError:
-        return link
+        time = datetime.fromisoformat(listing.updated_at or "")
+    except ValueError:
+        return float("-inf")
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 class _Interrupts:

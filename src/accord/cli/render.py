@@ -1,40 +1,48 @@
-"""A turn for people: Markdown, tool calls, diffs in colour, the plan, and a sign of life."""
+"""A turn for people: Markdown, tool calls, diffs in colour, output, the plan, a sign of life."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import difflib
-import os
-import sys
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.text import Text as Line
 
-from accord.client.connect import ConnectedAgent
+from accord.cli.keyboard import typed_line
+from accord.cli.shown import diff_lines, finished, printable, tail
 from accord.client.events import (
+    Compaction,
     Decision,
     Event,
+    Media,
     Notice,
     PermissionRequest,
     Plan,
     Rewritten,
+    Subagent,
+    Terminal,
+    TerminalOutput,
     Text,
     Thought,
     ToolCall,
 )
 from accord.client.permissions import command_of
-from accord.client.session import ClientSession
-from accord.client.turn import ClientTurn
-from accord.model.tools import Diff
+from accord.model.content import Audio, Content, Image, text_of
+from accord.model.tools import Diff, TerminalView
 
-__all__ = ("Rendered", "diff_lines", "finished", "printable")
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.session import ClientSession
+    from accord.client.transcript import Shell, Transcript
+    from accord.client.turn import ClientTurn
 
+__all__ = ("Rendered",)
+
+LIVE_LINES = 6  # of an output, while its command runs
+LAST_LINES = 12  # of an output, when it is over
 MARKS = {
     "pending": ("○", "dim"),
     "in_progress": ("◐", "yellow"),
@@ -48,50 +56,6 @@ DECISIONS: dict[str, Decision] = {
     "n": "reject",
     "d": "reject_always",
 }
-# What would move the cursor or worse; tabs and line ends stay.
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
-
-
-def printable(text: str) -> str:
-    """Return a text of the agent's without what a terminal would obey."""
-    return text.translate(_CONTROLS)
-
-
-def finished(text: str) -> int:
-    """Return how much of a Markdown text is over: up to a blank line outside code."""
-    end = 0
-    at = 0
-    fenced = False
-    for line in text.splitlines(keepends=True):
-        at += len(line)
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
-        elif not line.strip() and not fenced and line.endswith("\n"):
-            end = at
-    return end
-
-
-def diff_lines(diff: Diff) -> list[tuple[str, str]]:
-    """Return the lines of a diff, each with its style."""
-    if diff.patch is not None:
-        lines = diff.patch.splitlines()
-    else:
-        lines = list(
-            difflib.unified_diff(
-                (diff.old or "").splitlines(),
-                (diff.new or "").splitlines(),
-                diff.path if diff.old is not None else "/dev/null",
-                diff.path if diff.new is not None else "/dev/null",
-                lineterm="",
-            )
-        )
-    return [(printable(line), _style(line)) for line in lines]
-
-
-def _style(line: str) -> str:
-    if line.startswith(("+++", "---", "diff ")):
-        return "bold"
-    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
 
 
 class Rendered:
@@ -100,25 +64,29 @@ class Rendered:
     def __init__(self) -> None:
         self.out = Console()
         self.side = self.out if self.out.is_terminal else Console(stderr=True)
-        there = sys.stdin.isatty() and self.side.is_terminal
-        self.ask: Callable[[PermissionRequest], Awaitable[Decision | None]] | None = (
-            self._ask if there else None
-        )
+        self._transcript: Transcript | None = None
+        self._waiting = ""  # for what, while there is no session
         self._text = ""  # of the message, as far as it is not printed
         self._written = False  # something of the answer stands in the pipe
         self._plan: Plan | None = None
         self._calls: dict[str, ToolCall] = {}  # that are not done
         self._diffs: dict[str, set[Diff]] = {}
+        self._busy: set[str] = set()  # terminals that something was heard of
+        self._shown: set[str] = set()  # terminals that stand in a tool call
         self._thinking = False
         self._live: Live | None = None
+        self._spinner = Spinner("dots")
+
+    def wait(self, name: str) -> None:
+        """Show a sign of life from now on."""
+        self._waiting = f"starting {printable(name)}"
+        self._go_on()
 
     def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
-        """Show a sign of life from now on."""
-        if self.side.is_terminal:
-            self._live = Live(
-                get_renderable=self._moving, console=self.side, transient=True, refresh_per_second=8
-            )
-            self._live.start()
+        """Look at this session's terminals."""
+        self._waiting = ""
+        self._transcript = session.transcript
+        self._go_on()
 
     def show(self, event: Event) -> None:
         """Show what happened."""
@@ -128,15 +96,25 @@ class Rendered:
                 self._say(text)
             case Thought():
                 self._thinking = True
-            case Rewritten(role="agent", content=content):
+            case Media(content=content, role="agent"):
+                self._say(_placeholder(content))
+            case Rewritten(role="agent", content=contents):
                 self._flush()
-                self._say("".join(part for part in content if isinstance(part, str)))
+                self._say("".join(part for part in contents if isinstance(part, str)))
             case ToolCall():
                 self._tool(event)
+            case Terminal(id=terminal_id) | TerminalOutput(id=terminal_id):
+                self._busy.add(terminal_id)
             case Plan():
                 self._plan = None if event.removed else event
-            case Notice(severity=severity, title=title):
-                self._line(f"{severity}: {title}", "yellow")
+            case Notice():
+                self._line(f"{event.severity}: {event.title}", "yellow")
+                if event.description:
+                    self._line(f"  {event.description}", "dim")
+            case Subagent(title=title, state=state) if state is not None:
+                self._line(f"[{title or event.id}: {state.state}]", "dim")
+            case Compaction(status=status):
+                self._line(f"[memory: {status}]", "dim")
             case _:
                 pass
 
@@ -146,10 +124,20 @@ class Rendered:
         self.close()
         for call in self._calls.values():
             self._line(*_call_line(call))
+            self._show_output(call)
+        for shell in self._shells(sorted(self._busy - self._shown)):
+            self._line(f"$ {shell.terminal.command or shell.terminal.id}", "bold")
+            self._show_shell(shell)
         if self._plan is not None:
             self.side.print(_plan(self._plan))
         if turn.stop_reason != "end_turn":
             self._line(f"[{turn.stop_reason}]", "yellow")
+        if self._written:
+            self.out.file.write("\n")
+
+    def fail(self, message: str, code: int | None) -> None:
+        """Show what was said before it failed."""
+        self._flush()
         if self._written:
             self.out.file.write("\n")
 
@@ -158,6 +146,13 @@ class Rendered:
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+    def _go_on(self) -> None:
+        if self._live is None and self.side.is_terminal:
+            self._live = Live(
+                get_renderable=self._moving, console=self.side, transient=True, refresh_per_second=8
+            )
+            self._live.start()
 
     # The answer.
 
@@ -170,21 +165,23 @@ class Rendered:
         self._text += printable(text)
         end = finished(self._text)
         if end:
-            self.out.print(Markdown(self._text[:end]))
+            self.out.print(_markdown(self._text[:end]))
             self._text = self._text[end:]
 
     def _flush(self) -> None:
         if self._text.strip():
-            self.out.print(Markdown(self._text))
+            self.out.print(_markdown(self._text))
         self._text = ""
 
     # What the agent does.
 
     def _tool(self, call: ToolCall) -> None:
         self._flush()
+        self._shown.update(_terminals_of(call))
         if call.done:
             self._calls.pop(call.id, None)
             self._line(*_call_line(call))
+            self._show_output(call)
         else:
             self._calls[call.id] = call
         self._show_diffs(call)
@@ -197,26 +194,64 @@ class Rendered:
                 for line, style in diff_lines(content):
                     self._line(f"  {line}", style)
 
+    def _show_output(self, call: ToolCall) -> None:
+        """Show the end of what a command printed, and of what a call that failed says."""
+        if call.kind == "execute" or call.status == "failed":
+            self._lines(*tail(_text_of(call), LAST_LINES))
+        for shell in self._shells(_terminals_of(call)):
+            self._show_shell(shell)
+
+    def _show_shell(self, shell: Shell) -> None:
+        self._lines(*tail(shell.output, LAST_LINES))
+        terminal = shell.terminal
+        if terminal.signal is not None:
+            self._line(f"  ended by {terminal.signal}", "red")
+        elif terminal.exit_code:
+            self._line(f"  exit status {terminal.exit_code}", "red")
+
+    def _lines(self, lines: list[str], more: bool) -> None:
+        if more:
+            self._line("  │ …", "dim")
+        for line in lines:
+            self._line(f"  │ {line}", "dim")
+
+    def _shells(self, ids: list[str]) -> Iterator[Shell]:
+        for terminal_id in ids:
+            if self._transcript is not None and terminal_id in self._transcript.terminals:
+                yield self._transcript.terminals[terminal_id]
+
     def _line(self, text: str, style: str = "") -> None:
         self.side.print(Line(printable(text), style=style))
 
     def _moving(self) -> RenderableType:
-        """Return what stands below all that is printed, and changes."""
+        """Return what stands below all that is printed, and changes; another thread asks."""
         parts: list[RenderableType] = []
         if self._text.strip():
-            parts.append(Markdown(self._text))
+            parts.append(_markdown(self._text))
         if self._plan is not None:
             parts.append(_plan(self._plan))
-        parts += (Line(*_call_line(call)) for call in self._calls.values())
-        parts.append(Spinner("dots", "thinking" if self._thinking else ""))
+        for call in list(self._calls.values()):
+            parts.append(Line(*_call_line(call)))
+            parts += self._running(call)
+        self._spinner.update(text=self._waiting or ("thinking" if self._thinking else ""))
+        parts.append(self._spinner)
         return Group(*parts)
+
+    def _running(self, call: ToolCall) -> Iterator[Line]:
+        outputs: list[bytearray | str] = [
+            shell.output for shell in self._shells(_terminals_of(call))
+        ]
+        if call.kind == "execute":
+            outputs.append(_text_of(call))
+        for output in outputs:
+            for line in tail(output, LIVE_LINES)[0]:
+                yield Line(f"  │ {line}", style="dim", no_wrap=True, overflow="ellipsis")
 
     # Asking.
 
-    async def _ask(self, request: PermissionRequest) -> Decision | None:
-        moving = self._live is not None
-        self.close()
-        try:
+    async def ask(self, request: PermissionRequest) -> Decision | None:
+        """Let the user decide; what is neither yes nor always is no."""
+        with self._still():
             call = request.tool_call
             self._line(request.title or (call.title if call else "May I?"), "bold")
             if request.description:
@@ -226,17 +261,18 @@ class Rendered:
             if call is not None:
                 self._show_diffs(call)
             self.side.print("[y]es, [a]lways, [n]o, [d]on't ever: ", end="", markup=False)
-            answer = (await _typed_line()).strip().lower()[:1]
+            answer = (await typed_line()).strip().lower()[:1]
             return DECISIONS.get(answer, "reject")
+
+    @contextmanager
+    def _still(self) -> Generator[None, None, None]:
+        moving = self._live is not None
+        self.close()
+        try:
+            yield
         finally:
             if moving:
-                self._live = Live(
-                    get_renderable=self._moving,
-                    console=self.side,
-                    transient=True,
-                    refresh_per_second=8,
-                )
-                self._live.start()
+                self._go_on()
 
 
 def _call_line(call: ToolCall) -> tuple[str, str]:
@@ -244,31 +280,37 @@ def _call_line(call: ToolCall) -> tuple[str, str]:
     return f"{mark} {printable(call.title or call.kind)}", style
 
 
+def _terminals_of(call: ToolCall) -> list[str]:
+    return [part.terminal_id for part in call.content if isinstance(part, TerminalView)]
+
+
+def _text_of(call: ToolCall) -> str:
+    return "".join(part for part in call.content if isinstance(part, str))
+
+
+def _placeholder(content: Content) -> str:
+    """Return what stands for something that is no text."""
+    match content:
+        case Image(data=data, mime_type=mime_type) | Audio(data=data, mime_type=mime_type):
+            return f"[{mime_type}, {len(data)} bytes]"
+        case _:
+            return text_of((content,))
+
+
+def _markdown(text: str) -> RenderableType:
+    from rich.markdown import Markdown  # half as large as all else together
+
+    return Markdown(text)
+
+
 def _plan(plan: Plan) -> RenderableType:
     if plan.markdown is not None:
-        return Markdown(printable(plan.markdown))
+        return _markdown(printable(plan.markdown))
+    if plan.uri is not None:
+        return Line(printable(plan.uri))
     lines = Line()
     for entry in plan.entries:
         mark, style = MARKS.get(entry.status, MARKS["pending"])
         lines.append(f"{mark} {printable(entry.content)}\n", style=style)
     lines.rstrip()
     return lines
-
-
-async def _typed_line() -> str:
-    """Return a line from the keyboard; whoever is cancelled leaves the thread to itself."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[bytes] = loop.create_future()
-
-    def settle(data: bytes) -> None:
-        if not line.done():
-            line.set_result(data)
-
-    def read() -> None:
-        # Not through `sys.stdin`: its lock would outlive us.
-        data = os.read(0, 4096)
-        with contextlib.suppress(RuntimeError):  # nobody waits any more
-            loop.call_soon_threadsafe(settle, data)
-
-    threading.Thread(target=read, name="accord keyboard", daemon=True).start()
-    return (await line).decode("utf-8", "replace")

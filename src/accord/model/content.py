@@ -9,7 +9,7 @@ from msgspec import Struct
 __all__ = ("Audio", "Content", "Image", "Link", "Other", "Resource", "text_of")
 
 
-class Image(Struct, frozen=True):
+class Image(Struct, frozen=True, tag="image"):
     """An image; `data` are its bytes."""
 
     data: bytes
@@ -17,14 +17,14 @@ class Image(Struct, frozen=True):
     uri: str | None = None
 
 
-class Audio(Struct, frozen=True):
+class Audio(Struct, frozen=True, tag="audio"):
     """A sound; `data` are its bytes."""
 
     data: bytes
     mime_type: str
 
 
-class Link(Struct, frozen=True):
+class Link(Struct, frozen=True, tag="link"):
     """A resource that the other side can read by itself; `size` in bytes."""
 
     uri: str
@@ -35,7 +35,7 @@ class Link(Struct, frozen=True):
     size: int | None = None
 
 
-class Resource(Struct, frozen=True):
+class Resource(Struct, frozen=True, tag="resource"):
     """A resource with its content: text, or bytes."""
 
     uri: str
@@ -43,7 +43,7 @@ class Resource(Struct, frozen=True):
     mime_type: str | None = None
 
 
-class Other(Struct, frozen=True):
+class Other(Struct, frozen=True, tag="other"):
     """Content of a type that nobody here knows, kept as it came."""
 
     raw: Any

@@ -108,6 +108,13 @@ class Usage(Struct, frozen=True):
     cost: Cost | None = None
 
 
+class SystemPrompt(Struct, frozen=True):
+    """Instructions of the client to the model, beside the agent's own or in their place."""
+
+    text: str
+    mode: Literal["append", "override"] | str = "append"
+
+
 class Tokens(Struct, frozen=True, kw_only=True):
     """What a piece of work took; whether v1 counts the turn or the session, it leaves open."""
 

@@ -31,7 +31,7 @@ ToolStatus: TypeAlias = (
 )
 
 
-class Diff(Struct, frozen=True):
+class Diff(Struct, frozen=True, tag="diff"):
     """A change of one file: what it was (None: it was not there) and is (None: it is gone).
 
     `patch` is the change as a git patch where that is all that came.
@@ -43,7 +43,7 @@ class Diff(Struct, frozen=True):
     patch: str | None = None
 
 
-class TerminalView(Struct, frozen=True):
+class TerminalView(Struct, frozen=True, tag="terminal"):
     """A terminal shown in a tool call."""
 
     terminal_id: str
