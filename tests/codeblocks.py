@@ -9,7 +9,8 @@ A comment on the line before a block says it, when it is not simply to be run:
     <!-- pytest -->            written to a test file, which pytest runs
 
 What a console block without a comment shows is looked up: verbs of the Makefile, commands and
-options of `accord`, extras, files of the project. JSON and TOML are parsed. All else needs a `skip`.
+options of `accord`, extras, files of the project. JSON and TOML are parsed. All else needs a
+`skip`.
 """
 
 from __future__ import annotations

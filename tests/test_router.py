@@ -423,6 +423,7 @@ async def test_the_initialize_of_v2_needs_an_id() -> None:
 # The client's side.
 
 
+@requirement("R-INIT-03")
 async def test_the_client_sends_its_newest_version_and_what_it_is() -> None:
     async with connecting(Reader1(), Asking2()) as (opened, agents, _):
         raw = await agents.agents.get()

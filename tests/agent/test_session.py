@@ -71,7 +71,7 @@ class Chooses(Agent):
 
 
 @BOTH
-@requirement("R-PLAN-01", "R-PLAN-02", "R-PLAN-05", "R-PLAN-09")
+@requirement("R-PLAN-01", "R-PLAN-02", "R-PLAN-05", "R-PLAN-09", "R-PLAN-04")
 async def test_plan_is_shown_whole_at_every_change(version: int) -> None:
     async def work(turn: Turn) -> None:
         plan = await turn.plan(["Find", PlanEntry("Fix", priority="high")])
@@ -121,6 +121,7 @@ async def test_step_that_was_given_up_is_told_as_the_version_can(version: int, s
 # Title, usage, commands.
 
 
+@requirement("R-USAGE-01", "R-USAGE-02")
 @BOTH
 async def test_title_and_usage_are_told(version: int) -> None:
     async def work(turn: Turn) -> None:
@@ -323,6 +324,7 @@ async def test_option_whose_value_is_no_choice_is_an_error_of_the_agent() -> Non
 # Outside of a turn.
 
 
+@requirement("R-PROMPT-16", "R-PROMPT-20")
 @BOTH
 async def test_session_can_speak_outside_of_a_turn_until_it_is_closed(version: int) -> None:
     agent = Chooses()

@@ -160,6 +160,7 @@ async def test_command_outside_of_a_tool_call_has_its_own(version: int, tmp_path
         assert call["status"] == "failed"
 
 
+@requirement("R-CANCEL-04")
 @BOTH
 async def test_cancel_kills_the_local_command(version: int, tmp_path: Path) -> None:
     async def work(turn: Turn) -> None:

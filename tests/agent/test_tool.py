@@ -133,6 +133,7 @@ async def test_refused_change_is_cancelled_although_it_was_shown(version: int, s
         assert client.tool()["status"] == status
 
 
+@requirement("R-TOOL-17", "R-TOOL-20", "R-TOOL-21", "R-TOOL-22", "R-TOOL-24")
 @BOTH
 async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
     async def work(turn: Turn) -> None:
@@ -279,7 +280,7 @@ async def ask(turn: Turn) -> None:
         ("something else", "no", "cancelled"),
     ],
 )
-@requirement("R-PERM-05", "R-PERM-08", "R-PERM-14", "R-PERM-16", "R-PERM-17")
+@requirement("R-PERM-05", "R-PERM-08", "R-PERM-14", "R-PERM-16", "R-PERM-17", "R-PERM-01")
 async def test_user_decides(version: int, chosen: str, said: str, status: str) -> None:
     async with talk(Does(ask), version) as client:
         client.allow = lambda _request: chosen
@@ -329,6 +330,7 @@ async def test_policy_of_the_agent_decides_first(version: int) -> None:
         assert len(client.asked) == 1
 
 
+@requirement("R-PERM-07")
 @BOTH
 async def test_options_of_its_own_can_be_asked(version: int) -> None:
     options = [

@@ -52,6 +52,7 @@ async def test_agent_says_what_it_is(version: int) -> None:
         assert info.name == "Greeter"
 
 
+@requirement("R-PROMPT-05", "R-PROMPT-15")
 @BOTH
 async def test_stop_reason_is_what_the_handler_returns(version: int) -> None:
     class Refuses(Agent):
@@ -218,7 +219,7 @@ async def test_sessions_do_not_wait_for_each_other(version: int) -> None:
 
 
 @BOTH
-@requirement("R-CANCEL-05", "R-CANCEL-07")
+@requirement("R-CANCEL-05", "R-CANCEL-07", "R-INIT-23", "R-CANCEL-04")
 async def test_cancelled_turn_ends_as_cancelled(version: int) -> None:
     agent = Steps()
     async with talk(agent, version) as client:
@@ -369,6 +370,7 @@ async def test_request_error_is_told_as_it_was_raised(version: int) -> None:
         )
 
 
+@requirement("R-PROMPT-32")
 @BOTH
 async def test_cancelled_error_of_something_else_is_a_failure(version: int) -> None:
     async with talk(Fails(asyncio.CancelledError()), version) as client:
@@ -516,7 +518,7 @@ async def test_capabilities_can_be_changed() -> None:
 
 
 @BOTH
-@requirement("R-SESS-03", "R-DIR-06")
+@requirement("R-SESS-03", "R-DIR-06", "R-GEN-01")
 async def test_directories_must_be_absolute(version: int) -> None:
     async with talk(Greeter(), version, opened=False) as client:
         with pytest.raises(InvalidParams):

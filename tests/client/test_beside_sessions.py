@@ -125,6 +125,7 @@ async def test_sessions_are_archived_listed_and_taken_out_again(version: int) ->
         assert [one.archived for one in await listing] == [True, True]
 
 
+@requirement("R-SYSP-01", "R-STATUS-01", "R-TITLE-01", "R-ASTAT-01")
 @BOTH
 async def test_what_is_not_offered_is_not_called(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
@@ -146,6 +147,7 @@ async def test_what_is_not_offered_is_not_called(version: int) -> None:
         assert not agent.offers("providers")
 
 
+@requirement("R-SYSP-01")
 @BOTH
 async def test_system_prompt_goes_with_the_session(version: int) -> None:
     async with by_hand(version) as (agent, raw):
@@ -158,6 +160,7 @@ async def test_system_prompt_goes_with_the_session(version: int) -> None:
         assert sent[1]["systemPrompt"]["mode"] == "override"
 
 
+@requirement("R-ASTAT-03", "R-ASTAT-06")
 @BOTH
 async def test_login_is_asked_for_and_told_of(version: int) -> None:
     told: asyncio.Queue[LoginStatus] = asyncio.Queue()

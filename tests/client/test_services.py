@@ -60,7 +60,7 @@ def writing(path: Any, content: str) -> v1.WriteTextFileRequest:
     return v1.WriteTextFileRequest(session_id="s1", path=str(path), content=content)
 
 
-@requirement("R-FS-03", "R-FS-04")
+@requirement("R-FS-03", "R-FS-04", "R-DIR-12")
 async def test_files_are_read_and_written_inside_the_roots(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes("eins\r\nzwei ✓\r\ndrei".encode())
 
@@ -75,7 +75,7 @@ async def test_files_are_read_and_written_inside_the_roots(tmp_path: Path) -> No
         assert (tmp_path / "new" / "deep.txt").read_text("utf-8") == "hello"
 
 
-@requirement("R-FS-05", "R-FS-06", "R-FS-07")
+@requirement("R-FS-05", "R-FS-06", "R-FS-07", "R-DIR-12")
 async def test_what_is_outside_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
     roots = tmp_path / "inside"
     roots.mkdir()
@@ -169,7 +169,7 @@ class Shell:
         await self.client.release_terminal(v1.ReleaseTerminalRequest(**self.ids))
 
 
-@requirement("R-TERM-02", "R-TERM-03", "R-TERM-06", "R-TERM-07", "R-TERM-10")
+@requirement("R-TERM-02", "R-TERM-03", "R-TERM-06", "R-TERM-07", "R-TERM-10", "R-TERM-11")
 async def test_terminal_runs_a_real_command(tmp_path: Path) -> None:
     code = "import os, sys; print(os.getcwd(), os.environ['N'], sys.argv[1:]); sys.exit(3)"
 
@@ -357,7 +357,7 @@ async def test_form_is_answered(version: int, values: Any, action: str, tmp_path
     assert form.fields[2].choices == (Choice("red", "red"), Choice("blue", "blue"))
 
 
-@requirement("R-ELIC-30")
+@requirement("R-ELIC-30", "R-ELIC-13")
 @BOTH
 async def test_page_is_visited_with_consent_and_then_done(version: int, tmp_path: Path) -> None:
     pages: list[WebPage] = []

@@ -82,7 +82,7 @@ def said(kind: str, text: str, message_id: str) -> Any:
     }
 
 
-@requirement("R-SESS-03")
+@requirement("R-SESS-03", "R-GEN-01", "R-DIR-02")
 @BOTH
 async def test_directories_are_made_absolute(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -96,6 +96,7 @@ async def test_directories_are_made_absolute(
     assert session.roots == (str(tmp_path / "sub"), str(tmp_path / "other"))
 
 
+@requirement("R-MCP-05")
 @BOTH
 async def test_mcp_servers_are_passed_on(version: int) -> None:
     servers = [McpStdio("a", "/bin/a", ("-x",), {"K": "v"}), McpHttp("b", "https://b", {"H": "v"})]

@@ -278,6 +278,7 @@ async def test_idle_of_earlier_work_does_not_end_the_turn() -> None:
         assert turn.stop_reason == "max_tokens"
 
 
+@requirement("R-PROMPT-18")
 @BOTH
 async def test_updates_before_the_session_is_known_and_after_the_turn_count(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):

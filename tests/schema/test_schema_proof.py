@@ -9,6 +9,7 @@ import pytest
 
 from accord.errors import RequestError
 from accord.wire.describe import describe
+from requirement import requirement
 from schema import allowed, gates, nes, official, proof
 from schema import model_of_types as types
 from schema.compare import Comparison
@@ -24,6 +25,21 @@ EACH_SCHEMA = pytest.mark.parametrize(
 EACH_VERSION = pytest.mark.parametrize("version", official.VERSIONS)
 
 
+@requirement(
+    "R-GEN-07",
+    "R-GEN-12",
+    "R-CONT-01",
+    "R-MSG-05",
+    "R-PERM-07",
+    "R-PERM-11",
+    "R-PLAN-07",
+    "R-TOOL-20",
+    "R-USAGE-02",
+    "R-USAGE-03",
+    "R-MCP-11",
+    "R-NES-10",
+    "R-DTERM-14",
+)
 @EACH_SCHEMA
 def test_types_equal_the_schema(version: str, unstable: bool) -> None:
     official.require()

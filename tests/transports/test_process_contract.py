@@ -15,6 +15,7 @@ from accord.testing import TransportContract
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.pipes import PipeTransport
 from accord.transports.process import process
+from requirement import requirement
 
 RELAY = Path(__file__).parent / "programs" / "relay.py"
 
@@ -66,6 +67,7 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
+@requirement("R-STDIO-02")
 @pytest.mark.usefixtures("closing_is_quick")
 class TestProcess(TransportContract):
     @pytest.fixture(autouse=True)

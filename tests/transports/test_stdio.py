@@ -30,7 +30,7 @@ def run(*argv: str, shell: str = "") -> subprocess.CompletedProcess[bytes]:
     )
 
 
-@requirement("R-STDIO-04")
+@requirement("R-STDIO-04", "R-STDIO-01")
 def test_only_frames_get_to_stdout_and_all_else_to_stderr_in_order() -> None:
     done = run("print")
     assert done.stdout == FRAMES

@@ -70,7 +70,18 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
             assert result == least(method.result)
 
 
-@requirement("R-INIT-29", "R-INIT-16", "R-AUTH-25", "R-SESS-20")
+@requirement(
+    "R-INIT-29",
+    "R-INIT-16",
+    "R-AUTH-25",
+    "R-SESS-20",
+    "R-SESS-11",
+    "R-LIST-12",
+    "R-ARCH-01",
+    "R-STATUS-01",
+    "R-TITLE-01",
+    "R-ASTAT-01",
+)
 @EVERY
 async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
     async with joined(v1.Agent(), v1.Client()) as sides:
@@ -120,6 +131,7 @@ def test_an_agent_offers_what_it_overrides(calls: Any, offered: Any) -> None:
     assert to_builtins(agent_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
 
 
+@requirement("R-INIT-03")
 @pytest.mark.parametrize(
     ("calls", "offered"),
     [
@@ -157,7 +169,7 @@ def test_half_a_capability_is_refused_with_what_is_missing(
 # Variants.
 
 
-@requirement("R-INIT-29")
+@requirement("R-INIT-29", "R-NOTICE-01", "R-COMP-01", "R-SUBAG-01", "R-PLAN-08")
 @pytest.mark.parametrize(
     ("update", "gate"),
     [

@@ -64,7 +64,16 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
             assert result == least(method.result)
 
 
-@requirement("R-INIT-28", "R-INIT-29", "R-INIT-16")
+@requirement(
+    "R-INIT-28",
+    "R-INIT-29",
+    "R-INIT-16",
+    "R-LIST-12",
+    "R-ARCH-01",
+    "R-STATUS-01",
+    "R-TITLE-01",
+    "R-ASTAT-01",
+)
 @EVERY
 async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
     async with joined(v2.Agent(), v2.Client()) as sides:

@@ -12,6 +12,7 @@ from accord.errors import DecodeError
 from accord.v1.methods import METHODS, VARIANT_GATES
 from accord.wire.base import UNSET, Unknown, UnsetType
 from accord.wire.codec import convert, decode, encode, to_builtins
+from requirement import requirement
 
 
 def read(value: Any, tp: Any) -> Any:
@@ -61,6 +62,7 @@ def test_three_states_are_written_as_they_are() -> None:
     }
 
 
+@requirement("R-SUBAG-09")
 def test_the_paths_of_a_subagent_are_strict() -> None:
     value = {
         "sessionId": "s",
@@ -118,12 +120,14 @@ def test_malformed_items_of_a_plan_are_left_out() -> None:
     assert seen.entries == [v1.PlanEntry(content="a", priority="high", status="pending")]
 
 
+@requirement("R-PLAN-14")
 def test_a_required_list_that_is_no_list_is_empty_but_must_be_there() -> None:
     assert update("plan", entries=None).entries == []
     missing = {"sessionId": "s", "update": {"sessionUpdate": "plan"}}
     assert "entries" in refused(missing, v1.SessionNotification)
 
 
+@requirement("R-MCP-11")
 def test_null_servers_are_none_and_missing_servers_are_an_error() -> None:
     assert read({"cwd": "/", "mcpServers": None}, v1.NewSessionRequest).mcp_servers == []
     assert "mcpServers" in refused({"cwd": "/"}, v1.NewSessionRequest)
@@ -138,6 +142,7 @@ def test_one_malformed_server_fails_the_session() -> None:
     assert where.endswith("at $.mcpServers[1]")
 
 
+@requirement("R-FS-09")
 def test_a_line_number_out_of_bounds_is_an_error_in_a_request_and_passed_over_in_a_place() -> None:
     request = {"sessionId": "s", "path": "/f", "line": -1}
     assert refused(request, v1.ReadTextFileRequest).endswith("at $.line")
@@ -191,6 +196,7 @@ def test_a_permission_request_shows_a_tool_call_without_the_tag_of_an_update() -
 # Unions with a member without a tag.
 
 
+@requirement("R-AUTH-02", "R-AUTH-24")
 def test_a_login_without_a_known_type_is_the_agents() -> None:
     plain = {"id": "a", "name": "A"}
     for more in ({}, {"type": "agent"}, {"type": "env_var"}, {"type": None}):
@@ -198,6 +204,7 @@ def test_a_login_without_a_known_type_is_the_agents() -> None:
         assert seen.auth_methods == [v1.AuthMethodAgent(id="a", name="A")]
 
 
+@requirement("R-AUTH-30")
 def test_a_malformed_terminal_login_is_no_login_of_the_agents() -> None:
     entry = {"type": "terminal", "id": "a", "name": "A", "args": "--login"}
     seen = read({"protocolVersion": 1, "authMethods": [entry]}, v1.InitializeResponse)
@@ -298,6 +305,7 @@ def test_an_unknown_mode_is_kept() -> None:
     assert json.loads(encode(Unknown("voice", raw))) == raw
 
 
+@requirement("R-ELIC-08")
 def test_a_form_is_written_with_its_type_and_properties() -> None:
     assert to_builtins(v1.ElicitationSchema()) == {"type": "object", "properties": {}}
     assert read({"type": "array"}, v1.ElicitationSchema) == v1.ElicitationSchema()
@@ -324,6 +332,7 @@ def test_items_to_select_are_told_by_their_type_or_else_by_their_titles() -> Non
     assert "enum" in refused({"type": "string"}, v1.MultiSelectItems)
 
 
+@requirement("R-ELIC-25")
 def test_the_values_of_a_form_keep_their_types() -> None:
     content = {"a": "x", "b": 1, "c": 1.5, "d": True, "e": ["y"], "f": 2**70}
     seen = read({"action": "accept", "content": content}, v1.CreateElicitationResponse)
@@ -346,11 +355,13 @@ def test_capabilities_of_next_edit_suggestions_are_lenient() -> None:
     assert seen.nes == v1.ClientNesCapabilities(jump=v1.NesJumpCapabilities())
 
 
+@requirement("R-NES-13")
 def test_one_malformed_change_fails_the_notification() -> None:
     value = {"sessionId": "s", "uri": "u", "version": 1, "contentChanges": [{"text": "a"}, {}]}
     assert refused(value, v1.DidChangeDocumentNotification).endswith("at $.contentChanges[1]")
 
 
+@requirement("R-NES-13")
 def test_an_unknown_kind_of_suggestion_is_an_error() -> None:
     value = {"suggestions": [{"kind": "delete", "id": "1"}]}
     assert refused(value, v1.SuggestNesResponse).endswith("at $.suggestions[0].kind")

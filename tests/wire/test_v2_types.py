@@ -71,6 +71,7 @@ ORDINARY_UPDATES: list[dict[str, Any]] = [
         },
     },
     {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "planId": "p", "content": "c"}},
+    {"sessionUpdate": "plan_update", "plan": {"type": "file", "planId": "p", "uri": "file:///p"}},
     {"sessionUpdate": "plan_removed", "planId": "p"},
     {
         "sessionUpdate": "config_option_update",
@@ -89,6 +90,7 @@ ORDINARY_UPDATES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.requirement("R-PLAN-10")
 @pytest.mark.parametrize("value", ORDINARY_UPDATES, ids=lambda value: value["sessionUpdate"])
 def test_ordinary_update_needs_no_second_try_and_is_written_as_it_came(
     value: dict[str, Any],
@@ -152,6 +154,7 @@ def test_malformed_capabilities_clear_those_before(value: dict[str, Any]) -> Non
     assert update(value).capabilities is None
 
 
+@pytest.mark.requirement("R-SUBAG-09")
 def test_subagent_directories_are_strict() -> None:
     with pytest.raises(DecodeError, match="additionalDirectories"):
         update({"sessionUpdate": "subagent_update", "sessionId": "c", "additionalDirectories": [1]})
@@ -166,6 +169,7 @@ def test_empty_directories_of_a_subagent_are_written() -> None:
 # Open unions and enums.
 
 
+@pytest.mark.requirement("R-EXT-11", "R-AUTH-23", "R-AUTH-24", "R-CMD-07", "R-CONF-12", "R-TOOL-12")
 @pytest.mark.parametrize(
     ("value", "tp"),
     [
@@ -197,6 +201,7 @@ def test_unknown_variant_is_kept_and_written_back(value: dict[str, Any], tp: Any
     assert json.loads(encode(kept)) == value
 
 
+@pytest.mark.requirement("R-PLAN-07")
 @pytest.mark.parametrize(
     ("value", "tp"),
     [
@@ -242,6 +247,7 @@ def test_variant_of_one_needs_its_tag_all_the_same(tp: Any, tag: dict[str, Any])
         read({"name": "n", "description": "d", "hint": "h", **tag}, tp)
 
 
+@pytest.mark.requirement("R-TOOL-12")
 def test_value_of_an_open_enum_is_kept() -> None:
     changed = update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "kind": "_brew"})
 
@@ -329,6 +335,7 @@ def test_malformed_background_is_not_reported(background: Any) -> None:
     assert state.background is None
 
 
+@pytest.mark.requirement("R-BGW-07")
 def test_unknown_background_work_still_counts() -> None:
     work = {"type": "cloud", "job": 1}
     state = update({"sessionUpdate": "state_update", "state": "idle", "background": [work]})
@@ -336,6 +343,7 @@ def test_unknown_background_work_still_counts() -> None:
     assert state.background == [Unknown("cloud", work)]
 
 
+@pytest.mark.requirement("R-STATUS-07")
 def test_malformed_state_of_a_status_is_not_reported() -> None:
     answer = read({"status": "open", "state": {"state": 1}}, v2.SessionStatusResponse)
 
@@ -370,6 +378,7 @@ def test_bad_items_are_left_out(value: dict[str, Any], field: str, kept: list[An
     assert getattr(update(value), field) == kept
 
 
+@pytest.mark.requirement("R-TOOL-20", "R-PLAN-14")
 @pytest.mark.parametrize(
     ("value", "tp"),
     [
@@ -455,6 +464,7 @@ def test_session_with_a_bad_root_is_left_out_of_the_list() -> None:
 # Bounds, also where another part of the message took the second try.
 
 
+@pytest.mark.requirement("R-PROMPT-25", "R-NOTICE-02")
 @pytest.mark.parametrize(
     ("value", "tp"),
     [
@@ -526,6 +536,7 @@ def test_form_is_read_with_all_that_it_asks() -> None:
     assert properties["when"] == Unknown("moon", {"type": "moon"})
 
 
+@pytest.mark.requirement("R-ELIC-08")
 def test_form_type_is_strict() -> None:
     with pytest.raises(DecodeError):
         read({"type": "array", "properties": {}}, v2.ElicitationSchema)
