@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary
 
 from accord.errors import MethodNotFound
 
 if TYPE_CHECKING:
     from accord import v1, v2
+    from accord.agent.host import Host
+    from accord.agent.peer import ConnectedClient
     from accord.agent.session import Session
     from accord.agent.store import SessionStore
     from accord.agent.tool import ToolCall
@@ -23,13 +26,16 @@ class Agent:
 
     `prompt_content` names what prompts may hold besides text and links: `image`, `audio`,
     `resource`. `mcp` names the ways in which it connects to MCP servers: `stdio`, `http`, `sse`.
-    With a `store` sessions can be listed, loaded, resumed and deleted; with `unstable` also
-    forked, renamed, archived and asked for their status, as the unstable protocol has it.
+    With a `store` sessions can be listed, loaded, resumed and deleted. With `unstable` it has
+    what the unstable protocol has, too: sessions can be forked, renamed, archived and asked for
+    their status, subagents are shown, and so on; `system_prompt` names the ways in which it
+    takes instructions of the client then: `append`, `override`.
     """
 
     info: Info | None = None  # by default the name of the class
     prompt_content: ClassVar[frozenset[str]] = frozenset()
     mcp: ClassVar[frozenset[str]] = frozenset()
+    system_prompt: ClassVar[frozenset[str]] = frozenset()
     store: SessionStore | None = None
     unstable: ClassVar[bool] = False
 
@@ -59,6 +65,20 @@ class Agent:
         """Decide on a tool call that needs permission; None leaves it to the user."""
         return None
 
+    async def extension_request(self, method: str, params: Any, client: ConnectedClient) -> Any:
+        """Answer a request whose method begins with an underscore; `params` are JSON.
+
+        Return JSON, or raise `RequestError`; `MethodNotFound` by default (R-EXT-06).
+        """
+        from accord.routes import not_served
+
+        raise not_served(method, True)
+
+    async def extension_notification(
+        self, method: str, params: Any, client: ConnectedClient
+    ) -> None:
+        """Take a notification whose method begins with an underscore; ignored by default."""
+
     async def aclose(self) -> None:
         """Free what the agent holds; called when `run` ends."""
         if self.store is not None:
@@ -74,8 +94,27 @@ class Agent:
 
     @property
     def open_sessions(self) -> dict[str, Session]:
-        """The sessions that are open, on whatever connection, by id."""
+        """The sessions that are open, on whatever connection, by id.
+
+        None is open twice: a client that opens a stored session takes it over from the one
+        that had it, where its work is cancelled and it is closed.
+        """
         return vars(self).setdefault("_open_sessions", {})
+
+    @property
+    def clients(self) -> tuple[ConnectedClient, ...]:
+        """The clients that are connected now."""
+        return tuple(host.client for host in self.hosts if host.is_settled)
+
+    @property
+    def hosts(self) -> set[Host]:
+        """What serves the connections, for `serve`."""
+        return vars(self).setdefault("_hosts", set())
+
+    def session_lock(self, session_id: str) -> asyncio.Lock:
+        """For hosts: held while a session is opened or closed, so that it is open once."""
+        locks = vars(self).setdefault("_locks", WeakValueDictionary())
+        return locks.setdefault(session_id, asyncio.Lock())
 
     def run(self) -> None:
         """Serve one client on stdin and stdout, in either version, until it hangs up."""

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import v1
-from accord.agent.mixins import Authentication, Login, Providers, TerminalLogin
+from accord.agent.mixins import (
+    Authentication,
+    Login,
+    Providers,
+    TerminalLogin,
+    tells_accounts,
+)
 from accord.agent.nes import NextEdits
 from accord.agent.role_v1 import AgentRole
+from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.model.login import Account
 
-__all__ = ("extra_roles",)
+__all__ = ("accounts_to_wire", "extra_roles")
 
 
 class _LoginRole(AgentRole):
@@ -40,29 +48,40 @@ class _LoginRole(AgentRole):
         self, params: v1.AuthenticateRequest, context: v1.AgentContext
     ) -> v1.AuthenticateResponse:
         await self._agent.login_checked(params.method_id)
+        context.start(self._agent.login_changed())
         return v1.AuthenticateResponse()
 
     async def logout(self, params: v1.LogoutRequest, context: v1.AgentContext) -> v1.LogoutResponse:
         await self._agent.logout()
+        context.start(self._agent.login_changed())
         return v1.LogoutResponse()
 
     async def auth_status(
         self, params: v1.AuthStatusRequest, context: v1.AgentContext
     ) -> v1.AuthStatusResponse:
         state, accounts = await self._agent.accounts()
-        return v1.AuthStatusResponse(
-            state=state,
-            accounts=[
-                v1.AuthAccount(
-                    label=account.label,
-                    active=account.active,
-                    name=account.name,
-                    email=account.email,
-                    organization=account.organization,
-                )
-                for account in accounts
-            ],
+        self.host.told_login = state, tuple(accounts)
+        return v1.AuthStatusResponse(state=state, accounts=accounts_to_wire(accounts))
+
+    def _derived(self) -> v1.AgentCapabilities:
+        offered = super()._derived()
+        if self.host.agent.unstable or tells_accounts(self._agent):
+            return offered
+        return replace(offered, auth=replace(offered.auth, status=None))
+
+
+def accounts_to_wire(accounts: Sequence[Account]) -> list[v1.AuthAccount]:
+    """Return who is logged in as v1 writes it."""
+    return [
+        v1.AuthAccount(
+            label=account.label,
+            active=account.active,
+            name=account.name,
+            email=account.email,
+            organization=account.organization,
         )
+        for account in accounts
+    ]
 
 
 def _auth_method(login: Login | TerminalLogin) -> v1.AuthMethod:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accord import v2
-from accord.agent.mixins import Authentication, Login, Providers, TerminalLogin
+from accord.agent.mixins import (
+    Authentication,
+    Login,
+    Providers,
+    TerminalLogin,
+    tells_accounts,
+)
 from accord.agent.role_v2 import AgentRole
+from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.model.login import Account
 
-__all__ = ("extra_roles",)
+__all__ = ("accounts_to_wire", "extra_roles")
 
 
 class _LoginRole(AgentRole):
@@ -40,31 +49,42 @@ class _LoginRole(AgentRole):
         self, params: v2.LoginAuthRequest, context: v2.AgentContext
     ) -> v2.LoginAuthResponse:
         await self._agent.login_checked(params.method_id)
+        context.start(self._agent.login_changed())
         return v2.LoginAuthResponse()
 
     async def logout(
         self, params: v2.LogoutAuthRequest, context: v2.AgentContext
     ) -> v2.LogoutAuthResponse:
         await self._agent.logout()
+        context.start(self._agent.login_changed())
         return v2.LogoutAuthResponse()
 
     async def auth_status(
         self, params: v2.AuthStatusRequest, context: v2.AgentContext
     ) -> v2.AuthStatusResponse:
         state, accounts = await self._agent.accounts()
-        return v2.AuthStatusResponse(
-            state=state,
-            accounts=[
-                v2.AuthAccount(
-                    label=account.label,
-                    active=account.active,
-                    name=account.name,
-                    email=account.email,
-                    organization=account.organization,
-                )
-                for account in accounts
-            ],
+        self.host.told_login = state, tuple(accounts)
+        return v2.AuthStatusResponse(state=state, accounts=accounts_to_wire(accounts))
+
+    def _derived(self) -> v2.AgentCapabilities:
+        offered = super()._derived()
+        if self.host.agent.unstable or tells_accounts(self._agent):
+            return offered
+        return replace(offered, auth=replace(offered.auth, status=None))
+
+
+def accounts_to_wire(accounts: Sequence[Account]) -> list[v2.AuthAccount]:
+    """Return who is logged in as v2 writes it."""
+    return [
+        v2.AuthAccount(
+            label=account.label,
+            active=account.active,
+            name=account.name,
+            email=account.email,
+            organization=account.organization,
         )
+        for account in accounts
+    ]
 
 
 def _auth_method(login: Login | TerminalLogin) -> v2.AuthMethod:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from accord.agent.background import STOP_S
+from accord.agent.peer import ConnectedClient
 from accord.errors import InvalidParams, ResourceNotFound
 
 if TYPE_CHECKING:
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
     from accord.agent.store import Page
     from accord.agent.turn import Turn
     from accord.model.content import Content
+    from accord.model.login import Account, LoginState
     from accord.model.mcp import McpServer
+    from accord.model.session import SystemPrompt
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -36,6 +41,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     cwd: str
     additional: Sequence[str] = ()
     mcp_servers: Sequence[McpServer] = ()
+    system_prompt: SystemPrompt | None = None
 
     def check(self) -> None:
         """Raise `InvalidParams` for a directory that is not absolute (R-SESS-03, R-DIR-06)."""
@@ -65,6 +71,8 @@ class Host:
         self._make_link: Callable[[], Link] | None = None  # from `initialize` on
         self.agent = agent
         self.sessions: dict[str, Session] = {}
+        self.client = ConnectedClient(self)
+        self.told_login: tuple[LoginState, tuple[Account, ...]] | None = None
         self.kept: Kept | None = None
         if agent.store is not None:
             from accord.agent.kept import Kept
@@ -84,6 +92,17 @@ class Host:
             assert self._make_link is not None, "initialize has been answered"
             self._link = self._make_link()
         return self._link
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `initialize` has been answered."""
+        return self._make_link is not None
+
+    async def tell_login(self, state: LoginState, accounts: tuple[Account, ...]) -> None:
+        """Say who is logged in, unless the client knows (R-ASTAT-06)."""
+        if self.is_settled and self.told_login != (state, accounts):
+            self.told_login = state, accounts
+            await self.link.logged_in(state, accounts)
 
     def session(self, session_id: str) -> Session:
         """Return an open session (R-SESS-37)."""
@@ -111,11 +130,11 @@ class Host:
 
         return Session(
             session_id,
-            self.agent,
-            self.link,
+            self,
             cwd=setup.cwd,
             roots=setup.roots(),
             mcp_servers=setup.mcp_servers,
+            system_prompt=setup.system_prompt,
             first=first,
             record=None if self.kept is None else self.kept.recorder(session_id),
             read=None if self.kept is None else partial(self.kept.history, session_id),
@@ -137,22 +156,30 @@ class Host:
         """Go on with a session, after a replay if wanted."""
         self.agent.authorize()
         setup.check()
-        session = self.sessions.get(session_id)
         if self.kept is None:
-            session = self.session(session_id)  # nothing is retained of it
-        else:
-            stored = await self.kept.find(session_id)
-            if not setup.is_in(stored.cwd):
-                # R-SESS-05, R-SESS-35
-                raise InvalidParams("The session works elsewhere", data={"cwd": stored.cwd})
-            reports = await self.kept.reports(session_id)
-            if session is None:
-                session = self._session(session_id, setup, first=len(reports))
-                session.title_now, session.title_is_users = stored.title, stored.title_is_users
-                await self._open(session, reports)
-            if replay:
-                for report in self.kept.shown(reports, running=bool(session.turns)):
-                    await self.link.show(session_id, report)
+            return self.session(session_id)  # nothing is retained of it
+        async with self.agent.session_lock(session_id):
+            return await self._resume(self.kept, session_id, setup, replay=replay)
+
+    async def _resume(self, kept: Kept, session_id: str, setup: Setup, *, replay: bool) -> Session:
+        stored = await kept.find(session_id)
+        if not setup.is_in(stored.cwd):
+            # R-SESS-05, R-SESS-35
+            raise InvalidParams("The session works elsewhere", data={"cwd": stored.cwd})
+        session = self.sessions.get(session_id)
+        if session is None:
+            await self._take_away(session_id)
+        reports = await kept.reports(session_id)
+        if session is None:
+            session = self._session(session_id, setup, first=len(reports))
+            session.title_now, session.title_is_users = stored.title, stored.title_is_users
+            await self._open(session, reports)
+        elif setup.system_prompt is not None:
+            session.system_prompt = setup.system_prompt
+        if replay:
+            runs = bool(session.turns or session.tools)
+            for report in kept.shown(reports, running=runs):
+                await self.link.show(session_id, report)
         return session
 
     async def fork(self, session_id: str, setup: Setup) -> Session:
@@ -173,15 +200,17 @@ class Host:
 
     async def delete(self, session_id: str) -> None:
         """Forget a session for good; one that is not there is no error (R-LIST-14)."""
-        await self._close_if_open(session_id)
-        await self._kept.delete(session_id)
+        async with self.agent.session_lock(session_id):
+            await self._take_away(session_id)
+            await self._kept.delete(session_id)
 
     async def archive(self, session_id: str, *, archived: bool) -> None:
         """Put a session away, closing it first, or take it out again."""
-        await self._kept.find(session_id)
-        if archived:
-            await self._close_if_open(session_id)  # R-ARCH-04
-        await self._kept.archive(session_id, archived=archived)
+        async with self.agent.session_lock(session_id):
+            await self._kept.find(session_id)
+            if archived:
+                await self._take_away(session_id)  # R-ARCH-04
+            await self._kept.archive(session_id, archived=archived)
 
     async def status(self, session_id: str) -> Literal["open", "saved"]:
         """Return whether a session is in memory, on whatever connection (R-STATUS-03)."""
@@ -209,9 +238,11 @@ class Host:
         assert self.kept is not None, "offered with a store alone"
         return self.kept
 
-    async def _close_if_open(self, session_id: str) -> None:
-        if session_id in self.sessions:
-            await self.close(session_id)
+    async def _take_away(self, session_id: str) -> None:
+        """Close a session wherever it is open: two connections must not write to one log."""
+        session = self.agent.open_sessions.get(session_id)
+        if session is not None:
+            await session.host.close_held(session)
 
     def tell_commands(self, session: Session) -> None:
         """Send the commands once the client knows of the session."""
@@ -246,11 +277,22 @@ class Host:
     async def close(self, session_id: str) -> None:
         """Cancel what runs in a session and free it."""
         session = self.session(session_id)
-        del self.sessions[session_id]
+        async with self.agent.session_lock(session_id):
+            await self.close_held(session)
+
+    async def close_held(self, session: Session) -> None:
+        """See `close`; the session's lock is held."""
+        if self.sessions.pop(session.id, None) is None:
+            return  # somebody was faster
+        self.link.withdraw(session.id)
         for turn in tuple(session.turns):
             turn.cancel()
-        for turn in tuple(session.turns):
-            await turn.finished.wait()
+        try:
+            async with asyncio.timeout(STOP_S):
+                for turn in tuple(session.turns):
+                    await turn.finished.wait()
+        except TimeoutError:
+            log.error("! a turn of session %s does not stop when cancelled", session.id)
         await session.background_work.stop()  # R-SESS-33
         await self._free(session)
 
@@ -261,11 +303,12 @@ class Host:
 
     async def aclose(self) -> None:
         """Free all sessions; the client has gone."""
-        while self.sessions:
-            _, session = self.sessions.popitem()
+        for session in tuple(self.sessions.values()):
             try:
-                await session.background_work.stop()
-                await self._free(session)
+                async with self.agent.session_lock(session.id):
+                    if self.sessions.pop(session.id, None) is not None:
+                        await session.background_work.stop()
+                        await self._free(session)
             except Exception:
                 log.exception("! closing session %s failed", session.id)
 

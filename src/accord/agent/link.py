@@ -16,6 +16,7 @@ from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
+    from accord.model.login import Account, LoginState
 
 __all__ = ("Link", "Question", "mode_of")
 
@@ -33,6 +34,7 @@ class Link(ABC):
     """Says things to the client in the version that it speaks."""
 
     version: ProtocolVersion
+    capabilities: Any  # of the client, as the version has them
     client_info: Info | None = None
     # A permission request that is answered `cancelled` means that the turn is.
     unanswered_cancels: bool = False
@@ -115,6 +117,22 @@ class Link(ABC):
     @abstractmethod
     async def elicited(self, elicitation_id: str) -> None:
         """Say that what was asked for on a web page is done."""
+
+    @abstractmethod
+    async def call_extension(self, method: str, params: Any) -> Any:
+        """Send an extension request; return its result as JSON."""
+
+    @abstractmethod
+    async def notify_extension(self, method: str, params: Any) -> None:
+        """Send an extension notification."""
+
+    @abstractmethod
+    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+        """Say who is logged in, if that was offered."""
+
+    @abstractmethod
+    def withdraw(self, session_id: str) -> None:
+        """Cancel the prompts of a session, those that are held too."""
 
     @abstractmethod
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -29,6 +29,7 @@ from accord.agent.reports import (
 )
 from accord.agent.session import Session
 from accord.model.content import Content
+from accord.model.login import Account, LoginState
 from accord.model.on_v2 import (
     content_to_wire,
     location_to_wire,
@@ -157,6 +158,23 @@ class LinkV2(Link):
         await self._client.complete_elicitation(
             v2.CompleteElicitationNotification(elicitation_id=elicitation_id)
         )
+
+    async def call_extension(self, method: str, params: Any) -> Any:
+        return await self._client.call_extension(method, params)
+
+    async def notify_extension(self, method: str, params: Any) -> None:
+        await self._client.notify_extension(method, params)
+
+    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+        if self._client.offers("auth_status_update"):
+            from accord.agent.extras_v2 import accounts_to_wire
+
+            await self._client.auth_status_update(
+                v2.AuthStatusUpdateNotification(state=state, accounts=accounts_to_wire(accounts))
+            )
+
+    def withdraw(self, session_id: str) -> None:
+        self._context.cancel_prompts(session_id)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)

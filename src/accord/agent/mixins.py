@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
-from accord.errors import AuthRequired, InvalidParams
+from accord.errors import AuthRequired, InvalidParams, TransportError
 from accord.model.login import Account, LoginState, Provider
 
 __all__ = (
@@ -63,6 +64,20 @@ class Authentication(ABC):
         """Return whether somebody is logged in, and as whom."""
         return ("authenticated" if self.logged_in() else "unauthenticated"), ()
 
+    async def login_changed(self) -> None:
+        """Tell the clients who is logged in now, those that do not know it yet (unstable).
+
+        A login and a logout by a client do so by themselves; call this when it changes in
+        another way. Nothing is told unless the agent is `unstable` or overrides `accounts`.
+        """
+        from accord.agent.agent import Agent
+
+        assert isinstance(self, Agent), "this is a mix-in of agents"
+        state, accounts = await self.accounts()
+        for host in tuple(self.hosts):
+            with suppress(TransportError):  # one that has just gone
+                await host.tell_login(state, tuple(accounts))
+
     def authorize(self) -> None:
         """Raise `AuthRequired` unless somebody is logged in."""
         if not self.logged_in():
@@ -73,6 +88,11 @@ class Authentication(ABC):
         if not any(isinstance(login, Login) and login.id == login_id for login in self.logins):
             raise InvalidParams("Unknown login", data={"methodId": login_id})
         await self.login(login_id)
+
+
+def tells_accounts(agent: Authentication) -> bool:
+    """Tell whether an agent has its own word on who is logged in."""
+    return type(agent).accounts is not Authentication.accounts
 
 
 class Providers(ABC):

@@ -13,6 +13,7 @@ from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
+    from accord.agent.agent import Agent
     from accord.agent.link_v1 import LinkV1
     from accord.agent.session import Session
     from accord.model.mcp import McpServer
@@ -72,10 +73,22 @@ class AgentRole(v1.Agent):
             mcp_capabilities=v1.McpCapabilities(http="http" in agent.mcp, sse="sse" in agent.mcp),
             session_capabilities=replace(
                 derived.session_capabilities,
+                system_prompt=self._system_prompt(),
                 additional_directories=v1.SessionAdditionalDirectoriesCapabilities(),
             ),
         )
         return agent.capabilities_v1(derived)
+
+    def _system_prompt(self) -> v1.SessionSystemPromptCapabilities | None:
+        agent = self.host.agent
+        if not agent.unstable or not agent.system_prompt:
+            return None
+        if "override" not in agent.system_prompt:
+            return v1.SessionSystemPromptCapabilities()
+        override = v1.SessionSystemPromptOverrideCapabilities()
+        return v1.SessionSystemPromptCapabilities(
+            mode=v1.SessionSystemPromptModeCapabilities(override=override)
+        )
 
     def _derived(self) -> v1.AgentCapabilities:
         if type(self) is not AgentRole:
@@ -94,7 +107,7 @@ class AgentRole(v1.Agent):
     async def new_session(
         self, params: v1.NewSessionRequest, context: v1.AgentContext
     ) -> v1.NewSessionResponse:
-        session = await self.host.new_session(_setup(params))
+        session = await self.host.new_session(_setup(params, self.host.agent))
         self.host.tell_commands(session)
         return v1.NewSessionResponse(session_id=session.id, **self._offers(session))
 
@@ -111,7 +124,6 @@ class AgentRole(v1.Agent):
     async def close_session(
         self, params: v1.CloseSessionRequest, context: v1.AgentContext
     ) -> v1.CloseSessionResponse:
-        context.cancel_prompts(params.session_id)
         await self.host.close(params.session_id)
         return v1.CloseSessionResponse()
 
@@ -140,6 +152,12 @@ class AgentRole(v1.Agent):
             stop_reason=self._link.stop_reason(ended.stop_reason),
             usage=None if ended.tokens is None else _tokens(ended.tokens),
         )
+
+    async def extension_request(self, method: str, params: Any, context: Any) -> Any:
+        return await self.host.agent.extension_request(method, params, self.host.client)
+
+    async def extension_notification(self, method: str, params: Any, context: Any) -> None:
+        await self.host.agent.extension_notification(method, params, self.host.client)
 
     def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
         session = self.host.sessions.get(params.session_id)
@@ -216,9 +234,15 @@ def _pairs(entries: Sequence[Any]) -> dict[str, str]:
     return {entry.name: entry.value for entry in entries}
 
 
-def _setup(params: Any) -> Setup:
+def _setup(params: Any, agent: Agent) -> Setup:
+    prompt = None
+    if params.system_prompt is not None:  # refused before, unless offered
+        from accord.agent.system_prompt import system_prompt_from
+
+        prompt = system_prompt_from(params.system_prompt, v1.TextContent, agent.system_prompt)
     return Setup(
         cwd=params.cwd,
+        system_prompt=prompt,
         additional=params.additional_directories,
         mcp_servers=_mcp_servers(params.mcp_servers),
     )
@@ -230,21 +254,25 @@ class _StoredRole(AgentRole):
     async def load_session(
         self, params: v1.LoadSessionRequest, context: v1.AgentContext
     ) -> v1.LoadSessionResponse:
-        session = await self.host.resume(params.session_id, _setup(params), replay=True)
+        session = await self.host.resume(
+            params.session_id, _setup(params, self.host.agent), replay=True
+        )
         self.host.tell_commands(session)
         return v1.LoadSessionResponse(**self._offers(session))
 
     async def resume_session(
         self, params: v1.ResumeSessionRequest, context: v1.AgentContext
     ) -> v1.ResumeSessionResponse:
-        session = await self.host.resume(params.session_id, _setup(params), replay=False)
+        session = await self.host.resume(
+            params.session_id, _setup(params, self.host.agent), replay=False
+        )
         self.host.tell_commands(session)
         return v1.ResumeSessionResponse(**self._offers(session))
 
     async def fork_session(
         self, params: v1.ForkSessionRequest, context: v1.AgentContext
     ) -> v1.ForkSessionResponse:
-        session = await self.host.fork(params.session_id, _setup(params))
+        session = await self.host.fork(params.session_id, _setup(params, self.host.agent))
         self.host.tell_commands(session)
         return v1.ForkSessionResponse(session_id=session.id, **self._offers(session))
 
@@ -279,7 +307,6 @@ class _StoredRole(AgentRole):
     async def archive_session(
         self, params: v1.ArchiveSessionRequest, context: v1.AgentContext
     ) -> v1.ArchiveSessionResponse:
-        context.cancel_prompts(params.session_id)
         await self.host.archive(params.session_id, archived=True)
         return v1.ArchiveSessionResponse()
 
@@ -292,7 +319,6 @@ class _StoredRole(AgentRole):
     async def delete_session(
         self, params: v1.DeleteSessionRequest, context: v1.AgentContext
     ) -> v1.DeleteSessionResponse:
-        context.cancel_prompts(params.session_id)
         await self.host.delete(params.session_id)
         return v1.DeleteSessionResponse()
 

@@ -11,6 +11,7 @@ from accord.errors import InvalidParams, TransportError
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
+    from accord.agent.agent import Agent
     from accord.agent.link_v2 import LinkV2
     from accord.agent.session import Session
     from accord.agent.turn import Turn
@@ -63,6 +64,7 @@ class AgentRole(v2.Agent):
         takes = agent.prompt_content
         session = replace(
             derived.session or v2.SessionCapabilities(),
+            system_prompt=self._system_prompt(),
             prompt=v2.PromptCapabilities(
                 image=v2.PromptImageCapabilities() if "image" in takes else None,
                 audio=v2.PromptAudioCapabilities() if "audio" in takes else None,
@@ -78,6 +80,17 @@ class AgentRole(v2.Agent):
         )
         return agent.capabilities_v2(replace(derived, session=session))
 
+    def _system_prompt(self) -> v2.SessionSystemPromptCapabilities | None:
+        agent = self.host.agent
+        if not agent.unstable or not agent.system_prompt:
+            return None
+        if "override" not in agent.system_prompt:
+            return v2.SessionSystemPromptCapabilities()
+        override = v2.SessionSystemPromptOverrideCapabilities()
+        return v2.SessionSystemPromptCapabilities(
+            mode=v2.SessionSystemPromptModeCapabilities(override=override)
+        )
+
     def _derived(self) -> v2.AgentCapabilities:
         if type(self) is not AgentRole:
             offered = v2.Agent.capabilities(self)
@@ -91,7 +104,7 @@ class AgentRole(v2.Agent):
     async def new_session(
         self, params: v2.NewSessionRequest, context: v2.AgentContext
     ) -> v2.NewSessionResponse:
-        session = await self.host.new_session(_setup(params))
+        session = await self.host.new_session(_setup(params, self.host.agent))
         return v2.NewSessionResponse(session_id=session.id, **_offers(session))
 
     async def resume_session(
@@ -103,7 +116,7 @@ class AgentRole(v2.Agent):
             raise InvalidParams("A replay begins at the start or not at all")  # R-SESS-16
         session = await self.host.resume(
             params.session_id,
-            _setup(params),
+            _setup(params, self.host.agent),
             replay=params.replay_from is not None,
         )
         await self._link.state(session)  # R-SESS-29
@@ -127,7 +140,6 @@ class AgentRole(v2.Agent):
     async def close_session(
         self, params: v2.CloseSessionRequest, context: v2.AgentContext
     ) -> v2.CloseSessionResponse:
-        context.cancel_prompts(params.session_id)
         if params.session_id in self.host.sessions:  # R-SESS-32
             await self.host.close(params.session_id)
         return v2.CloseSessionResponse()
@@ -163,6 +175,12 @@ class AgentRole(v2.Agent):
         finally:
             session.idle()
             turn.leave()
+
+    async def extension_request(self, method: str, params: Any, context: Any) -> Any:
+        return await self.host.agent.extension_request(method, params, self.host.client)
+
+    async def extension_notification(self, method: str, params: Any, context: Any) -> None:
+        await self.host.agent.extension_notification(method, params, self.host.client)
 
     def cancel(self, params: v2.CancelSessionNotification, context: v2.AgentContext) -> None:
         context.cancel_prompts(params.session_id)  # those that are held
@@ -248,9 +266,15 @@ def _pairs(entries: Sequence[Any]) -> dict[str, str]:
     return {entry.name: entry.value for entry in entries}
 
 
-def _setup(params: Any) -> Setup:
+def _setup(params: Any, agent: Agent) -> Setup:
+    prompt = None
+    if params.system_prompt is not None:  # refused before, unless offered
+        from accord.agent.system_prompt import system_prompt_from
+
+        prompt = system_prompt_from(params.system_prompt, v2.TextContent, agent.system_prompt)
     return Setup(
         cwd=params.cwd,
+        system_prompt=prompt,
         additional=params.additional_directories,
         mcp_servers=_mcp_servers(params.mcp_servers),
     )
@@ -262,7 +286,7 @@ class _StoredRole(AgentRole):
     async def fork_session(
         self, params: v2.ForkSessionRequest, context: v2.AgentContext
     ) -> v2.ForkSessionResponse:
-        session = await self.host.fork(params.session_id, _setup(params))
+        session = await self.host.fork(params.session_id, _setup(params, self.host.agent))
         return v2.ForkSessionResponse(session_id=session.id, **_offers(session))
 
     async def list_sessions(
@@ -299,7 +323,6 @@ class _StoredRole(AgentRole):
     async def archive_session(
         self, params: v2.ArchiveSessionRequest, context: v2.AgentContext
     ) -> v2.ArchiveSessionResponse:
-        context.cancel_prompts(params.session_id)
         await self.host.archive(params.session_id, archived=True)
         return v2.ArchiveSessionResponse()
 
@@ -312,7 +335,6 @@ class _StoredRole(AgentRole):
     async def delete_session(
         self, params: v2.DeleteSessionRequest, context: v2.AgentContext
     ) -> v2.DeleteSessionResponse:
-        context.cancel_prompts(params.session_id)
         await self.host.delete(params.session_id)
         return v2.DeleteSessionResponse()
 

@@ -26,6 +26,7 @@ async def serve(
 ) -> None:
     """Serve one client until it hangs up; raise `TransportError` when there is no way to it."""
     host = Host(agent)
+    agent.hosts.add(host)
 
     def make_v1() -> Any:
         from accord.agent.role_v1 import role_for
@@ -49,6 +50,7 @@ async def serve(
     try:
         await router.serve(transport, *versions, limits=limits, observers=observers)
     finally:
+        agent.hosts.discard(host)
         await host.aclose()
 
 

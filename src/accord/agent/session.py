@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from accord.agent.link import Link, mode_of
+from accord.agent.link import mode_of
 from accord.agent.reports import MessageRole, OptionsReport, Report, Said, TitleReport
 from accord.agent.verbs import Verbs
 from accord.errors import InvalidParams, LocalProtocolError
 from accord.model.content import Content
-from accord.model.session import Command, Select, SessionOption
+from accord.model.session import Command, Select, SessionOption, SystemPrompt
 
 if TYPE_CHECKING:
-    from accord.agent.agent import Agent
     from accord.agent.background import Background
     from accord.agent.files import Files
+    from accord.agent.host import Host
+    from accord.agent.peer import ConnectedClient
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
@@ -33,29 +34,32 @@ class Session(Verbs):
     """One conversation with one client.
 
     `roots` are `cwd` and the further directories that files may be in; `mcp_servers` are
-    what the client wants it to use; `data` is for the agent's own use.
+    what the client wants it to use, `system_prompt` what it tells the model (unstable);
+    `data` is for the agent's own use.
     """
 
     def __init__(
         self,
         session_id: str,
-        agent: Agent,
-        link: Link,
+        host: Host,
         *,
         cwd: str,
         roots: Sequence[str],
         mcp_servers: Sequence[McpServer] = (),
+        system_prompt: SystemPrompt | None = None,
         first: int = 0,
         record: Callable[[Report], Awaitable[None]] | None = None,
         read: Callable[[], Awaitable[list[Report]]] | None = None,
     ) -> None:
         self.session = self
         self.id = session_id
-        self.agent = agent
-        self.link = link
+        self.host = host
+        self.agent = host.agent
+        self.link = host.link
         self.cwd = cwd
         self.roots = tuple(roots)
         self.mcp_servers = tuple(mcp_servers)
+        self.system_prompt = system_prompt
         self.data: dict[str, Any] = {}
         self.title_now: str | None = None
         self.title_is_users = False
@@ -73,6 +77,11 @@ class Session(Verbs):
         self._message_id = ""
         self._asking = 0
         self._state: Literal["idle", "running", "requires_action"] = "idle"
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client that has it open."""
+        return self.host.client
 
     # What it shows.
 

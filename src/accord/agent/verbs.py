@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -158,6 +158,25 @@ class Verbs:
     async def title(self, title: str) -> None:
         """Give the session a title."""
         await self.session.set_title(title)
+
+    async def call_extension(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Send the client a request whose method begins with an underscore (R-EXT-04).
+
+        `sessionId` is added to the params. Returns the result as JSON; raises `RequestError`
+        for an error answer, -32601 when the client has no such method.
+        """
+        session = self.session
+        return await session.link.call_extension(
+            method, {"sessionId": session.id, **(params or {})}
+        )
+
+    async def notify_extension(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send the client a notification whose method begins with an underscore (R-EXT-04).
+
+        `sessionId` is added to the params; a client that does not know the method ignores it.
+        """
+        session = self.session
+        await session.link.notify_extension(method, {"sessionId": session.id, **(params or {})})
 
     async def commands(self, commands: Sequence[Command]) -> None:
         """Say which commands the user can type after a slash, all of them."""

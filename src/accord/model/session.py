@@ -43,6 +43,11 @@ class SystemPrompt(Struct, frozen=True):
     content: tuple[Content, ...]
     mode: Literal["append", "override"] | str = "append"
 
+    @property
+    def text(self) -> str:
+        """Its words, each piece a paragraph."""
+        return "\n\n".join(part for part in self.content if isinstance(part, str))
+
 
 class PlanEntry(Struct, frozen=True):
     """One step of a plan."""
@@ -106,13 +111,6 @@ class Usage(Struct, frozen=True):
     used: int
     size: int
     cost: Cost | None = None
-
-
-class SystemPrompt(Struct, frozen=True):
-    """Instructions of the client to the model, beside the agent's own or in their place."""
-
-    text: str
-    mode: Literal["append", "override"] | str = "append"
 
 
 class Tokens(Struct, frozen=True, kw_only=True):

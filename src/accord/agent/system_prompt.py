@@ -1,0 +1,19 @@
+"""Instructions of the client to the model, where the agent takes them (unstable)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.errors import InvalidParams
+from accord.model.session import SystemPrompt
+
+__all__ = ("system_prompt_from",)
+
+
+def system_prompt_from(found: Any, text_type: type[Any], modes: frozenset[str]) -> SystemPrompt:
+    """Read what a client gives; raise `InvalidParams` for what cannot be applied (R-SYSP-03)."""
+    if found.mode != "append" and found.mode not in modes:
+        raise InvalidParams("Unknown mode of a system prompt", data={"mode": found.mode})
+    if not found.content or not all(isinstance(block, text_type) for block in found.content):
+        raise InvalidParams("A system prompt consists of text")  # R-SYSP-05
+    return SystemPrompt(tuple(block.text for block in found.content), found.mode)
