@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from accord import Info, __version__
@@ -25,6 +26,7 @@ class Coder(KeyLogins):
 
     info = Info("accord-coder", __version__, "Accord")
     prompt_content: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
+    unstable = True  # clients that do not know forks and archives never ask for them
 
     def __init__(
         self,
@@ -34,6 +36,10 @@ class Coder(KeyLogins):
         model: Model | None = None,
     ) -> None:
         self.settings = settings or Settings()
+        if store is None and self.settings.data is not None:
+            from accord.coder.store import UserStore
+
+            store = UserStore(self.settings.data)
         self.store = store
         self.model = model  # in place of the one that the settings name
         self.patience: Patience | None = None  # with models; None for the usual one
@@ -41,6 +47,7 @@ class Coder(KeyLogins):
 
     async def open_session(self, session: Session) -> None:
         """Offer modes and models; the conversation is read again when it is prompted."""
+        from accord.coder.commands.table import advertised
         from accord.coder.models.choice import model_option
         from accord.coder.modes import mode_option
         from accord.coder.rulebook import Rulebook, Trust
@@ -49,9 +56,11 @@ class Coder(KeyLogins):
         data = self.settings.data
         if self._trust is None:
             self._trust = Trust(None if data is None else data / "rules")
-        session.data["work"] = Work(session, self.settings, Rulebook(session.cwd, self._trust))
+        work = Work(session, self.settings, Rulebook(session.cwd, self._trust))
+        session.data["work"] = work
         mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
         await session.set_options([mode, model_option(self.settings, self.keys)])
+        await session.commands(await asyncio.to_thread(advertised, work))
 
     async def close_session(self, session: Session) -> None:
         """Close the connections of its models."""
@@ -67,19 +76,23 @@ class Coder(KeyLogins):
 
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
+        from accord.coder.prompts import work_on
         from accord.coder.tools.table import TOOLS
-        from accord.coder.turns import take_turn
 
         work: Work = turn.session.data["work"]
         work.tools = {tool.name: tool for tool in TOOLS}
-        return await take_turn(turn, work, await self._model(work), "")
+        return await work_on(turn, work, self)
 
-    async def _model(self, work: Work) -> Model:
-        """Return the model that the session has chosen, opened."""
+    def model_name(self, work: Work) -> str:
+        """Return the name of the model that a session has chosen."""
+        return self.model.name if self.model is not None else str(work.session.option("model"))
+
+    async def model_of(self, work: Work) -> Model:
+        """Return the model that a session has chosen, opened; raise `AuthRequired` for no key."""
         if self.model is not None:
             return self.model
         if work.model is None:
-            return await self._open(work, str(work.session.option("model")))
+            return await self._open(work, self.model_name(work))
         return work.model
 
     async def _open(self, work: Work, name: str) -> Model:

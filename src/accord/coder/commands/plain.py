@@ -1,0 +1,115 @@
+"""The commands that are done at once: help, mode, model, compact, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accord import Content, Select
+from accord.coder.commands.base import coder_of
+from accord.coder.gate import Refused, pass_gate
+from accord.coder.tools.base import Access
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord.coder.commands.base import Asked
+    from accord.coder.work import Work
+
+__all__ = ("compact", "export", "help_", "mode", "model")
+
+
+async def help_(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Say what there is."""
+    from accord.coder.commands.table import advertised
+
+    lines = ["Commands:", ""]
+    for command in advertised(work):
+        hint = f" {command.hint}" if command.hint else ""
+        lines.append(f"- `/{command.name}{hint}` — {command.description}")
+    chosen = coder_of(work).model_name(work)
+    lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
+    if chosen == "embedded":
+        lines.append(
+            "The embedded model is no language model: it does what plain requests say. Type `help`"
+            " to see which it understands."
+        )
+    await turn.say("\n".join(lines))
+    return None
+
+
+async def mode(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Show or switch the mode."""
+    await _choose("mode", asked, turn, work)
+    return None
+
+
+async def model(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Show or switch the model."""
+    await _choose("model", asked, turn, work)
+    return None
+
+
+async def _choose(option_id: str, asked: Asked, turn: Turn, work: Work) -> None:
+    session = work.session
+    option = next((o for o in session.options if o.id == option_id), None)
+    if not isinstance(option, Select):
+        await turn.say(f"There is no {option_id} to choose here.")
+        return
+    wanted = asked.arguments.strip("`")
+    if wanted:
+        match = [c for c in option.choices if wanted.lower() in (c.value.lower(), c.name.lower())]
+        if match:
+            await session.agent.set_option(session, option_id, match[0].value)
+            await session.set_option(option_id, match[0].value)
+            await turn.say(f"The {option_id} is `{match[0].value}` now.")
+            return
+        await turn.say(f"There is no {option_id} `{wanted}`.\n\n")
+    lines = [f"The {option_id} is `{option.value}`. There are:", ""]
+    lines += [
+        f"- `{choice.value}` — {choice.description or choice.name}" for choice in option.choices
+    ]
+    await turn.say("\n".join([*lines, "", f"Switch with `/{option_id} NAME`."]))
+
+
+async def compact(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Shorten the conversation."""
+    model = await coder_of(work).model_of(work)
+    if model.name == "embedded":
+        await turn.say(
+            "There is nothing to compact: the embedded model reads your last prompt alone."
+        )
+        return None
+    from accord.coder.turns import compact as shorten
+
+    before = len(work.messages)
+    if await shorten(turn, work, model, hint=asked.arguments):
+        await turn.say(f"Of {before} messages, a summary and {len(work.messages)} are left.")
+    else:
+        await turn.say("There is nothing that could be left out.")
+    return None
+
+
+async def export(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Write the conversation to a file."""
+    from accord.coder.export import markdown_of
+
+    session = work.session
+    reports = await session.history()
+    if not reports:
+        await turn.say("There is nothing to export: this session is not kept.")
+        return None
+    name = asked.arguments.strip("`\"'") or f"{session.id[:16]}.md"
+    path = str(Path(session.cwd, name))
+    text = markdown_of(reports, session.title_now, until=turn.message_id)
+    async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
+        try:
+            await pass_gate(Access("edit", (path,)), call, work)
+            await turn.files.write(path, text)
+        except Refused as error:
+            await call.fail(str(error))
+            return None
+        except OSError as error:
+            await call.fail(f"It cannot be written: {error.strerror or error}")
+            return None
+    await turn.say(f"The conversation is in `{name}`.")
+    return None

@@ -1,0 +1,74 @@
+"""All commands: those built in, and those of the project."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from typing import TYPE_CHECKING
+
+from accord import Command, Content
+from accord.coder.commands import init, permissions, plain, review
+from accord.coder.commands.base import Act, Asked, asked_for
+from accord.coder.commands.files import command_files, expanded, find_file
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord.coder.work import Work
+
+__all__ = ("ACTS", "advertised", "reread", "run_command")
+
+ACTS: tuple[Act, ...] = (
+    Act("help", "Says what there is", plain.help_),
+    Act("init", "Writes AGENTS.md for this project", init.run, "what to mind", for_model=True),
+    Act("review", "Reviews the changes in git", review.run, "what to look at", for_model=True),
+    Act("compact", "Shortens the conversation for the model", plain.compact, "what to keep"),
+    Act("model", "Shows or switches the model", plain.model, "provider:name"),
+    Act("mode", "Shows or switches what may be done without asking", plain.mode, "name"),
+    Act(
+        "permissions",
+        "Shows or changes what is always allowed or rejected here",
+        permissions.run,
+        "allow|reject|remove|trust",
+    ),
+    Act("export", "Writes this conversation to a Markdown file", plain.export, "file"),
+)
+_BY_NAME = {act.name: act for act in ACTS}
+
+
+def advertised(work: Work) -> list[Command]:
+    """Return what clients are told of; reads the project's files."""
+    own = [Command(act.name, act.does, act.hint) for act in ACTS]
+    theirs = command_files(work.session.cwd)
+    return own + [command.offered for command in theirs if command.name not in _BY_NAME]
+
+
+async def run_command(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Do what a command says; return what the model is prompted with, None when all is done."""
+    if (act := _BY_NAME.get(asked.name)) is not None:
+        return await act.run(asked, turn, work)
+    found = await asyncio.to_thread(find_file, work.session.cwd, asked.name)
+    if found is not None:
+        return (expanded(found, asked.arguments), *asked.rest)
+    names = [command.name for command in await asyncio.to_thread(advertised, work)]
+    near = difflib.get_close_matches(asked.name, names, n=1)
+    meant = f" Did you mean `/{near[0]}`?" if near else ""
+    listed = ", ".join(f"`/{name}`" for name in names)
+    await turn.say(f"There is no command `/{asked.name}`.{meant}\n\nThere are {listed}.")
+    return None
+
+
+def reread(content: tuple[Content, ...], cwd: str) -> tuple[Content, ...] | None:
+    """Return what the model was told for a prompt of the past; None if it was not for it.
+
+    A command of the project stands for what its file says now.
+    """
+    asked = asked_for(content)
+    if asked is None:
+        return content
+    if (act := _BY_NAME.get(asked.name)) is not None:
+        if not act.for_model:
+            return None
+        texts = {"init": init.prompt_for, "review": review.prompt_for}
+        return (texts[act.name](asked.arguments), *asked.rest)
+    found = find_file(cwd, asked.name)
+    return None if found is None else (expanded(found, asked.arguments), *asked.rest)
