@@ -11,13 +11,11 @@ from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import (
     ModelResponse,
     PartDeltaEvent,
-    PartEndEvent,
     PartStartEvent,
     TextPart,
     TextPartDelta,
     ThinkingPart,
     ThinkingPartDelta,
-    ToolCallPart,
 )
 from pydantic_ai.models import Model as NativeModel
 from pydantic_ai.models import StreamedResponse, infer_model
@@ -157,7 +155,7 @@ class Remote(Model):
 
 
 async def _pieces(stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
-    """Yield what comes, tool calls when they are whole."""
+    """Yield what comes; tool calls at the end, for their arguments may come mixed."""
     async for event in stream:
         match event:
             case PartStartEvent(part=TextPart(content=text)) if text:
@@ -168,11 +166,11 @@ async def _pieces(stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
                 yield ThoughtPiece(text)
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
                 yield ThoughtPiece(text)
-            case PartEndEvent(part=ToolCallPart() as call):
-                yield ToolUse(call.tool_call_id, call.tool_name, call.args_as_json_str())
             case _:
                 pass
     response = stream.get()
+    for call in response.tool_calls:
+        yield ToolUse(call.tool_call_id, call.tool_name, call.args_as_json_str())
     details = response.provider_details or {}
     if isinstance(refusal := details.get("refusal"), str) and refusal:
         yield Text(refusal)

@@ -1,0 +1,386 @@
+"""Language models of providers, from the client through pipes to HTTP on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+
+from accord import Audio, Image, Resource, Thought, ToolCall, UsageChanged
+from accord.coder.agent import Coder
+from accord.coder.models.patience import Patience
+from accord.coder.settings import Settings
+from accord.errors import AuthRequired, RequestError
+from coder.models.provider import Breaks, Fails, Provider, Says, Stalls, providing
+from coder.talk import BOTH, talking
+
+Make = Callable[..., Any]
+SECRET = "sk-do-not-tell-anybody"
+
+
+@pytest.fixture(params=["chat", "messages"])
+def coder_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Make a coder that asks a provider in one of the two formats."""
+    for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY", "ACCORD_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    chat = request.param == "chat"
+    monkeypatch.setenv("ACCORD_API_KEY" if chat else "ANTHROPIC_API_KEY", SECRET)
+
+    def make(provider: Provider, patience: Patience | None = None, **settings: Any) -> Coder:
+        model = "compatible:m" if chat else "anthropic:claude-sonnet-5-5"
+        address = provider.url if chat else provider.root
+        coder = Coder(Settings(model=model, base_url=address, **settings))
+        coder.patience = patience or Patience(wait=_no_time)
+        return coder
+
+    make.chat = chat  # type: ignore[attr-defined]
+    return make
+
+
+async def _no_time(_seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+class Waits:
+    """Waits that take no time, and how long they would have been."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def thoughts(talk: Any) -> str:
+    return "".join(event.text for event in talk.events if isinstance(event, Thought))
+
+
+@BOTH
+async def test_answer_and_thinking_are_streamed(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Says("Good morning.", thinking="A greeting.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        assert await talk.prompt("Hello") == "Good morning."
+        assert talk.stop_reason == "end_turn"
+        assert thoughts(talk) == "A greeting."
+        pieces = [event for event in talk.events if type(event).__name__ == "Text"]
+        assert len(pieces) == 2
+
+
+@BOTH
+async def test_tools_used_at_once_are_carried_out_and_answered_together(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    (tmp_path / "a.txt").write_text("eins\n")
+    (tmp_path / "b.txt").write_text("zwei\n")
+    uses = [("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]
+    async with (
+        providing(Says("I look.", uses=uses), Says("Done.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        assert (await talk.prompt("Read both")).endswith("Done.")
+        assert [call.status for call in talk.calls] == ["completed", "completed"]
+        assert [call.raw_input for call in talk.calls] == [given for _, given in uses]
+        told = str(provider.requests[1].body["messages"])
+        assert "eins" in told
+        assert "zwei" in told
+
+
+@BOTH
+async def test_thinking_goes_back_signed_as_it_came(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    if coder_for.chat:  # type: ignore[attr-defined]
+        pytest.skip("Chat Completions signs nothing")
+    (tmp_path / "a.txt").write_text("eins\n")
+    says = Says(thinking="I must read.", uses=[("read", {"path": "a.txt"})])
+    async with (
+        providing(says, Says("Done.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        await talk.prompt("Read")
+        first = provider.requests[1].body["messages"][1]["content"][0]
+        assert (first["thinking"], first["signature"]) == ("I must read.", "signed")
+
+
+@BOTH
+async def test_usage_context_and_cost_are_told(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Says("One.", tokens=(1000, 10)), Says("Two.", tokens=(2000, 20))) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        await talk.prompt("one")
+        await talk.prompt("two")
+        told = [event.usage for event in talk.events if isinstance(event, UsageChanged)]
+        assert [usage.used for usage in told] == [1010, 2020]
+        if coder_for.chat:  # type: ignore[attr-defined]
+            assert told[-1].size == 128_000  # nobody knows `m`
+            assert told[-1].cost is None
+        else:
+            assert told[-1].size == 1_000_000
+            assert told[-1].cost.amount > told[0].cost.amount > 0
+
+
+STOPS = {
+    "max_tokens": ("length", "max_tokens"),
+    "refusal": ("content_filter", "refusal"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("reason", STOPS)
+async def test_reason_why_the_model_stops_is_the_turns(
+    version: int, tmp_path: Path, coder_for: Make, reason: str
+) -> None:
+    stop = STOPS[reason][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
+    async with (
+        providing(Says("I will n", stop=stop)) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        await talk.prompt("Go")
+        assert talk.stop_reason == reason
+
+
+@BOTH
+async def test_refused_prompt_is_not_told_again(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    stop = STOPS["refusal"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
+    async with (
+        providing(Says("No.", stop=stop), Says("Yes.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        await talk.prompt("Something bad")
+        await talk.prompt("Something good")
+        assert "bad" not in str(provider.requests[1].body["messages"])
+
+
+@BOTH
+async def test_call_cut_off_by_the_limit_is_not_carried_out(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    stop = STOPS["max_tokens"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
+    says = Says("Now", uses=[("read", {"path": "a.txt"})], stop=stop)
+    async with (
+        providing(says, Says("Well.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        await talk.prompt("Go")
+        assert talk.stop_reason == "max_tokens"
+        assert not [event for event in talk.events if isinstance(event, ToolCall)]
+        assert await talk.prompt("Go on") == "Well."
+
+
+@BOTH
+async def test_turn_ends_after_as_many_requests_as_are_allowed(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    (tmp_path / "a.txt").write_text("eins\n")
+    says = Says(uses=[("read", {"path": "a.txt"})])
+    async with (
+        providing(says, says) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as talk,
+    ):
+        await talk.prompt("Read on and on")
+        assert talk.stop_reason == "max_turn_requests"
+
+
+@BOTH
+@pytest.mark.parametrize("status", [429, 500, 529, 503])
+async def test_what_passes_is_tried_again_and_the_user_is_told(
+    version: int, tmp_path: Path, coder_for: Make, status: int
+) -> None:
+    waits = Waits()
+    async with (
+        providing(Fails(status), Fails(status), Says("At last.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider, Patience(wait=waits))) as talk,
+    ):
+        assert await talk.prompt("Hello") == "At last."
+        assert len(waits.seconds) == 2
+        assert waits.seconds[0] < waits.seconds[1]
+        assert "Trying again" in thoughts(talk)
+
+
+@BOTH
+async def test_wait_is_as_long_as_the_provider_asks(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    waits = Waits()
+    async with (
+        providing(Fails(429, headers={"Retry-After": "7"}), Says("Now.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider, Patience(wait=waits))) as talk,
+    ):
+        assert await talk.prompt("Hello") == "Now."
+        assert waits.seconds == [7.0]
+        assert "in 7 s" in thoughts(talk)
+
+
+@BOTH
+async def test_provider_that_asks_for_too_long_a_wait_is_given_up(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Fails(429, headers={"Retry-After": "3600"})) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(RequestError, match="fewer requests"):
+            await talk.prompt("Hello")
+
+
+@BOTH
+async def test_tries_end(version: int, tmp_path: Path, coder_for: Make) -> None:
+    patience = Patience(tries=3, wait=_no_time)
+    async with (
+        providing(*[Fails(500)] * 3) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
+    ):
+        with pytest.raises(RequestError, match="not available"):
+            await talk.prompt("Hello")
+
+
+@BOTH
+async def test_connection_that_is_lost_before_the_answer_is_tried_again(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Breaks(Says("x")), Says("Here.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        assert await talk.prompt("Hello") == "Here."
+
+
+@BOTH
+async def test_connection_that_breaks_in_the_answer_is_an_error_and_the_session_goes_on(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    uses = [("read", {"path": "a.txt"})]
+    async with (
+        providing(Breaks(Says("Half of it", uses=uses), 6), Says("Whole.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(RequestError, match="broke in the middle"):
+            await talk.prompt("Hello")
+        assert await talk.prompt("Again") == "Whole."
+        assert "Half of" in str(provider.requests[1].body["messages"])
+
+
+@BOTH
+async def test_model_that_stalls_is_an_error(version: int, tmp_path: Path, coder_for: Make) -> None:
+    patience = Patience(stall_s=0.1, wait=_no_time)
+    async with (
+        providing(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
+    ):
+        with pytest.raises(RequestError, match="stopped answering"):
+            await talk.prompt("Hello")
+        assert await talk.prompt("Again") == "Whole."
+
+
+@BOTH
+async def test_cancel_closes_the_stream_at_once(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        async with talk.session.prompt("Hello") as turn:
+            await provider.reached.wait()
+            await turn.cancel()
+            async for _ in turn:
+                pass
+        assert turn.stop_reason == "cancelled"
+        await provider.left.wait()
+        assert await talk.prompt("Again") == "Whole."
+
+
+@BOTH
+async def test_cancel_ends_the_wait_before_the_next_try(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    waiting = asyncio.Event()
+
+    async def wait(_seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async with (
+        providing(Fails(429), Says("Fine.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider, Patience(wait=wait))) as talk,
+    ):
+        async with talk.session.prompt("Hello") as turn:
+            await waiting.wait()
+            await turn.cancel()
+            async for _ in turn:
+                pass
+        assert turn.stop_reason == "cancelled"
+        assert await talk.prompt("Again") == "Fine."
+
+
+@BOTH
+async def test_key_that_is_refused_asks_for_a_login_and_is_not_told(
+    version: int, tmp_path: Path, coder_for: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuses = Fails(401, f"Incorrect key {SECRET}", "authentication_error", "invalid_api_key")
+    async with (
+        providing(refuses) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(AuthRequired) as caught:
+            await talk.prompt("Hello")
+        assert "refuses the key" in caught.value.message
+        assert SECRET not in str(vars(caught.value))
+        assert SECRET not in caplog.text
+        assert SECRET in str(provider.requests[0].headers)
+
+
+@BOTH
+async def test_words_of_the_provider_are_told_without_the_key(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    refuses = Fails(400, f"Bad request of {SECRET}", "invalid_request_error")
+    async with (
+        providing(refuses) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(RequestError, match="Bad request of …"):
+            await talk.prompt("Hello")
+
+
+@BOTH
+async def test_image_goes_to_the_model_as_an_image(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Says("A dot.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        resource = Resource("file:///notes.txt", "the notes")
+        await talk.prompt("What is this?", Image(b"\x89PNG", "image/png"), resource)
+        asked = str(provider.requests[0].body["messages"])
+        assert "iVBORw" in asked  # in base64
+        assert "the notes" in asked
+
+
+@BOTH
+async def test_sound_that_the_model_does_not_take_is_told_as_text(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    if coder_for.chat:  # type: ignore[attr-defined]
+        pytest.skip("compatible models may take sounds")
+    async with (
+        providing(Says("I cannot hear it.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        await talk.prompt("Listen", Audio(b"RIFF", "audio/wav"))
+        assert "cannot hear" in str(provider.requests[0].body["messages"])
