@@ -18,7 +18,7 @@ from accord.agent.mixins import (
     TerminalLogin,
 )
 from accord.agent.nes import NextEdits
-from accord.errors import LocalProtocolError
+from accord.errors import LocalProtocolError, NotOffered
 from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
 from requirement import requirement
 
@@ -274,3 +274,67 @@ async def test_mixins_go_together_and_with_a_store(version: int) -> None:
         assert len(listed.sessions) == 1
         found = await client.remote.list_providers(client.types.ListProvidersRequest())
         assert len(found.providers) == 2
+
+
+class Quiet(Guarded):
+    """Has nothing to say on who is logged in but what is derived."""
+
+    accounts = Authentication.accounts
+
+
+class QuietlyUnstable(Quiet):
+    unstable = True
+
+
+def listening(talk: Talk) -> Any:
+    base: Any = ClientV1 if talk.version == V1 else ClientV2
+
+    class Listening(base):
+        def auth_status_update(self, params: Any, context: Any) -> None:
+            self.talk.heard((params.state, [account.label for account in params.accounts]))
+
+    return Listening(talk)
+
+
+async def log_in(client: Talk) -> None:
+    if client.version == V1:
+        await client.remote.authenticate(v1.AuthenticateRequest(method_id="key"))
+    else:
+        await client.remote.login(v2.LoginAuthRequest(method_id="key"))
+
+
+@BOTH
+@requirement("R-ASTAT-06")
+async def test_every_client_hears_once_that_who_is_logged_in_has_changed(version: int) -> None:
+    agent = Guarded()
+    async with (
+        talk(agent, version, client=listening, opened=False) as one,
+        talk(agent, version, client=listening, opened=False) as two,
+    ):
+        await two.remote.auth_status(two.types.AuthStatusRequest())
+        await log_in(one)
+        for client in (one, two):
+            await client.until(lambda client=client: client.updates)
+            assert client.updates == [("authenticated", ["key"])]
+        await agent.login_changed()  # it has not
+        logout = v1.LogoutRequest() if version == V1 else v2.LogoutAuthRequest()
+        await two.remote.logout(logout)
+        for client in (one, two):
+            await client.until(lambda client=client: len(client.updates) > 1)
+            assert client.updates[1:] == [("unauthenticated", [])]
+
+
+@BOTH
+@requirement("R-ASTAT-01")
+async def test_who_is_logged_in_is_told_by_agents_that_say_so_or_are_unstable(
+    version: int,
+) -> None:
+    async with talk(Quiet(), version, client=listening, opened=False) as client:
+        await log_in(client)
+        with pytest.raises(NotOffered):
+            await client.remote.auth_status(client.types.AuthStatusRequest())
+        assert client.updates == []
+    async with talk(QuietlyUnstable(), version, client=listening, opened=False) as client:
+        await log_in(client)
+        await client.until(lambda: client.updates)
+        assert client.updates == [("authenticated", [])]

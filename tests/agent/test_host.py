@@ -1,0 +1,241 @@
+"""Sessions of one agent that serves several clients, and what opens them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
+from accord.agent.reports import Ended, Said
+from accord.errors import NotOffered, ResourceNotFound
+from agent.talk import BOTH, V1, V2, Talk, settled, talk
+from requirement import requirement
+
+
+class Shared(Agent):
+    """Has one store for all its clients."""
+
+    unstable = True
+    system_prompt = frozenset({"append"})
+
+    def __init__(self, store: Any = None) -> None:
+        self.store = store or MemoryStore()
+        self.began = asyncio.Event()
+        self.closed: list[str] = []
+        self.opened = 0
+
+    async def open_session(self, session: Session) -> None:
+        self.opened += 1
+        await asyncio.sleep(0)
+
+    async def close_session(self, session: Session) -> None:
+        self.closed.append(session.id)
+
+    async def prompt(self, turn: Turn) -> None:
+        if turn.text == "wait":
+            self.began.set()
+            await asyncio.Event().wait()
+        prompt = turn.session.system_prompt
+        await turn.say(turn.text if prompt is None else f"{prompt.mode}: {prompt.text}")
+
+
+class Overridden(Shared):
+    system_prompt = frozenset({"append", "override"})
+
+
+async def take(client: Talk, session_id: str, **more: Any) -> Any:
+    """Open a stored session as the version does."""
+    client.session_id = session_id
+    fields: dict[str, Any] = {"session_id": session_id, "cwd": "/project", **more}
+    if client.version == V2:
+        request = v2.ResumeSessionRequest(replay_from=v2.ReplayFromStart(), **fields)
+        return await client.remote.resume_session(request)
+    return await client.remote.load_session(v1.LoadSessionRequest(mcp_servers=[], **fields))
+
+
+@BOTH
+@requirement("R-SESS-37")
+@pytest.mark.parametrize("other", [V1, V2])
+async def test_session_is_taken_over_from_the_client_that_had_it_open(
+    version: int, other: int
+) -> None:
+    agent = Shared()
+    async with talk(agent, version) as first, talk(agent, other, opened=False) as second:
+        await first.prompt("one")
+        session_id = first.session_id
+        sent = first.send("wait")
+        await agent.began.wait()
+        ended = len(first.ends())
+        await take(second, session_id)
+        assert await first.stopped(sent, before=ended - 1 if version == V2 else 0) == "cancelled"
+        assert agent.closed == [session_id]
+        with pytest.raises(ResourceNotFound) as caught:
+            await first.send("still mine?")
+        assert caught.value.data == {"sessionId": session_id}
+        await second.prompt("two")
+        assert second.said() == "onetwo"
+        history = await agent.open_sessions[session_id].history()
+        said = [r.content[0] for r in history if isinstance(r, Said) and r.role == "user"]
+        assert said == ["one", "wait", "two"]
+    assert agent.closed == [session_id, session_id]
+    assert agent.open_sessions == {}
+
+
+@BOTH
+async def test_end_of_a_turn_that_was_taken_away_is_in_the_log(version: int) -> None:
+    agent = Shared()
+    async with talk(agent, version) as first, talk(agent, version, opened=False) as second:
+        first.send("wait").add_done_callback(lambda _: None)
+        await agent.began.wait()
+        await take(second, first.session_id)
+        from accord.agent.kept import Kept
+
+        reports = await Kept(agent.store).reports(first.session_id)
+        assert reports[-1] == Ended("cancelled")
+
+
+@BOTH
+async def test_clients_that_open_a_session_at_once_have_it_one_after_the_other(
+    version: int,
+) -> None:
+    agent = Shared()
+    async with talk(agent, version) as maker:
+        session_id = maker.session_id
+        await maker.remote.close_session(maker.types.CloseSessionRequest(session_id=session_id))
+        async with (
+            talk(agent, version, opened=False) as one,
+            talk(agent, version, opened=False) as two,
+        ):
+            await asyncio.gather(take(one, session_id), take(two, session_id))
+            (session,) = agent.open_sessions.values()
+            holders = [client for client in agent.clients if session_id in client.sessions]
+            assert len(holders) == 1
+            assert session.client is holders[0]
+            assert agent.closed == [session_id, session_id]
+
+
+@BOTH
+async def test_client_that_opens_its_own_session_twice_at_once_has_one(version: int) -> None:
+    agent = Shared()
+    async with talk(agent, version) as client:
+        session_id = client.session_id
+        await client.remote.close_session(client.types.CloseSessionRequest(session_id=session_id))
+        await asyncio.gather(take(client, session_id), take(client, session_id))
+        assert agent.opened == 2
+        assert len(agent.open_sessions) == 1
+
+
+@BOTH
+@requirement("R-ARCH-04")
+@pytest.mark.parametrize("how", ["delete", "archive"])
+async def test_session_is_closed_where_it_is_open_before_it_is_put_away(
+    version: int, how: str
+) -> None:
+    agent = Shared()
+    async with talk(agent, version) as first, talk(agent, version, opened=False) as second:
+        session_id = first.session_id
+        sent = first.send("wait")
+        await agent.began.wait()
+        types = second.types
+        if how == "delete":
+            await second.remote.delete_session(types.DeleteSessionRequest(session_id=session_id))
+        else:
+            await second.remote.archive_session(types.ArchiveSessionRequest(session_id=session_id))
+        assert await first.stopped(sent) == "cancelled"
+        assert agent.closed == [session_id]
+
+
+@requirement("R-PROMPT-27")
+async def test_v2_prompts_that_are_held_are_withdrawn_when_the_session_is_taken_over() -> None:
+    agent = Shared()
+    async with talk(agent, V2) as first, talk(agent, V2, opened=False) as second:
+        await first.send("wait")
+        await agent.began.wait()
+        held = first.send("later")
+        await settled()
+        await take(second, first.session_id)
+        (error,) = await asyncio.gather(held, return_exceptions=True)
+        assert getattr(error, "code", None) == -32800
+        assert "later" not in str(second.updates)
+
+
+@BOTH
+async def test_session_of_a_client_that_has_gone_is_opened_by_the_next(
+    version: int, tmp_path: Any
+) -> None:
+    agent = Shared(SqliteStore(tmp_path / "sessions.db"))
+    async with talk(agent, version) as first:
+        session_id = first.session_id
+        await first.prompt("one")
+    async with talk(agent, version, opened=False) as second:
+        await take(second, session_id)
+        await second.prompt("two")
+        assert second.said() == "onetwo"
+    await agent.aclose()
+
+
+# System prompts.
+
+
+def prompted(client: Talk, *texts: str, mode: str = "append") -> Any:
+    blocks = [client.types.TextContent(text=text) for text in texts]
+    return client.types.SystemPrompt(mode=mode, content=blocks)
+
+
+@BOTH
+@requirement("R-SYSP-02", "R-SYSP-04")
+async def test_system_prompt_of_the_client_reaches_the_session(version: int) -> None:
+    async with talk(Shared(), version, opened=False) as client:
+        await client.open(system_prompt=prompted(client, "Be brief.", "Be kind."))
+        await client.prompt("hello")
+        assert client.said() == "append: Be brief.\n\nBe kind."
+
+
+@BOTH
+async def test_system_prompt_is_given_again_with_a_session_that_is_opened_again(
+    version: int,
+) -> None:
+    agent = Shared()
+    async with talk(agent, version) as client:
+        await client.prompt("hello")
+        await take(client, client.session_id, system_prompt=prompted(client, "Be brief."))
+        client.updates.clear()
+        await client.prompt("hello")
+        assert client.said() == "append: Be brief."
+
+
+@BOTH
+@requirement("R-SYSP-01", "R-SYSP-03", "R-SYSP-05")
+async def test_system_prompt_that_cannot_be_applied_is_refused(version: int) -> None:
+    agent = Overridden()
+    async with talk(agent, version, opened=False) as client:
+        types = client.types
+        image = types.ImageContent(data="", mime_type="image/png")
+        for refused in (
+            prompted(client, "x", mode="_upside_down"),
+            prompted(client),
+            types.SystemPrompt(mode="append", content=[image]),
+        ):
+            with pytest.raises(InvalidParams):
+                await client.open(system_prompt=refused)
+        assert agent.opened == 0
+        await client.open(system_prompt=prompted(client, "Instead.", mode="override"))
+        await client.prompt("hello")
+        assert client.said() == "override: Instead."
+
+
+class Stable(Shared):
+    unstable = False
+
+
+@BOTH
+@requirement("R-SYSP-01")
+async def test_system_prompt_is_offered_by_unstable_agents_that_take_it(version: int) -> None:
+    async with talk(Shared(), version, opened=False) as client:
+        with pytest.raises(NotOffered):
+            await client.open(system_prompt=prompted(client, "Instead.", mode="override"))
+    async with talk(Stable(), version, opened=False) as client:
+        with pytest.raises(NotOffered):
+            await client.open(system_prompt=prompted(client, "Be brief."))

@@ -1,0 +1,115 @@
+"""An agent in a process of its own: what it still says when its client hangs up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent.talk import BOTH, V1
+from requirement import requirement
+
+AGENT = """
+import asyncio
+from accord import Agent, Turn
+
+class Slow(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        if turn.text == "forever":
+            await asyncio.Event().wait()
+        await turn.say("one")
+        await asyncio.sleep(0.05)
+        await turn.say("two")
+        if turn.text == "ask":
+            async with turn.tool("Ask") as call:
+                await call.permission()
+
+Slow().run()
+"""
+
+
+def line(method: str, request_id: int | None, params: Any) -> bytes:
+    message = {"jsonrpc": "2.0", "method": method, "params": params}
+    if request_id is not None:
+        message["id"] = request_id
+    return json.dumps(message).encode() + b"\n"
+
+
+def initialize(version: int) -> bytes:
+    params: dict[str, Any] = {"protocolVersion": version}
+    if version == V1:
+        params["clientCapabilities"] = {}
+    else:
+        params |= {"info": {"name": "pipe", "version": "1"}, "capabilities": {}}
+    return line("initialize", 1, params)
+
+
+async def piped(version: int, *prompts: str) -> tuple[list[Any], int | None]:
+    """Send prompts, hang up at once, and return all that still came, and the exit status."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        AGENT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        new = line("session/new", 2, {"cwd": "/project", "mcpServers": []})
+        process.stdin.write(initialize(version) + new)
+        opened: dict[str, Any] = {}
+        while opened.get("id") != 2:
+            opened = json.loads(await process.stdout.readline())
+        for index, prompt in enumerate(prompts):
+            text = {"type": "text", "text": prompt}
+            params = {"sessionId": opened["result"]["sessionId"], "prompt": [text]}
+            process.stdin.write(line("session/prompt", 3 + index, params))
+        process.stdin.close()
+        rest = await process.stdout.read()
+        status = await process.wait()
+    return [json.loads(message) for message in rest.splitlines()], status
+
+
+def stop_reasons(version: int, messages: Sequence[Any]) -> list[str]:
+    """Return why turns stopped."""
+    if version == V1:
+        found = [message.get("result", {}) for message in messages]
+    else:
+        found = [message.get("params", {}).get("update", {}) for message in messages]
+    return [each["stopReason"] for each in found if "stopReason" in each]
+
+
+@BOTH
+@requirement("R-STDIO-07", "R-PROMPT-12")
+@pytest.mark.parametrize("prompt", ["say", "ask"])
+async def test_turn_comes_to_its_end_when_the_client_hangs_up_behind_its_prompt(
+    version: int, prompt: str
+) -> None:
+    messages, status = await piped(version, prompt)
+    texts = [
+        message["params"]["update"]["content"]["text"]
+        for message in messages
+        if message.get("params", {}).get("update", {}).get("sessionUpdate") == "agent_message_chunk"
+    ]
+    assert texts == ["one", "two"]
+    ended = "end_turn" if prompt == "say" else "cancelled"
+    assert stop_reasons(version, messages) == [ended]
+    assert status == 0
+
+
+@BOTH
+@requirement("R-STDIO-07")
+async def test_agent_exits_when_the_client_has_hung_up_on_a_turn_without_end(version: int) -> None:
+    _, status = await piped(version, "forever")
+    assert status == 0
+
+
+async def test_v2_prompts_that_are_held_have_the_same_time() -> None:
+    messages, status = await piped(2, "say", "say")
+    assert stop_reasons(2, messages) == ["end_turn", "end_turn"]
+    assert status == 0
