@@ -1,9 +1,8 @@
-"""`accord ask` against the bundled agent: exit statuses, permissions, JSON lines, Ctrl-C."""
+"""`accord ask` against the script agent: exit statuses, permissions, JSON lines, Ctrl-C."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,7 +16,15 @@ from accord.cli.main import main
 from accord.cli.shown import diff_lines, finished, printable
 from accord.model.tools import Diff
 
-ASK = [sys.executable, "-m", "accord", "ask"]
+AGENTS = Path(__file__).parent / "agents.py"
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+ANSWER = (
+    "import json, sys; asked = json.loads(sys.stdin.readline());"
+    "print(json.dumps({{'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}}))"
+)
+SCRIPT = ["--agent", f"{sys.executable} -m accord agent script"]
+SCRIPT = ["--agent", shlex.join([sys.executable, "-m", "accord", "agent", "script"])]
+ASK = [sys.executable, "-m", "accord", "ask", *SCRIPT]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX has signals and terminals")
 
 
@@ -28,22 +35,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(*words: str) -> int:
-    return main(["ask", *words])
+    return main(["ask", *([] if "--agent" in words else SCRIPT), *words])
+
+
+def agent(name: str, version: int) -> list[str]:
+    """Return the options for an agent that speaks one version."""
+    return ["--agent", f"{sys.executable} {AGENTS} {name} {version}"]
 
 
 @pytest.mark.parametrize(
-    ("prompt", "status"),
+    ("prompt", "v1", "v2"),
     [
-        ("echo hi", 0),
-        ("stop max_tokens", 3),
-        ("stop refusal", 4),
-        ("stop cancelled", 130),
-        ("error", 1),
-        ("exit 3", 1),
+        ("echo hi", 0, 0),
+        ("stop end_turn", 0, 0),
+        ("stop max_tokens", 3, 3),
+        ("stop max_turn_requests", 3, 3),
+        ("stop refusal", 4, 4),
+        ("stop cancelled", 130, 130),
+        ("stop _lunch", 0, 3),  # version 1 has no reasons of the agent's own
+        ("error", 1, 1),
+        ("crash", 1, 1),
+        ("exit 3", 1, 1),
     ],
 )
-def test_exit_status_tells_how_the_turn_ended(prompt: str, status: int) -> None:
-    assert ask(prompt) == status
+@BOTH
+def test_exit_status_tells_how_the_turn_ended(version: int, prompt: str, v1: int, v2: int) -> None:
+    assert ask(prompt, *agent("script", version)) == (v1 if version == 1 else v2)
 
 
 def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
@@ -52,15 +69,59 @@ def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
 
 
 def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("tools") == 0
+    assert ask("tools", *SCRIPT) == 0
     said = capsys.readouterr()
     assert "●" in said.err
     assert "●" not in said.out
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys; sys.exit('no key')", ["exited with status 1: no key"]),
+        (
+            "print('Hello!'); input()",
+            ["exited with status 0", "stdout, which is for JSON", "Hello!"],
+        ),
+        ("raise KeyError('x')", ["exited with status 1: KeyError: 'x'", "stderr", "line 1"]),
+        (ANSWER.format({"protocolVersion": 7}), ["protocol version 7, this client 1 and 2"]),
+        (
+            ANSWER.format({"protocolVersion": 2, "info": 3}),
+            ["Expected `object`, got `int` at $.info"],
+        ),
+    ],
+    ids=["leaves", "talks", "fails", "future", "garbled"],
+)
+def test_agent_that_does_not_come_up_says_why(
+    code: str, said: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "broken.py").write_text(code, "utf-8")
+    assert ask("hi", "--agent", f"{sys.executable} broken.py") == 1
+    shown = capsys.readouterr().err
+    assert not [words for words in said if words not in shown], shown
+
+
+def test_agent_that_does_not_answer_is_given_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accord.cli.ask.INITIALIZE_S", 0.2)
+    assert ask("hi", *agent("silent", 2)) == 1
+    assert "did not answer `initialize` within" in capsys.readouterr().err
+
+
 def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("hi", "--agent", "no-such-agent --acp") == 1
-    assert "no-such-agent" in capsys.readouterr().err
+    assert "Cannot start no-such-agent: not found in PATH" in capsys.readouterr().err
+
+
+@BOTH
+def test_last_words_of_an_agent_that_fails_in_a_turn_are_shown(
+    version: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("crash", *agent("script", version)) == 1
+    shown = capsys.readouterr().err
+    assert "accord ask: Internal error (-32603)" in shown
+    assert "RuntimeError: The script agent was told to crash" in shown
 
 
 def test_agent_that_wants_a_login_says_how(
@@ -81,17 +142,75 @@ def test_agent_that_wants_a_login_says_how(
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "why"),
     [
-        [],
-        ["hi", "--session", "x", "--continue"],
-        ["hi", "no-such-file"],
-        ["hi", "--cwd", "nowhere"],
+        ([], "Missing argument 'PROMPT'"),
+        ([""], "empty PROMPT"),
+        (["hi", "--session", "x", "--continue"], "exclude each other"),
+        (["hi", "no-such-file"], "'no-such-file' does not exist"),
+        (["hi", "."], "is a directory"),
+        (["hi", "--cwd", "nowhere"], "'nowhere' does not exist"),
+        (["hi", "--agent", ""], "Expected a command line, got ''"),
+        (["hi", "--agent", "'open"], "No closing quotation"),
+        (["hi", "--allow", "eat:*"], "Expected a kind of tool call, got 'eat' in 'eat:*'"),
+        (["hi", "--allow", ":x"], "got '' in ':x'"),
+        (["hi", "--continue"], "no session to go on with in"),
+        (["hi", "--frobnicate"], "No such option"),
     ],
-    ids=["nothing", "two sessions", "no file", "no directory"],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_command_line_is_status_2(words: list[str]) -> None:
+def test_wrong_command_line_is_status_2(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ask(*words) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+
+
+# Sessions that go on.
+
+
+@BOTH
+def test_latest_session_of_the_folder_goes_on(
+    version: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["one"], ["two"], ["three", "--continue"], ["four", "--continue"]):
+        assert ask(*words, *agent("stored", version)) == 0
+    said = capsys.readouterr().out.split("\n\n")
+    assert "".join(said).split("\n")[:4] == [
+        "Before: None. Now: one.",
+        "Before: None. Now: two.",
+        "Before: two. Now: three.",
+        "Before: three. Now: four.",
+    ]
+
+
+@BOTH
+def test_session_goes_on_by_its_id(version: int, capfd: pytest.CaptureFixture[str]) -> None:
+    ids: list[str] = []
+    for word in ("one", "two"):
+        assert ask(word, "--json", *agent("stored", version)) == 0
+        ids.append(lines(capfd)[0]["session_id"])
+    assert ask("three", "--json", "--session", ids[0], *agent("stored", version)) == 0
+    first, *_, last = lines(capfd)
+    assert first["session_id"] == ids[0]
+    assert last["text"] == "Before: one. Now: three."
+
+
+@BOTH
+def test_session_that_is_not_there_is_named(
+    version: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("hi", "--session", "lost", *agent("stored", version)) == 1
+    assert "The agent has no session 'lost'" in capsys.readouterr().err
+
+
+@BOTH
+def test_agent_that_keeps_no_sessions_cannot_go_on(
+    version: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("hi", "--session", "x", *agent("stubborn", version)) != 0
+    assert ask("hi", "--continue", *agent("stubborn", version)) == 2
+    assert "session" in capsys.readouterr().err
 
 
 def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -99,7 +218,7 @@ def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def test_json_lines_are_events_between_session_and_end(capfd: pytest.CaptureFixture[str]) -> None:
-    assert ask("echo hi", "--json") == 0
+    assert ask("echo hi", "--json", *SCRIPT) == 0
     first, *events, last = lines(capfd)
     assert first["event"] == "session"
     assert [e["text"] for e in events if e["event"] == "text"] == ["hi"]
@@ -107,11 +226,12 @@ def test_json_lines_are_events_between_session_and_end(capfd: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("prompt", ["full", "updates", "tools", "content", "error", "plan"])
+@BOTH
 def test_every_event_can_be_written_as_json(
-    prompt: str, folder: Path, capfd: pytest.CaptureFixture[str]
+    version: int, prompt: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "README.md").write_text("# Here\n", "utf-8")
-    ask(prompt, "--json", "--yes")
+    ask(prompt, "--json", "--yes", "--terminals", *agent("script", version))
     assert all("event" in line for line in lines(capfd))
 
 
@@ -123,21 +243,23 @@ def test_every_event_can_be_written_as_json(
 def test_permission_is_refused_when_there_is_nobody_to_ask(
     options: list[str], allowed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ask("permission", "--json", *options)
+    ask("permission", "--json", *SCRIPT, *options)
     (permission,) = [line for line in lines(capfd) if line["event"] == "permission"]
     assert permission["option"]["kind"] == ("allow_once" if allowed else "reject_once")
 
 
 def test_files_go_with_the_prompt(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("remember", "utf-8")
-    assert ask("echo see", "notes.txt", "--json") == 0
+    assert ask("echo see", "notes.txt", "--json", *SCRIPT) == 0
     user = [line for line in lines(capfd) if line.get("role") == "user"]
     assert any("notes.txt" in json.dumps(line) for line in user)
 
 
 @posix
 def test_ctrl_c_cancels_the_turn(folder: Path) -> None:
-    running = subprocess.Popen([*ASK, "wait forever", "--json"], stdout=subprocess.PIPE, cwd=folder)
+    running = subprocess.Popen(
+        [*ASK, "wait forever", "--json", *SCRIPT], stdout=subprocess.PIPE, cwd=folder
+    )
     assert running.stdout is not None
     with running:
         for line in running.stdout:
@@ -147,32 +269,6 @@ def test_ctrl_c_cancels_the_turn(folder: Path) -> None:
         rest = running.stdout.read().splitlines()
         assert running.wait(20) == 130
     assert json.loads(rest[-1])["stop_reason"] == "cancelled"
-
-
-@posix
-@pytest.mark.parametrize(("key", "mark"), [(b"y\n", "●"), (b"n\n", "⊘"), (b"\n", "⊘")])
-def test_permission_is_asked_at_the_terminal(key: bytes, mark: str, folder: Path) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    env = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LC_ALL": "C.UTF-8"}
-    running = subprocess.Popen(
-        [*ASK, "permission"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=env
-    )
-    os.close(theirs)
-    shown = b""
-    with running:
-        while b"ever: " not in shown:
-            shown += os.read(ours, 4096)
-        os.write(ours, key)
-        try:
-            while data := os.read(ours, 4096):
-                shown += data
-        except OSError:
-            pass  # Linux says so when the other side is gone
-        assert running.wait(20) == 0
-    os.close(ours)
-    assert mark in shown.decode("utf-8", "replace")
 
 
 def test_markdown_is_finished_at_blank_lines_outside_of_code() -> None:

@@ -233,7 +233,7 @@ class Rendered:
         for call in list(self._calls.values()):
             parts.append(Line(*_call_line(call)))
             parts += self._running(call)
-        self._spinner.update(text=self._waiting or ("thinking" if self._thinking else ""))
+        self._spinner.text = self._waiting or ("thinking" if self._thinking else "")
         parts.append(self._spinner)
         return Group(*parts)
 

@@ -1,0 +1,86 @@
+"""A program at a terminal, as a person sees it and types at it."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ("Person", "at_a_terminal")
+
+WAIT_S = 30.0
+CTRL_C = b"\x03"
+
+# The program gets the terminal as its own, so that Ctrl-C reaches it and nobody else.
+_TAKE_IT = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class Person:
+    """Sits before a program."""
+
+    def __init__(self, terminal: int, program: subprocess.Popen[Any]) -> None:
+        self.seen = ""
+        self.program = program
+        self._terminal = terminal
+
+    def sees(self, text: str) -> str:
+        """Wait until this has been shown; return all that was."""
+        end = time.monotonic() + WAIT_S
+        while text not in self.seen:
+            assert self._look(end - time.monotonic()), f"no {text!r} in {self.seen!r}"
+        return self.seen
+
+    def types(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
+    def leaves(self) -> int:
+        """Wait for the end of the program; return its exit status."""
+        end = time.monotonic() + WAIT_S
+        while self._look(end - time.monotonic()):
+            pass
+        return self.program.wait(WAIT_S)
+
+    def _look(self, wait_s: float) -> bool:
+        ready, _, _ = select.select([self._terminal], [], [], max(wait_s, 0))
+        assert ready, f"nothing more was shown after {self.seen!r}"
+        try:
+            data = os.read(self._terminal, 65536)
+        except OSError:  # Linux says so when the other side is gone
+            return False
+        self.seen += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+@contextmanager
+def at_a_terminal(*argv: str, cwd: Path) -> Iterator[Person]:
+    """Start a program at a terminal of 80 columns; it does not outlive the block."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    env = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "40", "LC_ALL": "C.UTF-8"}
+    program = subprocess.Popen(
+        [sys.executable, "-c", _TAKE_IT, *argv],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield Person(ours, program)
+    finally:
+        if program.poll() is None:
+            program.kill()
+        program.wait()
+        os.close(ours)

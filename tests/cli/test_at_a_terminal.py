@@ -1,0 +1,120 @@
+"""`accord ask` before a person: what is shown, asked and interrupted, in both versions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.screen import CTRL_C, at_a_terminal
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+
+ASK = [sys.executable, "-m", "accord", "ask"]
+AGENTS = Path(__file__).parent / "agents.py"
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+
+
+def asking(tmp_path: Path, agent: str, version: int, *words: str) -> Any:
+    command = f"{sys.executable} {AGENTS} {agent} {version}"
+    return at_a_terminal(*ASK, "--agent", command, *words, cwd=tmp_path)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("key", "answer"), [(b"y\n", "1 of 1"), (b"n\n", "0 of 1"), (b"\n", "0 of 1")]
+)
+def test_permission_is_asked_at_the_terminal(
+    version: int, key: bytes, answer: str, tmp_path: Path
+) -> None:
+    with asking(tmp_path, "script", version, "permission") as person:
+        person.sees("ever: ")
+        person.types(key)
+        assert person.leaves() == 0
+        assert f"{answer} allowed" in person.seen
+
+
+@BOTH
+def test_what_was_always_allowed_is_not_asked_again(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "permission 3") as person:
+        person.sees("ever: ")
+        person.types(b"a\n")
+        assert person.leaves() == 0
+        assert "3 of 3 allowed" in person.seen
+        assert person.seen.count("ever: ") == 1
+
+
+@BOTH
+def test_ctrl_c_cancels_the_turn(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "wait forever") as person:
+        person.sees("◐")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+        assert "[cancelled]" in person.seen
+
+
+@BOTH
+def test_ctrl_c_while_a_question_is_asked_cancels_the_turn(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "permission") as person:
+        person.sees("ever: ")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+        assert "[cancelled]" in person.seen
+
+
+@BOTH
+def test_second_ctrl_c_leaves_an_agent_that_goes_on(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "stubborn", version, "go") as person:
+        person.sees("I go on.")
+        person.types(CTRL_C)
+        person.sees("I still go on.")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+        assert "Traceback" not in person.seen
+
+
+def test_ctrl_c_leaves_an_agent_that_does_not_start(tmp_path: Path) -> None:
+    with asking(tmp_path, "silent", 2, "go") as person:
+        person.sees("starting")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+        assert "Traceback" not in person.seen
+
+
+@BOTH
+def test_something_moves_while_the_agent_works(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "wait forever") as person:
+        shown = {frame for frame in "⠋⠙⠹⠸" if person.sees(frame)}
+        assert len(shown) == 4
+        person.types(CTRL_C)
+        person.leaves()
+
+
+@BOTH
+@pytest.mark.parametrize("options", [[], ["--terminals"]], ids=["theirs", "ours"])
+def test_output_of_a_command_is_shown_while_it_runs(
+    version: int, options: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, sys\n"
+        "print('\\033[32mfirst\\033[0m line', flush=True)\n"
+        "while not pathlib.Path('go').exists(): pass\n"
+        "print('last line'); sys.exit(3)\n",
+        "utf-8",
+    )
+    run = f"terminal {sys.executable} slow.py"
+    with asking(tmp_path, "script", version, run, *options) as person:
+        person.sees("│ first line")
+        (tmp_path / "go").touch()
+        assert person.leaves() == 0
+        assert "│ last line" in person.seen
+        assert "ended with status 3" in person.seen.replace("\r\n", " ")
+
+
+def test_markdown_is_rendered_and_nothing_of_the_sign_of_life_is_left(tmp_path: Path) -> None:
+    with asking(tmp_path, "script", 2, "echo **bold** text") as person:
+        assert person.leaves() == 0
+    assert "\x1b[1mbold\x1b[0m" in person.seen
+    assert "\x1b[?25h" in person.seen  # the cursor is there again
