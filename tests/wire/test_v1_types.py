@@ -392,3 +392,59 @@ def _class_of_marker(cls: Any, name: str) -> Any:
     wire = cls.__struct_encode_fields__[cls.__struct_fields__.index(name)]
     value = getattr(convert({wire: {}}, cls), name)
     return type(value) if value else None
+
+
+# What terminals, forms and updates may leave out.
+
+
+@requirement("R-TERM-14")
+def test_null_arguments_of_a_command_are_none_and_wrong_ones_are_errors() -> None:
+    request = {"sessionId": "s", "command": "c"}
+    seen = read(request | {"args": None, "env": None}, v1.CreateTerminalRequest)
+    assert (seen.args, seen.env) == ([], [])
+    for wrong in ({"env": [{"name": "A"}]}, {"cwd": 5}, {"outputByteLimit": "1"}):
+        (field,) = wrong
+        assert field in refused(request | wrong, v1.CreateTerminalRequest)
+
+
+@requirement("R-ELIC-25")
+def test_values_of_a_form_that_was_not_accepted_mean_nothing() -> None:
+    tp = v1.CreateElicitationResponse
+    assert read({"action": "accept", "content": None}, tp) == v1.ElicitationAcceptAction()
+    for action, cls in (
+        ("decline", v1.ElicitationDeclineAction),
+        ("cancel", v1.ElicitationCancelAction),
+    ):
+        assert read({"action": action, "content": {"a": {"deep": 1}}}, tp) == cls()
+    assert "content" in refused({"action": "accept", "content": {"a": {"deep": 1}}}, tp)
+
+
+@requirement("R-EXT-14")
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("compaction_update", {"compactionId": "c", "status": "completed"}),
+        ("subagent_update", {"sessionId": "c"}),
+        ("session_message", {"messageId": "m"}),
+    ],
+)
+def test_meta_of_a_patch_is_absent_null_or_a_value(kind: str, more: dict[str, str]) -> None:
+    assert update(kind, **more).meta is UNSET
+    assert update(kind, **more, _meta=None).meta is None
+    assert update(kind, **more, _meta={"a": None}).meta == {"a": None}
+
+
+@requirement("R-SYSP-10")
+def test_system_prompt_is_strict() -> None:
+    setup = {"cwd": "/", "mcpServers": []}
+    for prompt in (5, {"mode": 5, "content": []}, {"mode": "append"}):
+        assert "systemPrompt" in refused(setup | {"systemPrompt": prompt}, v1.NewSessionRequest)
+    assert read(setup | {"systemPrompt": None}, v1.NewSessionRequest).system_prompt is None
+
+
+@requirement("R-EXT-01")
+def test_meta_is_an_object_of_any_keys_that_mean_nothing_here() -> None:
+    meta = {"example.com/tone": {"deep": [1, None]}, "requestId": "r", "type": "image"}
+    seen = read({"type": "text", "text": "a", "_meta": meta}, v1.ContentBlock)
+    assert isinstance(seen, v1.TextContent)
+    assert to_builtins(seen)["_meta"] == meta

@@ -599,3 +599,129 @@ def test_unstable_methods_have_unstable_types() -> None:
             # The handshake of a proxy has the types of the stable one.
             if isinstance(tp, StructMeta) and method.name != "proxy/initialize":
                 assert getattr(tp, "__unstable__", False) == method.unstable, method.name
+
+
+# Values that a later version, or somebody of his own, may send.
+
+
+@pytest.mark.requirement(
+    "R-TOOL-12", "R-PLAN-12", "R-PERM-15", "R-NOTICE-05", "R-COMP-07", "R-PROV-11", "R-ELIC-20"
+)
+@pytest.mark.parametrize("word", ["_own", "later"])
+@pytest.mark.parametrize(
+    ("tp", "field", "more"),
+    [
+        (v2.ToolCallUpdate, "status", {"toolCallId": "t"}),
+        (v2.PlanEntry, "priority", {"content": "c", "status": "pending"}),
+        (v2.PlanEntry, "status", {"content": "c", "priority": "low"}),
+        (v2.PermissionOption, "kind", {"optionId": "o", "name": "n"}),
+        (v2.Notice, "severity", {"title": "t"}),
+        (v2.CompactionUpdate, "status", {"compactionId": "c"}),
+        (v2.ProviderCurrentConfig, "apiType", {"baseUrl": "https://a.example"}),
+        (v2.StringPropertySchema, "format", {}),
+    ],
+)  # fmt: skip
+def test_word_that_is_not_known_is_kept_and_written_back(
+    tp: Any, field: str, more: dict[str, Any], word: str
+) -> None:
+    tag = {tp.__struct_config__.tag_field: tp.__struct_config__.tag}
+    value = {field: word, **more, **(tag if tp.__struct_config__.tag_field else {})}
+
+    assert json.loads(encode(read(value, tp))) == value
+
+
+@pytest.mark.requirement("R-PERM-13")
+def test_unknown_subject_of_a_permission_request_is_kept() -> None:
+    subject = {"type": "_payment", "amount": 3}
+    option = {"optionId": "o", "name": "n", "kind": "allow_once"}
+    value = {"sessionId": "s", "title": "t", "subject": subject, "options": [option]}
+
+    request = read(value, v2.RequestPermissionRequest)
+
+    assert request.subject == Unknown("_payment", subject)
+    assert json.loads(encode(request)) == value
+
+
+@pytest.mark.requirement("R-DTERM-14", "R-DTERM-15")
+def test_exit_code_may_be_negative_and_a_malformed_size_is_ignored() -> None:
+    terminal = {"sessionUpdate": "terminal_update", "terminalId": "x"}
+
+    seen = update({**terminal, "exitStatus": {"exitCode": -(2**63)}, "size": {"cols": 0}})
+
+    assert seen.exit_status.exit_code == -(2**63)
+    assert seen.size is UNSET
+
+
+@pytest.mark.requirement("R-LIST-17")
+def test_cursor_that_is_no_string_fails_the_list() -> None:
+    with pytest.raises(DecodeError, match="nextCursor"):
+        read({"sessions": [], "nextCursor": 5}, v2.ListSessionsResponse)
+
+
+@pytest.mark.requirement("R-SESS-30")
+@pytest.mark.parametrize(
+    "tp", [v2.NewSessionResponse, v2.ResumeSessionResponse, v2.ForkSessionResponse]
+)
+def test_setup_answers_read_null_lists_like_absent_ones_and_write_none(tp: Any) -> None:
+    ids = {} if tp is v2.ResumeSessionResponse else {"sessionId": "s"}
+
+    answer = read({**ids, "configOptions": None, "availableCommands": None}, tp)
+
+    assert answer == read(ids, tp)
+    assert json.loads(encode(answer)) == ids
+
+
+@pytest.mark.requirement("R-AUTH-03", "R-AUTH-29")
+def test_way_to_log_in_that_is_malformed_is_dropped_and_null_arguments_are_none() -> None:
+    method = {"methodId": "m", "name": "n"}
+    good = {**method, "type": "terminal", "args": None, "env": None}
+    hello = {
+        "protocolVersion": 2,
+        "info": {"name": "n", "version": "1"},
+        "authMethods": [
+            method,
+            {**method, "type": None},
+            {**method, "type": "terminal", "args": "--login"},
+            {**method, "type": "terminal", "env": [{"name": "A"}]},
+            good,
+        ],
+    }
+
+    seen = read(hello, v2.InitializeResponse)
+
+    assert seen.auth_methods == [v2.AuthMethodTerminal(method_id="m", name="n")]
+
+
+@pytest.mark.requirement("R-CONT-06")
+def test_size_is_a_number_of_bytes_and_a_time_is_any_text() -> None:
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+
+    assert read({**link, "size": 2**64 - 1}, v2.ContentBlock).size == 2**64 - 1
+    assert read({**link, "size": -1}, v2.ContentBlock).size is None
+    noted = read({**link, "annotations": {"lastModified": "yesterday"}}, v2.ContentBlock)
+    assert noted.annotations.last_modified == "yesterday"
+
+
+@pytest.mark.requirement("R-SYSP-10")
+@pytest.mark.parametrize("prompt", [5, {"mode": 5, "content": []}, {"mode": "append"}])
+def test_system_prompt_is_strict(prompt: Any) -> None:
+    with pytest.raises(DecodeError, match="systemPrompt"):
+        read({"cwd": "/", "systemPrompt": prompt}, v2.NewSessionRequest)
+    assert read({"cwd": "/", "systemPrompt": None}, v2.NewSessionRequest).system_prompt is None
+
+
+@pytest.mark.requirement("R-EXT-01")
+def test_meta_is_an_object_of_any_keys_that_mean_nothing_here() -> None:
+    meta = {"example.com/tone": {"deep": [1, None]}, "requestId": "r", "type": "image"}
+
+    seen = read({"type": "text", "text": "a", "_meta": meta}, v2.ContentBlock)
+
+    assert isinstance(seen, v2.TextContent)
+    assert to_builtins(seen)["_meta"] == meta
+
+
+@pytest.mark.requirement("R-EXT-10")
+def test_word_without_an_underscore_is_no_less_unknown_and_no_more_ours() -> None:
+    for state in ("later", "_own"):
+        value = {"sessionUpdate": "state_update", "state": state}
+        assert update(value) == Unknown(state, value)
