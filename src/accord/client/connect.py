@@ -342,9 +342,12 @@ def _setup(
 ) -> Setup:
     if isinstance(system_prompt, str):
         system_prompt = SystemPrompt((system_prompt,))
+    here = _absolute(cwd)
+    others = dict.fromkeys(map(_absolute, roots))
+    others.pop(here, None)  # R-DIR-11
     return Setup(
-        cwd=_absolute(cwd),
-        roots=tuple(map(_absolute, roots)),
+        cwd=here,
+        roots=tuple(others),
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
     )

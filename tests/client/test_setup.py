@@ -1,0 +1,121 @@
+"""What is settled before a prompt: who we are, where a session works, and with what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import AuthRequired, Image, McpHttp, McpStdio, NotOffered
+from client.wire import BOTH, agent_by_hand, opened, update
+from requirement import requirement
+
+ROOTS = {
+    1: {"agentCapabilities": {"sessionCapabilities": {"additionalDirectories": {}}}},
+    2: {"capabilities": {"session": {"additionalDirectories": {}}}},
+}
+
+
+@requirement("R-INIT-03", "R-INIT-20")
+@BOTH
+async def test_client_says_who_it_is_and_what_it_offers(version: int) -> None:
+    async with agent_by_hand(version) as (_agent, raw):
+        said = raw.initialize["params"]
+    assert said["clientInfo" if version == 1 else "info"]["name"] == "accord"
+    assert isinstance(said["clientCapabilities" if version == 1 else "capabilities"], dict)
+
+
+@requirement("R-DIR-01")
+@BOTH
+async def test_further_directories_are_for_agents_that_take_them(version: int) -> None:
+    async with agent_by_hand(version) as (agent, raw):
+        with pytest.raises(NotOffered, match="additional"):
+            await agent.new_session("/work", roots=["/other"])
+        await opened(agent, raw)  # nothing was sent before
+
+
+@requirement("R-DIR-11")
+@BOTH
+async def test_directories_are_named_once(version: int) -> None:
+    async with agent_by_hand(version, initialize=ROOTS[version]) as (agent, raw):
+        opening = asyncio.create_task(
+            agent.new_session("/work", roots=["/other", "/work", "/other", "/more"])
+        )
+        request = await raw.get()
+        raw.answer(request["id"], {"sessionId": "s1"})
+        session = await opening
+    assert request["params"]["additionalDirectories"] == ["/other", "/more"]
+    assert session.roots == ("/work", "/other", "/more")
+
+
+@requirement("R-MCP-02", "R-MCP-03")
+@pytest.mark.parametrize(
+    ("version", "server"),
+    [
+        (1, McpHttp("a", "https://a.example")),
+        (2, McpHttp("a", "https://a.example")),
+        (2, McpStdio("a", "/bin/a")),
+    ],
+)
+async def test_mcp_servers_are_for_agents_that_can_reach_them(version: int, server: Any) -> None:
+    async with agent_by_hand(version) as (agent, raw):
+        with pytest.raises(NotOffered, match="mcp"):
+            await agent.new_session("/", mcp_servers=[server])
+        await opened(agent, raw)
+
+
+@requirement("R-PROMPT-02", "R-CONT-03")
+@BOTH
+async def test_pictures_are_for_agents_that_look_at_them(version: int) -> None:
+    async with agent_by_hand(version) as (agent, raw):
+        session = await opened(agent, raw)
+        with pytest.raises(NotOffered, match="image"):
+            async with session.prompt("Look:", Image(b"x", "image/png")) as turn:
+                await turn.wait()
+        assert raw.inbox.empty()
+
+
+@requirement("R-AUTH-12")
+@BOTH
+async def test_what_needed_a_login_works_after_it(version: int) -> None:
+    logins = [{"id": "a", "methodId": "a", "name": "A", "type": "agent"}]
+    offers = ROOTS[version] | {"authMethods": logins}
+    async with agent_by_hand(version, initialize=offers) as (agent, raw):
+        refused = asyncio.create_task(agent.new_session("/"))
+        error = {"code": -32000, "message": "Log in"}
+        raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": error})
+        with pytest.raises(AuthRequired):
+            await refused
+        login = asyncio.create_task(agent.authenticate(agent.auth_methods[0].id))
+        raw.answer((await raw.get())["id"], {})
+        await login
+        assert (await opened(agent, raw)).id == "s1"
+
+
+@requirement("R-SESS-28")
+async def test_v2_state_told_before_the_session_is_known_is_its_state() -> None:
+    async with agent_by_hand(2) as (agent, raw):
+        opening = asyncio.create_task(agent.new_session("/"))
+        request = await raw.get()
+        raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+        raw.answer(request["id"], {"sessionId": "s1"})
+        session = await opening
+        assert session.transcript.state is not None
+        assert session.transcript.state.state == "running"
+
+
+@requirement("R-LIST-09")
+@BOTH
+async def test_listing_has_the_directories_that_were_reported_and_no_others(version: int) -> None:
+    offers: dict[str, Any] = {"capabilities": {"session": {}}}
+    if version == 1:
+        offers = {"agentCapabilities": {"sessionCapabilities": {"list": {}}}}
+    found: list[tuple[str, ...]] = []
+    async with agent_by_hand(version, initialize=offers) as (agent, raw):
+        for roots in ({"additionalDirectories": ["/other"]}, {}):
+            listing = asyncio.create_task(anext(agent.list_sessions()))
+            info = {"sessionId": "s1", "cwd": "/", **roots}
+            raw.answer((await raw.get())["id"], {"sessions": [info]})
+            found.append((await listing).roots)
+    assert found == [("/other",), ()]
