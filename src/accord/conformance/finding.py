@@ -1,0 +1,29 @@
+"""What was found about one rule, once."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from accord.conformance.frame import Frame, Side
+from accord.conformance.manifest import Requirement, requirements
+
+__all__ = ("Finding",)
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A rule came into play: it was kept or broken, `by` whom, as `frames` show.
+
+    `expected` and `got` are for people, and empty where the rule was kept.
+    """
+
+    rule: str
+    passed: bool
+    by: Side
+    expected: str = ""
+    got: str = ""
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def requirement(self) -> Requirement:
+        """The rule itself."""
+        return requirements()[self.rule]

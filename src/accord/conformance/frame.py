@@ -1,0 +1,25 @@
+"""What went over the wire, and when: the input of the observer."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+__all__ = ("Frame", "Side", "other")
+
+Side: TypeAlias = Literal["agent", "client"]
+
+
+class Frame(Struct, frozen=True):
+    """One JSON text (on stdio: one line) as its sender wrote it; `number` counts from 1."""
+
+    number: int
+    time: float  # seconds, from any start
+    sender: Side
+    text: bytes
+
+
+def other(side: Side) -> Side:
+    """Return who is at the other end."""
+    return "agent" if side == "client" else "client"

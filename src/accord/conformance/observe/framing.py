@@ -1,0 +1,224 @@
+"""Lines, envelopes and ids: what JSON-RPC over stdio asks of every frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.conformance.frame import Side, other
+from accord.conformance.judge import Judge
+from accord.conformance.message import Broken, Call, Note, RawMessage
+from accord.conformance.shapes import shown
+from accord.jsontext import is_object
+
+__all__ = ("Framing",)
+
+_INT64 = range(-(2**63), 2**63)
+_INT32 = range(-(2**31), 2**31)
+
+
+class Framing(Judge):
+    """R-GEN-03 to -06 and -13, R-STDIO, R-BATCH-12, R-ERR-01, R-REQCAN-05."""
+
+    rules = (
+        "R-GEN-03",
+        "R-GEN-04",
+        "R-GEN-05",
+        "R-GEN-06",
+        "R-GEN-13",
+        "R-STDIO-03",
+        "R-STDIO-04",
+        "R-STDIO-05",
+        "R-STDIO-08",
+        "R-BATCH-12",
+        "R-ERR-01",
+        "R-REQCAN-05",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._answered: dict[Side, dict[Any, Call]] = {"agent": {}, "client": {}}
+        self._faulty: set[Side] = set()  # sent something that the other may not have understood
+        self._from_the_start = True
+
+    def broken(self, broken: Broken) -> None:
+        sender = broken.frame.sender
+        self._faulty.add(sender)
+        text = broken.frame.text.strip()
+        if broken.why == "batch":
+            self.judge(
+                "R-BATCH-12", False, broken, expected="one message", got="an array", by=sender
+            )
+        elif broken.why == "not UTF-8" or (broken.why == "not JSON" and text[:1] in b"{["):
+            self.judge(
+                "R-STDIO-03",
+                False,
+                broken,
+                expected="one line of UTF-8 JSON",
+                got=f"a line that is {broken.why}",
+                by=sender,
+            )
+        else:
+            rule = "R-STDIO-04" if sender == "agent" else "R-STDIO-05"
+            self.judge(
+                rule,
+                False,
+                broken,
+                expected="nothing but messages of the protocol",
+                got="a line that is none",
+            )
+
+    def message(self, raw: RawMessage) -> None:
+        sender, fields = raw.frame.sender, raw.fields
+        if len(self.talk.frames) == 1 and raw.is_reply:
+            self._from_the_start = False  # what it answers was not recorded
+        self.judge("R-STDIO-03", True, by=sender)
+        self.judge("R-BATCH-12", True, by=sender)
+        self.judge("R-STDIO-04" if sender == "agent" else "R-STDIO-05", True)
+        version = fields.get("jsonrpc")
+        ok = version == "2.0"
+        self.judge(
+            "R-GEN-03",
+            ok,
+            raw,
+            expected='`jsonrpc` is "2.0"',
+            got=shown(version) if "jsonrpc" in fields else "no `jsonrpc`",
+            by=sender,
+        )
+        both = "method" in fields and not fields.keys().isdisjoint(("result", "error"))
+        self.judge(
+            "R-STDIO-08",
+            not both,
+            raw,
+            expected="a request, a notification or a response",
+            got="a method and an answer in one",
+            by=sender,
+        )
+        if not ok or both:
+            self._faulty.add(sender)
+        if raw.is_reply:
+            self._envelope(raw)
+
+    def _envelope(self, raw: RawMessage) -> None:
+        fields, sender = raw.fields, raw.frame.sender
+        error = fields.get("error")
+        # Some write the other one as null, which says nothing.
+        has_result = "result" in fields and not (fields["result"] is None and error is not None)
+        if has_result and error is not None:
+            got = "both"
+        elif "result" not in fields and error is None:
+            got = "neither"
+        elif error is not None and not _is_error(error):
+            got = shown(error)
+        else:
+            got = ""
+        self.judge(
+            "R-GEN-04",
+            not got,
+            raw,
+            expected="either `result` or `error`, which has an integer `code` and a `message`",
+            got=got,
+            by=sender,
+        )
+        if error is not None and not got and is_object(error):
+            code = error["code"]
+            self.judge(
+                "R-ERR-01",
+                code in _INT32,
+                raw,
+                expected="a code of 32 bits",
+                got=shown(code),
+                by=sender,
+            )
+
+    def called(self, call: Call) -> None:
+        sender = call.sender
+        ok = _is_id(call.id) and not (call.id is None and self.talk.version == 2)
+        if call.id is None and self.talk.version is None:
+            ok = True  # v1 allows it, and nobody has said yet
+        self.judge(
+            "R-GEN-06",
+            ok,
+            call,
+            expected="a string or a 64-bit integer as id",
+            got=shown(call.id),
+            by=sender,
+        )
+        earlier = self.talk.find(sender, call.id)
+        self.judge(
+            "R-GEN-13",
+            earlier is None,
+            earlier,
+            call,
+            expected="an id that no unanswered request has",
+            got=shown(call.id),
+            by=sender,
+        )
+        if not ok or earlier is not None:
+            self._faulty.add(sender)
+
+    def answered(self, call: Call) -> None:
+        replier = other(call.sender)
+        self.judge("R-GEN-06", True, by=replier)
+        if call.cancelled is not None:
+            self.judge("R-REQCAN-05", True, by=replier)
+        self._answered[call.sender][_key(call.id)] = call
+
+    def stray(self, raw: RawMessage) -> None:
+        replier = raw.frame.sender
+        asker = other(replier)
+        if raw.fields.get("id") is None:
+            self._nameless(raw, asker)
+            return
+        ident = raw.fields["id"]
+        earlier = self._answered[asker].get(_key(ident))
+        if earlier is not None:
+            rule = "R-REQCAN-05" if earlier.cancelled is not None else "R-GEN-06"
+            self.judge(
+                rule, False, earlier, raw, expected="one answer", got="another one", by=replier
+            )
+            return
+        alike = [call for call in self.talk.open[asker].values() if str(call.id) == str(ident)]
+        if alike or self._from_the_start:
+            expected = shown(alike[0].id) if alike else "the id of a request that waits"
+            self.judge(
+                "R-GEN-06",
+                False,
+                *alike[:1],
+                raw,
+                expected=expected,
+                got=shown(ident),
+                by=replier,
+            )
+
+    def _nameless(self, raw: RawMessage, asker: Side) -> None:
+        """An answer without an id: to what could not be read, or wrongly to a notification."""
+        if self._faulty.isdisjoint({asker}) and self.talk.notes[asker] and self._from_the_start:
+            self.judge(
+                "R-GEN-05",
+                False,
+                raw,
+                expected="no answer to a notification",
+                got="an answer with no id, though all that came could be read",
+                by=raw.frame.sender,
+            )
+
+    def noted(self, note: Note) -> None:
+        self.judge("R-GEN-05", True, by=other(note.sender))
+
+
+def _is_id(ident: Any) -> bool:
+    if isinstance(ident, str) or ident is None:
+        return True
+    return isinstance(ident, int) and not isinstance(ident, bool) and ident in _INT64
+
+
+def _is_error(error: Any) -> bool:
+    if not is_object(error):
+        return False
+    code = error.get("code")
+    whole = isinstance(code, int) and not isinstance(code, bool)
+    return whole and isinstance(error.get("message"), str)
+
+
+def _key(ident: Any) -> Any:
+    return (type(ident), ident) if isinstance(ident, str | int | float) else repr(ident)

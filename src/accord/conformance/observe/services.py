@@ -1,0 +1,141 @@
+"""Files and terminals that a client of version 1 lends to the agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.conformance.judge import Judge
+from accord.conformance.message import Call
+from accord.conformance.shapes import shown
+from accord.jsontext import is_object
+
+__all__ = ("Services",)
+
+
+class _Terminal:
+    """One terminal of the client."""
+
+    def __init__(self, created: Call) -> None:
+        self.created = created
+        limit = created.params.get("outputByteLimit")
+        self.limit: int | None = limit if isinstance(limit, int) else None
+        self.exited: Call | None = None
+        self.killed: Call | None = None
+        self.released: Call | None = None
+
+
+class Services(Judge):
+    """R-FS and R-TERM."""
+
+    rules = (
+        "R-FS-03",
+        "R-TERM-04",
+        "R-TERM-06",
+        "R-TERM-08",
+        "R-TERM-09",
+        "R-TERM-10",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._terminals: dict[tuple[str, str], _Terminal] = {}
+
+    def answered(self, call: Call) -> None:
+        if call.sender != "agent" or not is_object(call.params):
+            return
+        if call.method == "fs/read_text_file":
+            self._read(call)
+        elif call.method == "terminal/create" and call.ok and is_object(call.result):
+            key = (call.session_id or "", str(call.result.get("terminalId")))
+            self._terminals[key] = _Terminal(call)
+        elif call.method.startswith("terminal/"):
+            key = (call.session_id or "", str(call.params.get("terminalId")))
+            terminal = self._terminals.get(key)
+            if terminal is not None:
+                self._use(terminal, call)
+
+    def _read(self, call: Call) -> None:
+        limit = call.params.get("limit")
+        text = call.result.get("content") if is_object(call.result) else None
+        if isinstance(limit, int) and isinstance(text, str):
+            lines = text.count("\n") + (not text.endswith("\n") and text != "")
+            self.judge(
+                "R-FS-03",
+                lines <= limit,
+                call,
+                expected=f"at most {limit} lines",
+                got=f"{lines} lines",
+            )
+
+    def _use(self, terminal: _Terminal, call: Call) -> None:
+        if terminal.released is not None:
+            # Two may have crossed: only what was sent after the answer is later.
+            assert terminal.released.reply is not None
+            if call.frame.number > terminal.released.reply.frame.number:
+                self.judge(
+                    "R-TERM-10",
+                    not call.ok,
+                    terminal.released,
+                    call,
+                    expected="an error for a released terminal",
+                    got="a result",
+                )
+            return
+        killed = terminal.killed and terminal.killed.reply
+        if killed and call.frame.number > killed.frame.number:
+            self.judge(
+                "R-TERM-08",
+                call.ok,
+                terminal.killed,
+                call,
+                expected="a terminal that still answers after it was killed",
+                got=f"error {shown(call.code)}",
+            )
+        if not call.ok:
+            return
+        match call.method:
+            case "terminal/output" if is_object(call.result):
+                self._output(terminal, call)
+            case "terminal/wait_for_exit":
+                terminal.exited = call
+            case "terminal/kill":
+                terminal.killed = call
+            case "terminal/release":
+                terminal.released = call
+            case _:
+                pass
+
+    def _output(self, terminal: _Terminal, call: Call) -> None:
+        output = call.result.get("output")
+        if terminal.limit is not None and isinstance(output, str):
+            size = len(output.encode("utf-8", "surrogatepass"))
+            self.judge(
+                "R-TERM-04",
+                size <= terminal.limit,
+                terminal.created,
+                call,
+                expected=f"at most {terminal.limit} bytes",
+                got=f"{size} bytes",
+            )
+        exited = terminal.exited and terminal.exited.reply
+        if exited and call.frame.number > exited.frame.number:
+            self.judge(
+                "R-TERM-06",
+                is_object(call.result.get("exitStatus")),
+                terminal.exited,
+                call,
+                expected="`exitStatus` once the command has exited",
+                got=shown(call.result.get("exitStatus")),
+            )
+
+    def finished(self) -> None:
+        if not self.talk.ended:
+            return  # the recording may stop in the middle
+        for terminal in self._terminals.values():
+            self.judge(
+                "R-TERM-09",
+                terminal.released is not None,
+                terminal.created,
+                expected="terminal/release for each terminal",
+                got="none",
+            )

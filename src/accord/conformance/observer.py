@@ -1,0 +1,107 @@
+"""The observer: judges every message of a conversation, without I/O."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from accord.conformance.finding import Finding
+from accord.conformance.frame import Frame, Side, other
+from accord.conformance.judge import Judge
+from accord.conformance.message import Broken, Call, Note, RawMessage, Reply, read
+from accord.conformance.observe import JUDGES
+from accord.conformance.report import Report
+from accord.conformance.talk import Talk
+
+__all__ = ("OBSERVED", "Observer")
+
+# The rules that some judge can tell of.
+OBSERVED = frozenset(rule for judge in JUDGES for rule in judge.rules)
+
+
+class Observer:
+    """Watches one connection from its first frame to its last; `report` grows meanwhile."""
+
+    def __init__(self, judges: tuple[type[Judge], ...] = JUDGES) -> None:
+        self.talk = Talk()
+        self.report = Report()
+        self._found: list[Finding] = []
+        self._judges = [judge(self.talk, self._found.append) for judge in judges]
+        self._finished = False
+
+    def receive(self, sender: Side, text: bytes, time: float = 0.0) -> list[Finding]:
+        """Take a frame as its sender wrote it; return what it shows."""
+        frame = Frame(len(self.talk.frames) + 1, time, sender, bytes(text))
+        self.talk.frames.append(frame)
+        match read(frame):
+            case None:
+                pass
+            case Broken() as broken:
+                for judge in self._judges:
+                    judge.broken(broken)
+                self.talk.broken[sender] += 1
+            case RawMessage() as raw:
+                self._message(raw)
+        return self._taken()
+
+    def end(self, sender: Side) -> None:
+        """One side will send nothing more: it closed its end, or its process is gone."""
+        self.talk.ended.add(sender)
+
+    def finish(self) -> Report:
+        """Judge what only the end shows; return the report."""
+        if not self._finished:
+            self._finished = True
+            for judge in self._judges:
+                judge.finished()
+            self._taken()
+        self.report.version = self.talk.version
+        self.report.frames = len(self.talk.frames)
+        return self.report
+
+    def _taken(self) -> list[Finding]:
+        found = list(self._found)
+        self._found.clear()
+        for finding in found:
+            self.report.add(finding)
+        return found
+
+    def _message(self, raw: RawMessage) -> None:
+        for judge in self._judges:
+            judge.message(raw)
+        fields, frame = raw.fields, raw.frame
+        if raw.is_reply:
+            self._reply(raw)
+        elif "id" in fields:
+            call = Call(
+                frame,
+                frame.sender,
+                fields["id"],
+                fields["method"],
+                _params(fields),
+                self.talk.version,
+            )
+            for judge in self._judges:
+                judge.called(call)
+            self.talk.called(call)
+        else:
+            note = Note(frame, frame.sender, fields["method"], _params(fields))
+            for judge in self._judges:
+                judge.noted(note)
+            self.talk.noted(note)
+
+    def _reply(self, raw: RawMessage) -> None:
+        fields = raw.fields
+        call = self.talk.find(other(raw.frame.sender), fields["id"]) if "id" in fields else None
+        if call is None:
+            for judge in self._judges:
+                judge.stray(raw)
+            return
+        call.reply = Reply(raw.frame, fields.get("result", UNSET), fields.get("error"))
+        for judge in self._judges:
+            judge.answered(call)
+        self.talk.answered(call)
+
+
+def _params(fields: dict[str, object]) -> object:
+    params = fields.get("params")
+    return {} if params is None else params

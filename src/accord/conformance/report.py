@@ -1,0 +1,154 @@
+"""What a run of the kit came to: per rule how often it was kept and broken, per area the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from accord.conformance.finding import Finding
+from accord.conformance.manifest import Requirement, areas, requirements
+
+__all__ = ("AreaSum", "Outcome", "Report", "RuleResult")
+
+# A broken SHOULD is a warning.
+Outcome: TypeAlias = Literal["passed", "failed", "warned", "not exercised"]
+
+MOST_FAILURES = 20  # kept of one rule; more are only counted
+
+
+class RuleResult(Struct):
+    """What was found about one rule."""
+
+    kept: int = 0
+    broken: int = 0
+    failures: list[Finding] = field(default_factory=list[Finding])
+
+
+class AreaSum(Struct):
+    """How many rules of an area had which outcome."""
+
+    area: str
+    title: str
+    passed: int = 0
+    failed: int = 0
+    warned: int = 0
+    not_exercised: int = 0
+
+
+class Report(Struct):
+    """Findings by rule; any part of the kit may `add` its own."""
+
+    subject: str = ""
+    version: int | None = None
+    frames: int = 0
+    rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding."""
+        result = self.rules.setdefault(finding.rule, RuleResult())
+        if finding.passed:
+            result.kept += 1
+            return
+        result.broken += 1
+        if len(result.failures) < MOST_FAILURES:
+            result.failures.append(finding)
+
+    def merge(self, other: Report) -> None:
+        """Add what another connection of the same run came to."""
+        self.frames += other.frames
+        self.version = self.version or other.version
+        for rule, result in other.rules.items():
+            mine = self.rules.setdefault(rule, RuleResult())
+            mine.kept += result.kept
+            mine.broken += result.broken
+            mine.failures += result.failures[: MOST_FAILURES - len(mine.failures)]
+
+    def outcome(self, requirement: Requirement) -> Outcome:
+        """Return what became of a rule."""
+        result = self.rules.get(requirement.id)
+        if result is None or not (result.kept or result.broken):
+            return "not exercised"
+        if not result.broken:
+            return "passed"
+        return "failed" if requirement.is_must else "warned"
+
+    def asked(self) -> Iterator[Requirement]:
+        """Yield the rules that this run could come to: those of its version that are judged."""
+        for requirement in requirements().values():
+            judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
+            if judged and (self.version is None or self.version in requirement.versions):
+                yield requirement
+
+    def broken(self, *, strict: bool = False) -> list[str]:
+        """Return the rules that were broken and must not be, with `strict` also should not."""
+        bad = ("failed", "warned") if strict else ("failed",)
+        return [rule.id for rule in self.asked() if self.outcome(rule) in bad]
+
+    def failures(self) -> Iterator[Finding]:
+        """Yield what is to be shown of every broken rule, in the order of the rules."""
+        for ident in requirements():
+            if (result := self.rules.get(ident)) is not None:
+                yield from result.failures
+
+    def by_area(self) -> list[AreaSum]:
+        """Return the sums of the areas that this run could come to."""
+        sums = {area: AreaSum(area, title) for area, title in areas().items()}
+        for rule in self.asked():
+            name = self.outcome(rule).replace(" ", "_")
+            setattr(sums[rule.area], name, getattr(sums[rule.area], name) + 1)
+        return [area for area in sums.values() if any(_numbers(area))]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return {
+            "subject": self.subject,
+            "version": self.version,
+            "frames": self.frames,
+            "areas": [
+                {
+                    "area": area.area,
+                    "title": area.title,
+                    "passed": area.passed,
+                    "failed": area.failed,
+                    "warned": area.warned,
+                    "notExercised": area.not_exercised,
+                }
+                for area in self.by_area()
+            ],
+            "rules": [self._rule(rule) for rule in self.asked()],
+        }
+
+    def _rule(self, rule: Requirement) -> dict[str, Any]:
+        result = self.rules.get(rule.id) or RuleResult()
+        return {
+            "id": rule.id,
+            "level": rule.level,
+            "who": rule.who,
+            "rule": rule.rule,
+            "outcome": self.outcome(rule),
+            "kept": result.kept,
+            "broken": result.broken,
+            "findings": [
+                {
+                    "by": finding.by,
+                    "expected": finding.expected,
+                    "got": finding.got,
+                    "frames": [
+                        {
+                            "number": frame.number,
+                            "time": frame.time,
+                            "from": frame.sender,
+                            "frame": frame.text.decode("utf-8", "replace"),
+                        }
+                        for frame in finding.frames
+                    ],
+                }
+                for finding in result.failures
+            ],
+        }
+
+
+def _numbers(area: AreaSum) -> Iterable[int]:
+    return area.passed, area.failed, area.warned, area.not_exercised

@@ -1,0 +1,64 @@
+"""The manifest of the conformance kit: complete, in our own words, honest about who judges what."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from accord.conformance.manifest import areas, requirements
+from accord.conformance.observer import OBSERVED
+
+HERE = Path(__file__).parent
+CATALOGUE = HERE.parents[2] / "shared" / "spec.md"
+LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
+MOST_PLANNED = 200  # goes down to nothing
+
+
+def test_manifest_has_every_rule_of_the_list() -> None:
+    listed = (HERE / "ids.txt").read_text("utf-8").split()
+    assert list(requirements()) == listed
+
+
+def test_list_is_that_of_the_catalogue() -> None:
+    if not CATALOGUE.exists():
+        pytest.skip("the catalogue is not beside the project")
+    found = re.findall(r"^\| (R-\w+-\d+) \| ?(\w?) ?\|", CATALOGUE.read_text("utf-8"), re.MULTILINE)
+    live = [name for name, change in found if change != "X"]
+    assert sorted(live) == sorted(requirements())
+
+
+def test_rules_are_one_sentence_each() -> None:
+    for rule in requirements().values():
+        assert not re.search(r"[.!?]\s+[A-Z]", rule.rule), rule
+        assert rule.rule.endswith((".", ").", "`.")), rule
+        assert len(rule.rule) <= 250, rule
+        assert "§" not in rule.rule, rule
+
+
+def test_rules_say_all_there_is_to_know() -> None:
+    for rule in requirements().values():
+        assert rule.level.upper() in LEVELS, rule
+        assert rule.area in areas(), rule
+        assert rule.id.startswith(f"R-{rule.area}-")
+        assert set(rule.versions) <= {1, 2}
+        assert rule.versions, rule
+        assert rule.source, rule
+
+
+def test_what_is_untestable_says_why() -> None:
+    for rule in requirements().values():
+        assert bool(rule.reason) == (rule.how == "untestable"), rule
+
+
+def test_what_is_observed_is_what_judges_tell_of() -> None:
+    marked = {rule.id for rule in requirements().values() if rule.how == "observed"}
+    assert marked == OBSERVED
+
+
+def test_less_and_less_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    count = Counter(rule.how for rule in requirements().values())
+    print(dict(count))
+    assert count["planned"] <= MOST_PLANNED
