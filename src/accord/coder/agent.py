@@ -77,10 +77,10 @@ class Coder(KeyLogins):
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
         from accord.coder.prompts import work_on
-        from accord.coder.tools.table import TOOLS
+        from accord.coder.tools.table import tools_for
 
         work: Work = turn.session.data["work"]
-        work.tools = {tool.name: tool for tool in TOOLS}
+        work.tools = tools_for(work)
         return await work_on(turn, work, self)
 
     def model_name(self, work: Work) -> str:

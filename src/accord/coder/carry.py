@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from accord import Content, RequestError, StartError, Turn
+from accord import Content, RequestError, StartError, TransportError, Turn
 from accord.coder.conversation import Results, ToolResult, ToolUse
 from accord.coder.gate import Refused, pass_gate
 from accord.coder.tools.base import Outcome, Tool, ToolFailed
 from accord.coder.work import Work
+from accord.local.files import OutsideRoots
+
+if TYPE_CHECKING:
+    from accord.agent.tool import ToolCall
 
 __all__ = ("carry_out",)
 
@@ -26,11 +30,20 @@ async def carry_out(uses: Sequence[ToolUse], turn: Turn, work: Work) -> Results:
         end = at + 1
         while end < len(uses) and _parallel(uses[end - 1], work) and _parallel(uses[end], work):
             end += 1
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_use(use, turn, work)) for use in uses[at:end]]
-        results += [task.result() for task in tasks]
+        results += await _side_by_side(uses[at:end], turn, work)
         at = end
     return Results(tuple(results))
+
+
+async def _side_by_side(uses: Sequence[ToolUse], turn: Turn, work: Work) -> list[ToolResult]:
+    if len(uses) == 1:
+        return [await _use(uses[0], turn, work)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_use(use, turn, work)) for use in uses]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None  # the client has gone, for all of them
+    return [task.result() for task in tasks]
 
 
 def _parallel(use: ToolUse, work: Work) -> bool:
@@ -67,27 +80,39 @@ async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work
             await pass_gate(access, call, work)
             outcome = await tool.run(given, call, work)
         except Refused as error:
-            await call.output({"error": str(error)})
-            await call.fail(str(error))
+            await call.refuse(str(error), raw_output={"error": str(error)})
             return _result(use, (str(error),), failed=True)
-        except Exception as error:  # noqa: BLE001  # whatever a tool runs into, the model is told
-            why = _why(error, tool)
-            await call.output({"error": why})
-            await call.fail(why)
-            return _result(use, (why,), failed=True)
+        except StartError as error:
+            return await _failed(str(error), call, use)
+        except TransportError:
+            raise  # the client has gone
+        except Exception as error:
+            if turn.session.closed:
+                raise  # and nobody is told of anything any more
+            return await _failed(_why(error, tool), call, use)
         await call.output(_raw(outcome))
-        return _result(use, outcome.content, failed=False)
+        if outcome.failed:
+            await call.fail()
+        return _result(use, outcome.content, failed=outcome.failed)
+
+
+async def _failed(why: str, call: ToolCall, use: ToolUse) -> ToolResult:
+    await call.output({"error": why})
+    await call.fail(why)
+    return _result(use, (why,), failed=True)
 
 
 def _why(error: Exception, tool: Tool[Any]) -> str:
     """Say what went wrong, to the model and the user."""
     match error:
-        case ToolFailed() | StartError() | PermissionError() | UnicodeDecodeError():
+        case ToolFailed() | OutsideRoots():
             return str(error)
         case FileNotFoundError(filename=str() as path):
             return f"There is no file {path}."
+        case OSError(strerror=str() as reason, filename=str() as path):
+            return f"{path}: {reason}."
         case OSError(strerror=str() as reason):
-            return f"{tool.name} failed: {reason}"
+            return f"{tool.name} failed: {reason}."
         case RequestError():
             return f"{tool.name} failed: the client says {error.message}"
         case _:

@@ -14,7 +14,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     `model` is `provider:name` or `embedded`; None takes what there are keys for. `data` is where
     sessions are kept, `config` where the user's configuration and keys are; None for nowhere.
-    `bypass` offers the mode that never asks, `fetch` lets the agent reach the network.
+    `bypass` offers the mode that never asks, `fetch` lets the agent reach the network,
+    `fetch_private` also this machine and networks that are not public.
     """
 
     model: str | None = None
@@ -22,6 +23,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mode: str = "default"
     bypass: bool = False
     fetch: bool = False
+    fetch_private: bool = False
     data: Path | None = None
     config: Path | None = None
     max_requests: int = 100

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from accord import Cost, Session
 from accord.coder.conversation import Message
+from accord.coder.files import WorkFiles
 from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Work:
         self._opened: list[Model] = []
         self.tools: dict[str, Tool[Any]] = {}
         self.granted: set[str] = set()  # real paths outside of the roots that the user allowed
+        self.files = WorkFiles(session, self.granted)
 
     def take_model(self, model: Model) -> None:
         """Have this model answer from the next turn on."""

@@ -75,8 +75,11 @@ class Roots:
                 os.close(folder)
         else:
             fd = self._open_checking(real, flags, path, parents=parents)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
             os.close(fd)
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             raise OSError(errno.EINVAL, "It is not a file", path)
         return fd
 

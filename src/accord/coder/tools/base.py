@@ -37,11 +37,13 @@ class Access(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """What the model is told, and JSON for clients that show raw results.
 
-    What the user sees is shown on the call while the tool works.
+    What the user sees is shown on the call while the tool works. `failed` is for what went wrong
+    with all of it told: a command that did not exit with 0.
     """
 
     content: tuple[Content, ...]
     raw: dict[str, Any] | None = None
+    failed: bool = False
 
 
 class Tool(ABC, Generic[F]):

@@ -1,0 +1,130 @@
+"""What a search has found: the output of `rg --json` as it comes, made into plain lines."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+__all__ = ("Matches", "Place")
+
+_MOST_CHARACTERS = 500  # of a line
+
+
+class Place(Struct, frozen=True):
+    """A line that matches, by the file as the search calls it."""
+
+    path: str
+    line: int
+
+
+class _Text(Struct, frozen=True):
+    text: str | None = None
+    bytes: str | None = None  # in base64, what is not UTF-8
+
+    def __str__(self) -> str:
+        if self.text is not None:
+            return self.text
+        return os.fsdecode(base64.b64decode(self.bytes or ""))
+
+
+class _Data(Struct, frozen=True):
+    path: _Text | None = None
+    lines: _Text | None = None
+    line_number: int | None = None
+    binary_offset: int | None = None
+
+
+class _Line(Struct, frozen=True):
+    type: str
+    data: _Data
+
+
+class Matches:
+    """Takes output up to a limit of lines that match, then calls `on_full`, once.
+
+    `wanted(path)` tells, once for each file with matches, whether they may be told. What is no
+    JSON is the searcher's complaint.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        *,
+        shown: Callable[[str], str],
+        wanted: Callable[[str], bool],
+        on_full: Callable[[], None],
+    ) -> None:
+        self.lines: list[str] = []
+        self.places: list[Place] = []
+        self.complaint = ""
+        self.is_full = False
+        self._limit = limit
+        self._shown = shown
+        self._wanted = wanted
+        self._on_full = on_full
+        self._rest = b""
+        # Of the file that is searched now; None for one that is not wanted.
+        self._file: list[tuple[int, str, bool]] | None = None
+        self._decode = msgspec.json.Decoder(_Line).decode
+
+    def feed(self, data: bytes) -> None:
+        """Take output."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if self.is_full:
+                self._rest = b""
+                return
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = self._decode(line)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            self.complaint += line.decode("utf-8", "replace") + "\n"
+            return
+        data = message.data
+        path = "" if data.path is None else str(data.path)
+        match message.type:
+            case "begin":
+                self._file = [] if self._wanted(path) else None
+            case "match" | "context" if data.lines is not None and data.line_number is not None:
+                self._add(path, data.line_number, str(data.lines), message.type == "match")
+            case "end" if data.binary_offset is None:
+                self._end(path)
+            case _:
+                pass
+
+    def _add(self, path: str, number: int, line: str, is_match: bool) -> None:
+        if self._file is None:
+            return
+        text = line.removesuffix("\n").removesuffix("\r")
+        if len(text) > _MOST_CHARACTERS:
+            text = f"{text[:_MOST_CHARACTERS]}…"
+        self._file.append((number, text, is_match))
+        found = sum(is_match for _, _, is_match in self._file)
+        if len(self.places) + found > self._limit:
+            self._end(path)
+
+    def _end(self, path: str) -> None:
+        """Keep what was found in a file."""
+        found, self._file = self._file or [], None
+        name = self._shown(path)
+        before: int | None = None
+        with_context = any(not is_match for _, _, is_match in found)
+        for number, text, is_match in found:
+            if is_match and len(self.places) == self._limit:
+                self.is_full = True
+                self._on_full()
+                return
+            if with_context and self.lines and before != number - 1:
+                self.lines.append("--")
+            before = number
+            if is_match:
+                self.places.append(Place(path, number))
+                self.lines.append(f"{name}:{number}: {text}")
+            else:
+                self.lines.append(f"{name}-{number}- {text}")

@@ -1,0 +1,213 @@
+"""What is in a directory and below it, without what `.gitignore` files leave out.
+
+As ripgrep has it: the `.gitignore` files from the repository's root down count, or from the root
+of the file system where there is no repository. Not read are `.git/info/exclude`, the user's own
+list, and `.ignore` files. Links are shown and not followed; `.git` is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+__all__ = ("Entry", "matcher", "walk")
+
+
+class Entry(NamedTuple):
+    """Something in a directory; `path` belongs to where the walk began, with slashes."""
+
+    path: str
+    is_folder: bool
+    is_link: bool
+    is_ignored: bool
+
+
+class _Rule(NamedTuple):
+    matches: Callable[[str], object]
+    is_negated: bool
+    only_folders: bool
+    whole_path: bool  # else the name alone
+
+
+class _Ignore(NamedTuple):
+    base: str  # absolute, ends in a slash
+    rules: list[_Rule]
+
+    def verdict(self, absolute: str, *, is_folder: bool) -> bool | None:
+        path = absolute[len(self.base) :]
+        name = path.rpartition("/")[2]
+        for rule in reversed(self.rules):
+            if rule.only_folders and not is_folder:
+                continue
+            if rule.matches(path if rule.whole_path else name):
+                return not rule.is_negated
+        return None
+
+
+class _Folder(NamedTuple):
+    path: str  # in the walk, ends in a slash unless it is empty
+    depth: int
+    entries: Iterator[os.DirEntry[str]]
+    ignores: tuple[_Ignore, ...]  # the nearest first
+
+
+def walk(
+    top: str, *, stop: Callable[[], bool] = lambda: False, depth: int | None = None
+) -> Iterator[Entry]:
+    """Yield what is in a directory, sorted, and in those below up to a depth.
+
+    What is ignored is yielded as such and not entered. Raises `OSError` for `top` alone.
+    """
+    ignores = (*_ignore_of(top), *_above(top))
+    stack = [_Folder("", 1, _sorted(top), ignores)]
+    while stack and not stop():
+        here = stack[-1]
+        entry = next(here.entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        if entry.name == ".git":
+            continue
+        is_link = entry.is_symlink()
+        is_folder = _is_folder(entry)
+        absolute = _slashes(entry.path)
+        is_ignored = _ignored(here.ignores, absolute, is_folder=is_folder and not is_link)
+        path = here.path + entry.name
+        yield Entry(path, is_folder, is_link, is_ignored)
+        if is_folder and not is_link and not is_ignored and (depth is None or here.depth < depth):
+            try:
+                below = _sorted(entry.path)
+            except OSError:
+                continue
+            more = (*_ignore_of(entry.path), *here.ignores)
+            stack.append(_Folder(f"{path}/", here.depth + 1, below, more))
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return what tells whether a path fits a pattern with *, ?, [], {,} and **.
+
+    A pattern without a slash is for names, wherever they are.
+    """
+    pattern = pattern.removeprefix("./")
+    regex = re.compile("|".join(_regex(one) for one in _alternatives(pattern)))
+    if "/" not in pattern:
+        return lambda path: regex.fullmatch(path.rpartition("/")[2]) is not None
+    return lambda path: regex.fullmatch(path) is not None
+
+
+def _sorted(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return iter(sorted(entries, key=lambda entry: os.fsencode(entry.name)))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _slashes(path: str) -> str:
+    return path if os.sep == "/" else path.replace(os.sep, "/")
+
+
+def _ignored(ignores: tuple[_Ignore, ...], absolute: str, *, is_folder: bool) -> bool:
+    for ignore in ignores:
+        verdict = ignore.verdict(absolute, is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _above(top: str) -> list[_Ignore]:
+    """Return the rules of the directories above, up to the repository's root."""
+    found: list[_Ignore] = []
+    here = top
+    while not os.path.lexists(os.path.join(here, ".git")):  # noqa: PTH118  # no Path here: speed
+        parent = os.path.dirname(here)  # noqa: PTH120  # as above
+        if parent == here:
+            break
+        here = parent
+        found += _ignore_of(here)
+    return found
+
+
+def _ignore_of(folder: str) -> tuple[_Ignore, ...]:
+    try:
+        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123  # as above
+            lines = file.read(1_000_000).splitlines()
+    except OSError:
+        return ()
+    rules = [rule for line in lines if (rule := _rule(line)) is not None]
+    base = _slashes(folder).rstrip("/") + "/"
+    return (_Ignore(base, rules),) if rules else ()
+
+
+def _rule(line: str) -> _Rule | None:
+    line = re.sub(r"(?<!\\)\s+$", "", line)
+    if not line or line.startswith("#"):
+        return None
+    is_negated = line.startswith("!")
+    pattern = line[1:] if is_negated else line
+    only_folders = pattern.endswith("/")
+    pattern = pattern.rstrip("/")
+    whole_path = "/" in pattern
+    pattern = pattern.removeprefix("/")
+    if not pattern:
+        return None
+    try:
+        matches = re.compile(_regex(pattern)).fullmatch
+    except re.error:
+        return None
+    return _Rule(matches, is_negated, only_folders, whole_path)
+
+
+def _regex(pattern: str) -> str:
+    """Return the regular expression of a pattern, in which only ** passes over slashes."""
+    found: list[str] = []
+    at, end = 0, len(pattern)
+    while at < end:
+        character = pattern[at]
+        begins = at == 0 or pattern[at - 1] == "/"
+        if begins and pattern.startswith("**/", at):
+            found.append("(?:[^/]+/)*")
+            at += 3
+        elif begins and pattern[at:] == "**":
+            found.append(".+")
+            at = end
+        elif character == "*":
+            found.append("[^/]*")
+            while at < end and pattern[at] == "*":
+                at += 1
+        elif character == "[" and (close := pattern.find("]", at + 2)) > 0:
+            inner = pattern[at + 1 : close].replace("\\", r"\\").replace("[", r"\[")
+            inner = f"^{inner[1:]}" if inner[0] in "!^" else inner
+            found.append(f"(?!/)[{inner}]")
+            at = close + 1
+        elif character == "?":
+            found.append("[^/]")
+            at += 1
+        elif character == "\\" and at + 1 < end:
+            found.append(re.escape(pattern[at + 1]))
+            at += 2
+        else:
+            found.append(re.escape(character))
+            at += 1
+    return "".join(found)
+
+
+def _alternatives(pattern: str, most: int = 100) -> list[str]:
+    """Return the patterns that braces stand for; too many of them are taken as they are."""
+    done: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        one = waiting.pop()
+        found = re.search(r"\{([^{}]*,[^{}]*)\}", one)
+        if found is None or len(waiting) + len(done) > most:
+            done.append(one)
+            continue
+        before, after = one[: found.start()], one[found.end() :]
+        waiting += [f"{before}{part}{after}" for part in found[1].split(",")]
+    return done
