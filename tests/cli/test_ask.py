@@ -23,7 +23,6 @@ ANSWER = (
     "print(json.dumps({{'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}}))"
 )
 SCRIPT = ["--agent", f"{sys.executable} -m accord agent script"]
-SCRIPT = ["--agent", shlex.join([sys.executable, "-m", "accord", "agent", "script"])]
 ASK = [sys.executable, "-m", "accord", "ask", *SCRIPT]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX has signals and terminals")
 
@@ -69,7 +68,7 @@ def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
 
 
 def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("tools", *SCRIPT) == 0
+    assert ask("tools") == 0
     said = capsys.readouterr()
     assert "●" in said.err
     assert "●" not in said.out
@@ -218,7 +217,7 @@ def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def test_json_lines_are_events_between_session_and_end(capfd: pytest.CaptureFixture[str]) -> None:
-    assert ask("echo hi", "--json", *SCRIPT) == 0
+    assert ask("echo hi", "--json") == 0
     first, *events, last = lines(capfd)
     assert first["event"] == "session"
     assert [e["text"] for e in events if e["event"] == "text"] == ["hi"]
@@ -243,23 +242,21 @@ def test_every_event_can_be_written_as_json(
 def test_permission_is_refused_when_there_is_nobody_to_ask(
     options: list[str], allowed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ask("permission", "--json", *SCRIPT, *options)
+    ask("permission", "--json", *options)
     (permission,) = [line for line in lines(capfd) if line["event"] == "permission"]
     assert permission["option"]["kind"] == ("allow_once" if allowed else "reject_once")
 
 
 def test_files_go_with_the_prompt(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("remember", "utf-8")
-    assert ask("echo see", "notes.txt", "--json", *SCRIPT) == 0
+    assert ask("echo see", "notes.txt", "--json") == 0
     user = [line for line in lines(capfd) if line.get("role") == "user"]
     assert any("notes.txt" in json.dumps(line) for line in user)
 
 
 @posix
 def test_ctrl_c_cancels_the_turn(folder: Path) -> None:
-    running = subprocess.Popen(
-        [*ASK, "wait forever", "--json", *SCRIPT], stdout=subprocess.PIPE, cwd=folder
-    )
+    running = subprocess.Popen([*ASK, "wait forever", "--json"], stdout=subprocess.PIPE, cwd=folder)
     assert running.stdout is not None
     with running:
         for line in running.stdout:
