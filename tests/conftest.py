@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A machine that is busy makes an example slow, not wrong.
@@ -16,3 +20,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home_of_agents() -> Generator[None, None, None]:
+    """Agents that tests start keep nothing among the data of whoever runs the tests."""
+    folder = tempfile.mkdtemp(prefix="accord-tests-")
+    os.environ["ACCORD_DATA"] = os.environ["ACCORD_CONFIG"] = folder
+    yield
+    shutil.rmtree(folder, ignore_errors=True)

@@ -46,32 +46,6 @@ def test_what_is_not_understood_is_refused(arguments: tuple[str, ...]) -> None:
     assert "dance" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("dancer",), "there is no agent 'dancer'"),
-        (("script", "more"), "unexpected argument 'more'"),
-        (("--fast",), "unexpected argument '--fast'"),
-    ],
-)
-def test_agent_refuses_what_it_does_not_know(arguments: tuple[str, ...], why: str) -> None:
-    done = run("agent", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"accord agent: {why}\nusage: accord agent [script]\n"
-
-
-@pytest.mark.parametrize("option", ["-h", "--help"])
-def test_agent_explains_itself(option: str) -> None:
-    done = run("agent", option)
-    assert done.returncode == 0
-    assert done.stdout.startswith("usage: accord agent [script]\n")
-
-
-def test_agent_ends_when_its_client_hangs_up() -> None:
-    done = run("agent")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 def test_agent_starts_with_what_it_needs_only() -> None:
     code = (
         "import sys; from accord.cli.main import main; status = main(['agent']);"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from accord.errors import AccordError
+
+if TYPE_CHECKING:
+    from accord.coder.settings import Settings
+
+# An editor waits for the answer to `initialize`: what that does without is imported later.
 
 __all__ = ("main",)
 
-USAGE = "usage: accord agent [script]"
+USAGE = "usage: accord agent [coder|script] [OPTIONS]"
 HELP = f"""\
 {USAGE}
 
@@ -16,8 +24,26 @@ Serve a bundled agent on stdin and stdout, in version 1 or 2 of the Agent Client
 Give an editor `accord agent` as the command of an agent.
 
 Agents:
-  script    does what it is told: every prompt is a command, `help` lists them (the default)
+  coder     reads, writes and runs what you want, with your permission (the default)
+  script    does what it is told: every prompt is a command, `help` lists them
+
+Options of the coder:
+  --model MODEL         `provider:name`, or `embedded` for the one that needs no account;
+                        else ACCORD_MODEL, else what there is a key for, else `embedded`
+  --base-url URL        where to find the model that --model names
+  --mode MODE           what it may do at first without asking: default, acceptEdits, plan,
+                        dontAsk or bypassPermissions
+  --bypass-permissions  offer the mode bypassPermissions, which never asks
+  --fetch               let it fetch web pages, with permission
+  --data DIR            keep sessions here; else ACCORD_DATA, else where the system keeps such
+  --max-requests N      ask the model at most so many times in a turn (default: 100)
+  --login PROVIDER      ask for the key of a provider, keep it, and do nothing else
 """
+_MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+
+
+class _Wrong(AccordError):
+    """The command line cannot be understood."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,29 +51,117 @@ def main(arguments: Sequence[str]) -> int:
     if any(word in ("-h", "--help") for word in arguments):
         print(HELP, end="")
         return 0
-    names = [word for word in arguments if not word.startswith("-")]
-    unknown = [word for word in arguments if word.startswith("-")] or names[1:]
-    if names and names[0] != "script":
-        return _refuse(f"there is no agent {names[0]!r}")
-    if unknown:
-        return _refuse(f"unexpected argument {unknown[0]!r}")
-    return _serve()
+    try:
+        name, options = _read(arguments)
+        if name == "script":
+            return _serve_script(options)
+        return _serve_coder(options)
+    except _Wrong as wrong:
+        print(f"accord agent: {wrong}\n{USAGE}", file=sys.stderr)
+        return 2
 
 
-def _refuse(why: str) -> int:
-    print(f"accord agent: {why}\n{USAGE}", file=sys.stderr)
-    return 2
+def _read(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return which agent, and its options with their values; a flag's is empty."""
+    name: str | None = None
+    options: dict[str, str] = {}
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            if name is not None:
+                raise _Wrong(f"unexpected argument {word!r}")
+            if word not in ("coder", "script"):
+                raise _Wrong(f"there is no agent {word!r}")
+            name = word
+            continue
+        option, equals, value = word.partition("=")
+        options[option.removeprefix("--")] = _value(option, equals, value, words)
+    return name or "coder", options
 
 
-def _serve() -> int:
+def _value(option: str, equals: str, value: str, words: Iterator[str]) -> str:
+    if option in ("--bypass-permissions", "--fetch"):
+        if equals:
+            raise _Wrong(f"{option} takes no value")
+        return ""
+    if option not in (
+        "--model",
+        "--base-url",
+        "--mode",
+        "--data",
+        "--max-requests",
+        "--login",
+    ):
+        raise _Wrong(f"unexpected argument {option!r}")
+    if not equals:
+        value = next(words, "")
+    if not value:
+        raise _Wrong(f"{option} needs a value")
+    return value
+
+
+def _serve_script(options: dict[str, str]) -> int:
+    if options:
+        raise _Wrong(f"the script agent has no option --{next(iter(options))}")
     from accord.scripted.agent import ScriptAgent
 
+    return _serve(ScriptAgent(leave=os._exit).run)
+
+
+def _serve_coder(options: dict[str, str]) -> int:
+    settings = _settings(options)
+    if "login" in options:
+        from accord.coder.logins import ask_for_key
+        from accord.coder.places import config_dir
+
+        return ask_for_key(options["login"], settings.config or config_dir())
+    from accord.coder.agent import Coder
+
+    return _serve(Coder(settings).run)
+
+
+def _settings(options: dict[str, str]) -> Settings:
+    """Return what the options say; raise `_Wrong` for what they cannot mean."""
+    from pathlib import Path
+
+    from accord.coder.places import config_dir, data_dir
+    from accord.coder.settings import Settings
+
+    model = options.get("model")
+    if model is not None and model != "embedded" and not all(model.partition(":")):
+        raise _Wrong(f"--model is `embedded` or `provider:name`, not {model!r}")
+    base_url = options.get("base-url")
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise _Wrong(f"--base-url begins with http:// or https://, not {base_url!r}")
+    mode = options.get("mode", "default")
+    bypass = "bypass-permissions" in options
+    if mode not in _MODES:
+        raise _Wrong(f"there is no mode {mode!r}; there are {', '.join(_MODES)}")
+    if mode == "bypassPermissions" and not bypass:
+        raise _Wrong(f"the mode {mode} needs --bypass-permissions besides")
+    most = options.get("max-requests", "100")
+    if not (most.isascii() and most.isdigit()) or int(most) < 1:
+        raise _Wrong(f"--max-requests is a number from 1 on, not {most!r}")
+    data = options.get("data")
+    return Settings(
+        model=model,
+        base_url=base_url,
+        mode=mode,
+        bypass=bypass,
+        fetch="fetch" in options,
+        data=data_dir() if data is None else Path(data).expanduser().absolute(),
+        config=config_dir(),
+        max_requests=int(most),
+    )
+
+
+def _serve(run: Callable[[], None]) -> int:
     if sys.stdin.isatty():
         print(
             "accord agent: waiting for JSON lines from a client; end with Ctrl-D", file=sys.stderr
         )
     try:
-        ScriptAgent(leave=os._exit).run()
+        run()
     except KeyboardInterrupt:
         return 130
     return 0

@@ -1,0 +1,136 @@
+"""`accord agent`: which agent it serves, with what settings, and what it says of a wrong line."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import AuthRequired, RequestError, connect
+from accord.cli.main import main
+
+AGENT = [sys.executable, "-W", "error", "-m", "accord", "agent"]
+USAGE = "usage: accord agent [coder|script] [OPTIONS]\n"
+
+
+def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*AGENT, *arguments], input="", capture_output=True, text=True, timeout=50, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("dancer",), "there is no agent 'dancer'"),
+        (("script", "more"), "unexpected argument 'more'"),
+        (("--fast",), "unexpected argument '--fast'"),
+        (("-x",), "unexpected argument '-x'"),
+        (("--model",), "--model needs a value"),
+        (("--model=",), "--model needs a value"),
+        (("--model", "gpt"), "--model is `embedded` or `provider:name`, not 'gpt'"),
+        (("--base-url", "here"), "--base-url begins with http:// or https://, not 'here'"),
+        (("--max-requests", "0"), "--max-requests is a number from 1 on, not '0'"),
+        (("--max-requests=many",), "--max-requests is a number from 1 on, not 'many'"),
+        (("--fetch=no",), "--fetch takes no value"),
+        (("script", "--fetch"), "the script agent has no option --fetch"),
+        (
+            ("--mode", "bypassPermissions"),
+            "the mode bypassPermissions needs --bypass-permissions besides",
+        ),
+        (
+            ("--mode", "wild"),
+            "there is no mode 'wild';"
+            " there are default, acceptEdits, plan, dontAsk, bypassPermissions",
+        ),
+    ],
+)
+def test_what_is_not_understood_is_refused(
+    arguments: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["agent", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"accord agent: {why}\n{USAGE}"
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_agent_explains_itself(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", option]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(USAGE)
+    for name in ("--model", "--base-url", "--mode", "--data", "--max-requests", "--login"):
+        assert name in said
+
+
+@pytest.mark.parametrize("name", [(), ("coder",), ("script",)])
+def test_agent_ends_when_its_client_hangs_up(name: tuple[str, ...]) -> None:
+    done = run(*name)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+async def options_of(*arguments: str, cwd: Path, version: int) -> tuple[str, dict[str, Any]]:
+    """Return the name of the agent that starts, and the options of its sessions."""
+    async with (
+        asyncio.timeout(50),
+        connect([*AGENT, *arguments], versions=(version,)) as agent,
+    ):
+        session = await agent.new_session(cwd)
+        return agent.info.name, {option.id: option for option in session.transcript.options}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_coder_is_the_default_and_takes_its_settings(version: int, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    name, options = await options_of(
+        "--mode=plan", "--model", "embedded", "--data", str(data), cwd=tmp_path, version=version
+    )
+    assert name == "accord-coder"
+    assert options["mode"].value == "plan"
+    assert "bypassPermissions" not in [choice.value for choice in options["mode"].choices]
+    assert options["model"].value == "embedded"
+    assert (data / "sessions.sqlite").exists()
+    if sys.platform != "win32":
+        assert data.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_mode_that_never_asks_needs_its_flag(version: int, tmp_path: Path) -> None:
+    _, options = await options_of("--bypass-permissions", cwd=tmp_path, version=version)
+    assert options["mode"].value == "default"
+    assert "bypassPermissions" in [choice.value for choice in options["mode"].choices]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_missing_key_says_what_to_set(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(RequestError) as caught:
+        await options_of("--model", "anthropic:some", cwd=tmp_path, version=version)
+    assert isinstance(caught.value, AuthRequired)
+    assert "ANTHROPIC_API_KEY" in caught.value.message
+    assert "accord agent --login anthropic" in caught.value.message
+
+
+def test_login_asks_for_a_known_provider_only() -> None:
+    done = run("--login", "nobody")
+    assert done.returncode == 1
+    assert "there is no provider nobody" in done.stderr
+
+
+def test_ask_without_an_agent_asks_the_coder(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "accord", "ask", "read notes.txt"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "notes.txt" in done.stdout + done.stderr
