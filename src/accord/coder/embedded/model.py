@@ -6,12 +6,17 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from accord import Content
 from accord.coder.conversation import Message, Prompt, Results, ToolResult, ToolUse
-from accord.coder.embedded.recipe import Say, Use
-from accord.coder.embedded.requests import recipe_for
-from accord.coder.models.base import Finished, Model, Piece, Request, Text
+from accord.coder.embedded.place import Place
+from accord.coder.embedded.plan import recipe_for
+from accord.coder.embedded.recipe import Found, Say, Think
+from accord.coder.embedded.understanding import Understood, understand
+from accord.coder.models.base import Finished, Model, Piece, Request, Text, Thought
 
 __all__ = ("Embedded",)
+
+_LOOKS_BACK = 3  # prompts in which the file that `it` means is looked for
 
 
 class Embedded(Model):
@@ -20,46 +25,80 @@ class Embedded(Model):
     name = "embedded"
     context_size = 1_000_000
 
+    def __init__(self) -> None:
+        self._last: tuple[tuple[tuple[Content, ...], ...], Understood] | None = None
+
     async def answer(self, request: Request) -> AsyncIterator[Piece]:
         """Go on with the recipe of the last prompt, from where the results end."""
-        prompt, results = _since_prompt(request.messages)
-        recipe = recipe_for(prompt)
-        said = used = 0
-        told: ToolResult | None = None
+        prompts, results = _since_prompt(request.messages)
+        tools = frozenset(tool.name for tool in request.tools)
+        # Its approval takes the tool away; the recipe has to go the same way again.
+        if results:
+            planned = results[0].name == "exit_plan"
+            tools = tools | {"exit_plan"} if planned else tools - {"exit_plan"}
+        recipe = recipe_for(self._understood(prompts), tools)
+        at = 0
+        spoke = thought = False
+        told: Found = ()
         while True:
             try:
-                step = recipe.send(told)
+                step = recipe.send(told) if told else next(recipe)
             except StopIteration:
                 yield Finished(reason="end")
                 return
-            told = None
+            told = ()
             match step:
-                case Say(text):
-                    said += 1
-                    if used == len(results):
-                        yield Text(text)
-                case Use(name, arguments):
-                    used += 1
-                    if used <= len(results):
-                        told = results[used - 1]
+                case Say(text) if at == len(results):
+                    yield Text(f"\n\n{text}" if spoke else text)
+                    spoke = True
+                case Think(text) if at == len(results):
+                    yield Thought(f"\n\n{text}" if thought else text)
+                    thought = True
+                case Say() | Think():
+                    pass
+                case uses:
+                    told = tuple(results[at : at + len(uses)])
+                    at += len(told)
+                    if len(told) == len(uses):
+                        if any(use.name != r.name for use, r in zip(uses, told, strict=True)):
+                            yield Text("I lost my place in what I was doing; please ask again.")
+                            yield Finished(reason="end")
+                            return
                         continue
-                    use_id = f"use-{len(request.messages)}"
-                    yield ToolUse(use_id, name, msgspec.json.encode(arguments).decode())
+                    start = len(request.messages)
+                    for number, use in enumerate(uses):
+                        arguments = msgspec.json.encode(use.arguments).decode()
+                        yield ToolUse(f"use-{start}-{number}", use.name, arguments)
                     yield Finished(reason="tools")
                     return
 
+    def _understood(self, prompts: tuple[tuple[Content, ...], ...]) -> Understood:
+        """Return what the last prompt means; kept, since a turn asks for it again and again."""
+        if self._last is None or self._last[0] != prompts:
+            self._last = (prompts, _read(prompts))
+        return self._last[1]
 
-def _since_prompt(messages: Sequence[Message]) -> tuple[str, list[ToolResult]]:
-    """Return the text of the last prompt, and what tools have given since."""
+
+def _read(prompts: tuple[tuple[Content, ...], ...]) -> Understood:
+    before: Place | None = None
+    for content in prompts[:-1]:
+        before = understand(content, before).last_place or before
+    return understand(prompts[-1], before) if prompts else Understood()
+
+
+def _since_prompt(
+    messages: Sequence[Message],
+) -> tuple[tuple[tuple[Content, ...], ...], list[ToolResult]]:
+    """Return the last prompts, and what tools have given since the very last."""
     results: list[ToolResult] = []
-    prompt = ""
+    prompts: list[tuple[Content, ...]] = []
     for message in messages:
         match message:
             case Prompt(content):
-                prompt = "\n".join(part for part in content if isinstance(part, str))
+                prompts.append(content)
                 results.clear()
             case Results(found):
                 results += found
             case _:
                 pass
-    return prompt, results
+    return tuple(prompts[-_LOOKS_BACK:]), results

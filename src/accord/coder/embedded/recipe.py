@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from accord.coder.conversation import ToolResult
 
-__all__ = ("Recipe", "Say", "Use")
+__all__ = ("Found", "Recipe", "Say", "Steps", "Think", "Use", "use")
 
 
 class Use(Struct, frozen=True):
@@ -24,9 +24,25 @@ class Use(Struct, frozen=True):
 
 
 class Say(Struct, frozen=True):
-    """Say something to the user."""
+    """Say something to the user: a paragraph of Markdown, or several."""
 
     text: str
 
 
-Recipe: TypeAlias = Generator[Use | Say, ToolResult | None, None]
+class Think(Struct, frozen=True):
+    """Think aloud."""
+
+    text: str
+
+
+Found: TypeAlias = tuple[ToolResult, ...]
+# Uses are made in one answer; what comes back are their results, in their order.
+Steps: TypeAlias = Generator[tuple[Use, ...] | Say | Think, Found, Any]
+# What it returns: whether it was done; if not, what builds upon it is not begun.
+Recipe: TypeAlias = Generator[tuple[Use, ...] | Say | Think, Found, bool]
+
+
+def use(name: str, **arguments: Any) -> Generator[tuple[Use, ...], Found, ToolResult]:
+    """Use one tool and return its result."""
+    (result,) = yield (Use(name, arguments),)
+    return result
