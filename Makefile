@@ -40,7 +40,7 @@ docs: $(VENV)/.dev  ## Write the generated pages of the reference
 docs-test: $(VENV)/.dev  ## Run the code blocks of the docs
 	$(BIN)/python -m pytest -q tests/docs
 
-requirements: $(VENV)/.dev  ## List the rules of the protocol that no test names
+requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, and say why others are not
 	$(BIN)/python tests/requirement.py
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)

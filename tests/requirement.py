@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,19 +63,66 @@ def named_by(files: Iterable[Path]) -> dict[str, list[Path]]:
 
 def own_test_files() -> list[Path]:
     """Return the project's test files, but the one that tests this."""
+    folders = [folder for folder in TESTS.iterdir() if folder.is_dir()]
+    files = [*TESTS.glob("test_*.py"), *(TESTS / "interop").glob("test_*.py")]
+    for folder in folders:
+        if folder.name != "interop":  # it holds whole programs of others
+            files += folder.rglob("test_*.py")
     return [
         file
-        for file in TESTS.rglob("test_*.py")
-        if not {"node_modules", ".venvs"} & set(file.parts) and file.name != "test_requirement.py"
+        for file in files
+        if not NOT_OURS & set(file.parts) and file.name != "test_requirement.py"
     ]
+
+
+class Reason(NamedTuple):
+    """Why no test names some rules; `kind` is what such reasons have in common."""
+
+    kind: str
+    why: str
+    ids: frozenset[str]
+
+
+def reasons() -> list[Reason]:
+    """Return why rules are named by no test, as `untested.txt` has it."""
+    found: list[Reason] = []
+    kind = ""
+    for line in (TESTS / "untested.txt").read_text("utf-8").splitlines():
+        if line.startswith("== "):
+            kind = line.removeprefix("== ")
+        elif line and not line.startswith("#"):
+            why, _, names = line.partition(": ")
+            ids = frozenset(name for word in names.split() for name in _ids(word))
+            found.append(Reason(kind, why, ids))
+    return found
+
+
+def _ids(word: str) -> Iterable[str]:
+    """Return the rules that a word of `untested.txt` stands for."""
+    area, _, number = f"R-{word}".rpartition("-")
+    if number != "*":
+        return [f"{area}-{number}"]
+    named = named_by(own_test_files())
+    return [name for name in rules() if name.startswith(f"{area}-") and name not in named]
 
 
 def report() -> str:
     """Return what `make requirements` prints."""
-    named = named_by(own_test_files())
-    missing = [rule for rule in rules().values() if rule.id not in named]
-    lines = [f"{rule.id:<13} {rule.level:<10} {rule.who}  {rule.versions}" for rule in missing]
-    lines.append(f"{len(missing)} of {len(rules())} rules are named by no test.")
+    named = named_by(own_test_files()).keys() & rules().keys()
+    apart = {name for reason in reasons() for name in reason.ids}
+    lines: list[str] = []
+    for kind, group in groupby(reasons(), lambda reason: reason.kind):
+        lines.append(kind)
+        for reason in group:
+            areas = Counter(name.split("-")[1] for name in sorted(reason.ids))
+            counted = ", ".join(f"{area} {count}" for area, count in areas.items())
+            lines.append(f"  {len(reason.ids):>3} {reason.why} ({counted})")
+    missing = [rule for rule in rules().values() if rule.id not in named | apart]
+    lines += [f"{rule.id:<13} {rule.level:<10} {rule.who}  {rule.versions}" for rule in missing]
+    lines.append(
+        f"{len(named)} of {len(rules())} rules are named by tests, "
+        f"{len(apart)} have a reason why not, {len(missing)} have none."
+    )
     return "\n".join(lines)
 
 

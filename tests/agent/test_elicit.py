@@ -131,7 +131,7 @@ def answering(version: int, answer: Any) -> Any:
 
 
 @BOTH
-@requirement("R-ELIC-05", "R-ELIC-07", "R-ELIC-09", "R-ELIC-18")
+@requirement("R-ELIC-05", "R-ELIC-07", "R-ELIC-09", "R-ELIC-18", "R-ELIC-35")
 async def test_answer_is_an_instance_of_the_form(version: int) -> None:
     found: list[Project | None] = []
 
@@ -150,7 +150,9 @@ async def test_answer_is_an_instance_of_the_form(version: int) -> None:
         assert request.tool_call_id == client.said()
         assert request.requested_schema.required == ["name"]
         if version == V2:
-            assert client.of("RequiresActionStateUpdate")
+            states = [type(u).__name__ for u in client.updates if "State" in type(u).__name__]
+            asking = states.index("RequiresActionStateUpdate")
+            assert states[asking + 1] == "RunningStateUpdate"
 
 
 @BOTH

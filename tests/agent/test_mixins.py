@@ -118,6 +118,7 @@ async def test_login_that_was_not_offered_is_refused(version: int) -> None:
                 await client.remote.connection.call(method, {"methodId": login_id}, bytes)
 
 
+@requirement("R-ASTAT-02")
 @BOTH
 async def test_who_is_logged_in_is_told(version: int) -> None:
     async with talk(Guarded(), version, opened=False) as client:

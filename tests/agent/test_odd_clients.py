@@ -273,3 +273,20 @@ async def test_log_of_a_malformed_message_has_none_of_its_values(
             "session/cancel", {"sessionId": ["hunter2"], "_meta": {"k": "hunter2"}}
         )
     assert "hunter2" not in caplog.text
+
+
+@requirement("R-TOOL-03")
+async def test_v1_update_of_a_tool_call_has_what_changed_and_no_more() -> None:
+    class Works(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            async with turn.tool("Look", kind="read", raw_input={"a": 1}) as call:
+                await call.start()
+                await call.update(title="Looked")
+
+    async with talk(Works(), V1) as client:
+        await client.prompt("hi")
+        changes = [client.json(update) for update in client.of("ToolCallUpdate")]
+    for change in changes:
+        del change["sessionUpdate"], change["toolCallId"]
+    assert {"title": "Looked"} in changes
+    assert changes[-1] == {"status": "completed"}

@@ -154,7 +154,9 @@ async def test_prompt_of_an_unknown_session_is_refused(version: int) -> None:
 # The order of things in version 2, and only one turn at a time in version 1.
 
 
-@requirement("R-PROMPT-09", "R-PROMPT-10", "R-PROMPT-11", "R-PROMPT-12", "R-PROMPT-13")
+@requirement(
+    "R-PROMPT-09", "R-PROMPT-10", "R-PROMPT-11", "R-PROMPT-12", "R-PROMPT-13", "R-PROMPT-35"
+)
 async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
     agent = Steps()
     async with talk(agent, V2) as client:

@@ -17,13 +17,15 @@ ROOTS = {
 }
 
 
-@requirement("R-INIT-03", "R-INIT-20")
+@requirement("R-INIT-03", "R-INIT-20", "R-AUTH-14")
 @BOTH
 async def test_client_says_who_it_is_and_what_it_offers(version: int) -> None:
     async with agent_by_hand(version) as (_agent, raw):
         said = raw.initialize["params"]
     assert said["clientInfo" if version == 1 else "info"]["name"] == "accord"
-    assert isinstance(said["clientCapabilities" if version == 1 else "capabilities"], dict)
+    offers = said["clientCapabilities" if version == 1 else "capabilities"]
+    assert isinstance(offers, dict)
+    assert "auth" not in offers  # it starts no logins in terminals
 
 
 @requirement("R-DIR-01")

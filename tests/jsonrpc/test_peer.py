@@ -425,7 +425,7 @@ def test_what_is_answered_or_was_never_asked_is_not_cancelled() -> None:
     assert sent(peer) == []
 
 
-@requirement("R-REQCAN-12")
+@requirement("R-REQCAN-12", "R-PROMPT-36")
 def test_the_late_answer_of_a_request_given_up_is_dropped() -> None:
     peer = Peer()
     asked(peer)

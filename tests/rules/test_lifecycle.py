@@ -83,7 +83,7 @@ def test_v2_refuses_initialize_after_another_request() -> None:
         lifecycle.begin(2)
 
 
-@requirement("R-INIT-39")
+@requirement("R-INIT-39", "R-ROUTE-04")
 def test_v1_takes_initialize_at_any_time_and_stays_in_use() -> None:
     lifecycle = ready(1)
     lifecycle.use()

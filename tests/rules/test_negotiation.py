@@ -132,7 +132,7 @@ def test_a_version_that_the_client_does_not_speak_is_unsupported(offered: Any, r
 # v2 params for v1.
 
 
-@requirement("R-ROUTE-06", "R-INIT-13")
+@requirement("R-ROUTE-06", "R-INIT-13", "R-ROUTE-04")
 def test_v2_params_are_translated_for_v1() -> None:
     params = {
         "protocolVersion": 2,

@@ -111,6 +111,7 @@ def test_every_gate_is_a_capability(version: str) -> None:
             place = types.class_of(get_type_hints(place)[step])
 
 
+@requirement("R-NES-10", "R-NES-13")
 def test_nes_types_equal_their_table() -> None:
     table = SchemaModel(nes.schema())
     ours = types.nes()

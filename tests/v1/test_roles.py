@@ -393,6 +393,7 @@ async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
         assert b'"stopReason":"cancelled"' in sides.frames[-1]
 
 
+@requirement("R-PROMPT-01", "R-PROV-02")
 async def test_calls_before_initialize_is_done_are_refused_here() -> None:
     errors: list[Any] = []
 
