@@ -13,7 +13,7 @@ from accord.coder.sensitive import secret
 if TYPE_CHECKING:
     from accord.coder.work import Work
 
-__all__ = ("MOST_BYTES", "instruction_files", "instructions_for")
+__all__ = ("MOST_BYTES", "instruction_files", "instructions_for", "says_plan_mode")
 
 MOST_BYTES = 32 * 1024  # of one file; what is longer is cut
 _MOST_FILES = 16
@@ -38,6 +38,7 @@ _PLAN = """
 You are in plan mode: only read. Work out what is to be done, then present the plan with the tool
 exit_plan. Do not try to change or run anything before it is approved.
 """
+_SURROUNDINGS = "\nThe working directory is"
 
 
 def instructions_for(work: Work) -> str:
@@ -53,9 +54,14 @@ def instructions_for(work: Work) -> str:
     return "".join(parts)
 
 
+def says_plan_mode(instructions: str) -> bool:
+    """Tell whether instructions are of a session in plan mode."""
+    return instructions.partition(_SURROUNDINGS)[0].endswith(_PLAN)
+
+
 def _surroundings(roots: Iterable[str]) -> str:
     cwd, *others = roots
-    lines = [f"\nThe working directory is {cwd}, the system {platform.system()}."]
+    lines = [f"{_SURROUNDINGS} {cwd}, the system {platform.system()}."]
     if (Path(cwd) / ".git").exists():
         lines.append("It is a git repository.")
     lines += [f"You may work in {other}, too." for other in others]

@@ -1,9 +1,9 @@
 """The forms of requests: a small language of words, and a matcher that never goes back twice.
 
 `read|show [the file] <path:place>` has alternatives, optional words and a slot; `(go on | stop)`
-are alternatives of several words (mind the spaces). A form becomes a little program that is run over the
-words with every place of it visited at most once for each word, so time is bounded by the
-product of the two however hostile the words are.
+are alternatives of several words (mind the spaces). A form becomes a little program that is run
+over the words with every place of it visited at most once for each word, so time is bounded by
+the product of the two however hostile the words are.
 """
 
 from __future__ import annotations

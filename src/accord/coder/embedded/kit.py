@@ -13,6 +13,7 @@ __all__ = (
     "bullets",
     "could_not",
     "fenced",
+    "is_cut",
     "language",
     "lines_of",
     "lines_of_range",
@@ -88,6 +89,11 @@ def lines_of(result: ToolResult) -> list[str]:
 
 def _is_remark(line: str) -> bool:
     return line.startswith("[") and line.endswith("]")
+
+
+def is_cut(result: ToolResult) -> bool:
+    """Tell whether a search has found more than it gave."""
+    return "; there are more]" in result.text[-400:]
 
 
 def could_not(what: str, result: ToolResult) -> Say:

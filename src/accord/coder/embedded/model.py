@@ -12,6 +12,7 @@ from accord.coder.embedded.place import Place
 from accord.coder.embedded.plan import recipe_for
 from accord.coder.embedded.recipe import Found, Say, Think
 from accord.coder.embedded.understanding import Understood, understand
+from accord.coder.instructions import says_plan_mode
 from accord.coder.models.base import Finished, Model, Piece, Request, Text, Thought
 
 __all__ = ("Embedded",)
@@ -32,11 +33,11 @@ class Embedded(Model):
         """Go on with the recipe of the last prompt, from where the results end."""
         prompts, results = _since_prompt(request.messages)
         tools = frozenset(tool.name for tool in request.tools)
-        # Its approval takes the tool away; the recipe has to go the same way again.
+        # Approval ends plan mode; the recipe has to go the same way again, though.
+        planning = says_plan_mode(request.instructions)
         if results:
-            planned = results[0].name == "exit_plan"
-            tools = tools | {"exit_plan"} if planned else tools - {"exit_plan"}
-        recipe = recipe_for(self._understood(prompts), tools)
+            planning = results[0].name == "exit_plan"
+        recipe = recipe_for(self._understood(prompts), tools, planning=planning)
         at = 0
         spoke = thought = False
         told: Found = ()

@@ -17,8 +17,11 @@ __all__ = ("recipe_for",)
 _HARMLESS = ("none", "read")
 
 
-def recipe_for(understood: Understood, tools: frozenset[str]) -> Recipe:
-    """Return how to do what a prompt asks for, with the tools there are."""
+def recipe_for(understood: Understood, tools: frozenset[str], *, planning: bool = False) -> Recipe:
+    """Return how to do what a prompt asks for, with the tools there are.
+
+    When `planning`, nothing is changed before the user has approved of the plan.
+    """
     if understood.problem:
         from accord.coder.embedded.page import REAL_MODEL
 
@@ -32,7 +35,7 @@ def recipe_for(understood: Understood, tools: frozenset[str]) -> Recipe:
     if not steps:
         yield Say("There was nothing to do in that. Say `help` for what I understand.")
         return False
-    if changes and "exit_plan" in tools and not (yield from _approved(steps)):
+    if changes and planning and not (yield from _approved(steps)):
         return False
     done = yield from _one(steps[0]) if len(steps) == 1 else _several(steps)
     if understood.unknown:

@@ -223,9 +223,8 @@ def _glob(words: Sequence[Word], at: int) -> Iterator[tuple[int, str]]:
 def _kind(words: Sequence[Word], at: int) -> Iterator[tuple[int, str]]:
     if at < len(words) and words[at].low in KINDS:
         yield at + 1, KINDS[words[at].low]
-    elif at < len(words) and words[at].low.startswith("."):
-        if words[at].low[1:].isalnum():
-            yield at + 1, "*" + words[at].low
+    elif at < len(words) and re.fullmatch(r"\.[a-z0-9]+", words[at].low):
+        yield at + 1, "*" + words[at].low
 
 
 def _url(words: Sequence[Word], at: int) -> Iterator[tuple[int, str]]:

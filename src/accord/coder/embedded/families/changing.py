@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from accord.coder.conversation import ToolResult
 from accord.coder.embedded.edits import insertion, removal, word_edits
-from accord.coder.embedded.families.searching import hits_of
+from accord.coder.embedded.families.searching import MOST_HITS, hits_of
 from accord.coder.embedded.kit import (
     bullets,
     could_not,
+    is_cut,
     lines_of,
     lines_of_range,
     literally,
@@ -78,9 +79,12 @@ def _replace_below(asked: Asked, old: str, new: str, where: str) -> Recipe:
     if "\n" in old:
         yield Say("A text of several lines I can replace in one file at a time: say in which.")
         return False
-    found = yield from use("grep", pattern=literally(old), path=where, limit=10_000)
+    found = yield from use("grep", pattern=literally(old), path=where, limit=MOST_HITS)
     if found.failed:
         yield could_not(f"search for {tick(old)}", found)
+        return False
+    if is_cut(found):
+        yield Say(_too_many(old, MOST_HITS))
         return False
     hits = hits_of(lines_of(found))
     counts: dict[str, int] = {}
@@ -90,7 +94,7 @@ def _replace_below(asked: Asked, old: str, new: str, where: str) -> Recipe:
         yield Say(f"{tick(old)} is nowhere below {tick(where)}, so nothing was changed.")
         return False
     if len(counts) > _MOST_FILES:
-        yield Say(_too_many(old, len(counts)))
+        yield Say(_too_many(old))
         return False
     yield Say(_planned(old, new, counts))
     uses = [
@@ -113,11 +117,9 @@ def _planned(old: str, new: str, counts: dict[str, int]) -> str:
     return f"{head}\n\n{bullets(rows, _MOST_FILES)}"
 
 
-def _too_many(old: str, files: int) -> str:
-    return (
-        f"{tick(old)} is in {files:,} files; I change {_MOST_FILES} at most at a time."
-        " Name a folder. Nothing was changed."
-    )
+def _too_many(old: str, lines: int = 0) -> str:
+    where = f"{lines:,} lines or more" if lines else f"more than {_MOST_FILES} files"
+    return f"{tick(old)} is in {where}; that is too much at a time. Nothing was changed: name a folder."
 
 
 def _tell(
@@ -143,18 +145,21 @@ def _rename(asked: Asked) -> Recipe:
         f" and for {new}, in case that name is taken."
     )
     pair = yield (
-        Use("grep", {"pattern": literally(old, word=True), "path": where, "limit": 10_000}),
+        Use("grep", {"pattern": literally(old, word=True), "path": where, "limit": MOST_HITS}),
         Use("grep", {"pattern": literally(new, word=True), "path": where, "limit": 50}),
     )
     if pair[0].failed:
         yield could_not(f"search for {tick(old)}", pair[0])
+        return False
+    if is_cut(pair[0]):
+        yield Say(_too_many(old, MOST_HITS))
         return False
     paths = list(dict.fromkeys(path for path, _, _ in hits_of(lines_of(pair[0]))))
     if not paths:
         yield Say(f"{tick(old)} is nowhere in {_named(where)}, so nothing was changed.")
         return False
     if len(paths) > _MOST_FILES:
-        yield Say(_too_many(old, len(paths)))
+        yield Say(_too_many(old))
         return False
     texts: dict[str, str] = {}
     for path in paths:
@@ -313,7 +318,7 @@ def _folder(asked: Asked) -> Recipe:
 
     path = asked.place().path
     result = yield from use("execute", command=shlex.join(["mkdir", "-p", "--", path]))
-    if result.failed or "[exit status" in result.text:
+    if result.failed:
         yield could_not(f"create the folder {tick(path)}", result)
         return False
     yield Say(f"Created the folder {tick(path)}.")

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from msgspec.structs import replace
 
 from accord.coder.conversation import ToolResult
+from accord.coder.embedded.families.searching import MOST_HITS
 from accord.coder.embedded.kit import (
     bullets,
     could_not,
@@ -265,7 +266,7 @@ def _occurrences(asked: Asked) -> Recipe:
     if where in asked.attached:
         yield Say(f"{tick(text)} occurs {_times(asked.attached[where].count(text))}.")
         return True
-    result = yield from use("grep", pattern=literally(text), path=where, limit=10_000)
+    result = yield from use("grep", pattern=literally(text), path=where, limit=MOST_HITS)
     if result.failed:
         yield could_not(f"count {tick(text)}", result)
         return False

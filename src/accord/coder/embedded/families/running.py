@@ -26,7 +26,7 @@ __all__ = ("RUNNING",)
 
 _HEAD, _TAIL = 8, 24  # lines of an output
 _TESTS_S = 600  # seconds that tests may take
-_STATUS = re.compile(r"\n?\[(exit status -?\d+|timed out after [\d.]+ s[^\]]*)\]\s*\Z")
+_STATUS = re.compile(r"\n?\[(exit status -?\d+|timed out after [\d.]+ s|ended by \w+)\]\s*\Z")
 _SUMMARY = re.compile(
     r"=*\s*(\d+ (?:passed|failed|errors?|skipped)[^=\n]*?)\s*=*|"
     r"(test result: .*)|(OK(?: \(.*\))?|FAILED \(.*\))|(Ran \d+ tests? .*)|(Tests?:? .*\d.*)|"
@@ -57,10 +57,10 @@ def _run(asked: Asked) -> Recipe:
     if (cwd := asked.held.get("cwd")) is not None:
         arguments["cwd"] = cwd.path
     result = yield from use("execute", **arguments)
-    if result.failed:
+    output, ended = _output(result.text)
+    if result.failed and not ended:
         yield could_not(f"run {tick(command)}", result)
         return False
-    output, ended = _output(result.text)
     yield Say(_told(command, output, ended))
     return not ended
 
@@ -73,6 +73,7 @@ def _output(text: str) -> tuple[str, str]:
 
 def _told(command: str, output: str, ended: str) -> str:
     how = f"ended with {ended}" if ended.startswith("exit") else ended or "ended well"
+    how = f"was {how}" if how.startswith("ended by") else how
     lines = output.strip("\n").splitlines()
     if not any(line.strip() for line in lines):
         return f"{tick(command)} {how} and printed nothing."
@@ -110,10 +111,10 @@ def _run_tests(asked: Asked, path: str, name: str) -> Recipe:
         yield Say(f"I can choose tests with pytest alone; here {why}, so I run them all.")
     yield Think(f"The tests: {command}, since {why}.")
     result = yield from use("execute", command=command, timeout_s=_TESTS_S)
-    if result.failed:
+    output, ended = _output(result.text)
+    if result.failed and not ended:
         yield could_not(f"run the tests with {tick(command)}", result)
         return False
-    output, ended = _output(result.text)
     yield Say(_verdict(command, why, output, ended))
     return True
 
@@ -199,9 +200,9 @@ def _python(entries: set[str]) -> Generator[tuple[Use, ...], Found, str]:
 
 def _git(command: str) -> Generator[tuple[Use, ...], Found, str | ToolResult]:
     result = yield from use("execute", command=command)
-    if result.failed:
-        return result
     output, ended = _output(result.text)
+    if result.failed and not ended:
+        return result
     if ended:
         return ToolResult(result.use_id, result.name, (output.strip() or ended,), failed=True)
     return output

@@ -17,9 +17,9 @@ from accord.coder.embedded.kit import (
 from accord.coder.embedded.recipe import Recipe, Say, use
 from accord.coder.embedded.request import Asked, Request
 
-__all__ = ("SEARCHING", "hits_of")
+__all__ = ("MOST_HITS", "SEARCHING", "hits_of")
 
-_LIMIT = 1000  # lines that match
+MOST_HITS = 2000  # lines that a search may give
 _MARKS = ("FIXME", "TODO", "XXX", "HACK")
 _MARK = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:]+):(\d+): ?(.*)")
@@ -37,7 +37,7 @@ def _grep(asked: Asked) -> Recipe:
     if where in asked.attached:
         return (yield from _grep_attached(text, where, asked.attached[where]))
     arguments: dict[str, object] = {"pattern": pattern or literally(text), "path": where}
-    arguments["limit"] = _LIMIT
+    arguments["limit"] = MOST_HITS
     if kind := asked.text("kind"):
         arguments["glob"] = kind
     if asked.held.get("any") is not None:
@@ -81,7 +81,7 @@ def _grep_attached(text: str, name: str, content: str) -> Recipe:
 
 def _head(what: str, hits: list[tuple[str, int, str]], within: str) -> str:
     files = len({path for path, _, _ in hits})
-    at_least = "at least " if len(hits) >= _LIMIT else ""
+    at_least = "at least " if len(hits) >= MOST_HITS else ""
     return f"{what} is in {at_least}{plural(len(hits), 'line')} of {plural(files, 'file')}{within}:"
 
 
@@ -107,7 +107,7 @@ def _todos(asked: Asked) -> Recipe:
         hits = [(where, at, line) for at, line in numbered if _MARK.search(line)]
     else:
         pattern = rf"\b({'|'.join(wanted)})\b"
-        result = yield from use("grep", pattern=pattern, path=where, limit=_LIMIT)
+        result = yield from use("grep", pattern=pattern, path=where, limit=MOST_HITS)
         if result.failed:
             yield could_not("look for what is still to be done", result)
             return False
