@@ -1,0 +1,286 @@
+"""Texts: the editor's before the disk's, in their own form, and never overwritten unseen."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from accord.coder.files import Loaded
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+FORMS = {
+    "crlf": (b"one\r\ntwo\r\n", b"one\r\n2\r\n"),
+    "byte order mark": (b"\xef\xbb\xbfone\ntwo\n", b"\xef\xbb\xbfone\n2\n"),
+    "no last line end": (b"one\ntwo", b"one\n2"),
+    "mixed line ends": (b"one\r\nx\ntwo\n", b"one\r\nx\n2\n"),
+    "not ascii": ("eins ✓\ntwo\n".encode(), "eins ✓\n2\n".encode()),
+}
+
+
+class Editor:
+    """A client's unsaved texts."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+        self.written: list[str] = []
+
+    def read(self, path: str) -> str:
+        name = Path(path).name
+        if name not in self.texts:
+            raise FileNotFoundError(path)
+        return self.texts[name]
+
+    def write(self, path: str, text: str) -> None:
+        self.texts[Path(path).name] = text
+        self.written.append(path)
+
+
+def change(old: str = "two", new: str = "2") -> dict[str, str]:
+    return {"old": old, "new": new}
+
+
+@BOTH
+@pytest.mark.parametrize("form", FORMS)
+async def test_form_of_a_text_is_kept(version: int, form: str, tmp_path: Path) -> None:
+    before, after = FORMS[form]
+    (tmp_path / "a.txt").write_bytes(before)
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        await talk.use("read", path="a.txt")
+        result = await talk.use("edit", path="a.txt", edits=[change()])
+        assert not result.failed, result.text
+        assert (tmp_path / "a.txt").read_bytes() == after
+
+
+async def test_line_ends_of_the_disk_are_found_and_whole_texts_get_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        assert (await talk.use("read", path="a.txt")).text == "one\ntwo\n"
+        await talk.use("edit", path="a.txt", edits=[change("one\r\ntwo", "1\n2")])
+        assert (tmp_path / "a.txt").read_bytes() == b"1\r\n2\r\n"
+        await talk.use("write", path="a.txt", text="x\ny\n")
+        assert (tmp_path / "a.txt").read_bytes() == b"x\r\ny\r\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+async def test_mode_and_hard_links_of_a_file_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("echo two\n")
+    (tmp_path / "run.sh").chmod(0o750)
+    (tmp_path / "other").hardlink_to(tmp_path / "run.sh")
+    async with talking(1, cwd=tmp_path, model=Told()) as talk:
+        await talk.use("read", path="run.sh")
+        await talk.use("edit", path="run.sh", edits=[change()])
+        assert stat.S_IMODE((tmp_path / "run.sh").stat().st_mode) == 0o750
+        assert (tmp_path / "other").read_text() == "echo 2\n"
+
+
+@BOTH
+@pytest.mark.parametrize("tool", ["edit", "write"])
+async def test_file_that_was_never_read_is_not_changed(
+    version: int, tool: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("two\n")
+    given = {"edits": [change()]} if tool == "edit" else {"text": "new"}
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        result = await talk.use(tool, path="a.txt", **given)
+        assert result.failed
+        assert "has not been read yet" in result.text
+        assert talk.call.status == "failed"
+        assert talk.asked == []
+        assert (tmp_path / "a.txt").read_text() == "two\n"
+
+
+@BOTH
+async def test_file_that_changed_on_the_disk_is_not_overwritten(
+    version: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("two\n")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        await talk.use("read", path="a.txt")
+        (tmp_path / "a.txt").write_text("two, changed\n")
+        result = await talk.use("edit", path="a.txt", edits=[change()])
+        assert "has changed since it was read" in result.text
+        assert (tmp_path / "a.txt").read_text() == "two, changed\n"
+        await talk.use("read", path="a.txt")
+        assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
+        assert (tmp_path / "a.txt").read_text() == "2, changed\n"
+
+
+@BOTH
+async def test_change_while_the_user_is_asked_is_not_overwritten(
+    version: int, tmp_path: Path
+) -> None:
+    def changed_meanwhile(_: object) -> str:
+        (tmp_path / "a.txt").write_text("two, of the user\n")
+        return "allow"
+
+    (tmp_path / "a.txt").write_text("two\n")
+    async with talking(version, cwd=tmp_path, model=Told(), allow=changed_meanwhile) as talk:
+        await talk.use("read", path="a.txt")
+        result = await talk.use("edit", path="a.txt", edits=[change()])
+        assert result.failed
+        assert (tmp_path / "a.txt").read_text() == "two, of the user\n"
+
+
+@BOTH
+async def test_file_that_appears_while_the_user_is_asked_stays(
+    version: int, tmp_path: Path
+) -> None:
+    def made_meanwhile(_: object) -> str:
+        (tmp_path / "new.txt").write_text("of the user")
+        return "allow"
+
+    async with talking(version, cwd=tmp_path, model=Told(), allow=made_meanwhile) as talk:
+        result = await talk.use("write", path="new.txt", text="of the agent")
+        assert result.failed
+        assert (tmp_path / "new.txt").read_text() == "of the user"
+
+
+async def test_own_changes_are_known_and_need_no_reading(tmp_path: Path) -> None:
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        await talk.use("write", path="a.txt", text="two\n")
+        assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
+        assert not (await talk.use("edit", path="a.txt", edits=[change("2", "3")])).failed
+        await talk.use("move", source="a.txt", target="b.txt")
+        assert not (await talk.use("edit", path="b.txt", edits=[change("3", "4")])).failed
+        assert (tmp_path / "b.txt").read_text() == "4\n"
+
+
+async def test_unsaved_text_of_the_editor_is_read_and_changed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("saved\n")
+    editor = Editor(**{"a.txt": "unsaved two\n"})
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+        assert (await talk.use("read", path="a.txt")).text == "unsaved two\n"
+        result = await talk.use("edit", path="a.txt", edits=[change()])
+        assert not result.failed, result.text
+        assert editor.texts["a.txt"] == "unsaved 2\n"
+        assert (tmp_path / "a.txt").read_text() == "saved\n"
+        assert not (await talk.use("edit", path="a.txt", edits=[change("2", "3")])).failed
+        (tmp_path / "a.txt").write_text("unsaved 3\n")  # the editor saves it
+        assert not (await talk.use("edit", path="a.txt", edits=[change("3", "4")])).failed
+
+
+async def test_what_the_user_types_after_reading_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("two\n")
+    editor = Editor(**{"a.txt": "two\n"})
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+        await talk.use("read", path="a.txt")
+        editor.texts["a.txt"] = "two and more\n"
+        result = await talk.use("edit", path="a.txt", edits=[change()])
+        assert "has changed since it was read" in result.text
+        assert editor.written == []
+
+
+async def test_disk_that_changes_behind_the_editor_counts_as_a_change(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("two\n")
+    editor = Editor(**{"a.txt": "two\n"})
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+        await talk.use("read", path="a.txt")
+        (tmp_path / "a.txt").write_text("formatted\n")
+        result = await talk.use("edit", path="a.txt", edits=[change()])
+        assert "has changed since it was read" in result.text
+        assert editor.written == []
+
+
+async def test_file_that_only_the_editor_has_can_be_read_and_one_it_lacks_too(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "disk.txt").write_text("on the disk")
+    editor = Editor(**{"new.txt": "in the editor"})
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+        assert (await talk.use("read", path="new.txt")).text == "in the editor"
+        assert (await talk.use("read", path="disk.txt")).text == "on the disk"
+        assert "no file" in (await talk.use("read", path="none.txt")).text
+
+
+async def test_editor_that_only_shows_its_texts_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("two\n")
+    async with talking(1, cwd=tmp_path, model=Told(), files="ro") as talk:
+        await talk.use("read", path="a.txt")
+        assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
+        assert (tmp_path / "a.txt").read_text() == "2\n"
+
+
+async def test_unsaved_changes_are_neither_deleted_nor_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("saved\n")
+    editor = Editor(**{"a.txt": "unsaved\n"})
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+        for result in (
+            await talk.use("delete", path="a.txt"),
+            await talk.use("move", source="a.txt", target="b.txt"),
+        ):
+            assert "unsaved changes" in result.text
+        assert (tmp_path / "a.txt").exists()
+
+
+@BOTH
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"caf\xe9\n"], ids=["binary", "latin-1"])
+async def test_what_is_no_utf8_is_neither_read_nor_overwritten(
+    version: int, data: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "a.bin").write_bytes(data)
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        read = await talk.use("read", path="a.bin")
+        assert read.failed
+        assert "binary" in read.text or "not text in UTF-8: byte 0xe9 at offset 3" in read.text
+        assert (await talk.use("write", path="a.bin", text="x")).failed
+        assert (tmp_path / "a.bin").read_bytes() == data
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
+@BOTH
+@pytest.mark.parametrize("decision", ["allow", "reject"])
+async def test_link_out_of_the_roots_is_asked_about(
+    version: int, decision: str, tmp_path: Path
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "there.txt").write_text("two\n")
+    (here / "link.txt").symlink_to(tmp_path / "there.txt")
+    async with talking(version, cwd=here, model=Told(), allow=decision) as talk:
+        read = await talk.use("read", path="link.txt")
+        edit = await talk.use("edit", path="link.txt", edits=[change()])
+        assert read.failed is edit.failed is (decision == "reject")
+        assert len(talk.asked) == 2
+        written = "2\n" if decision == "allow" else "two\n"
+        assert (tmp_path / "there.txt").read_text() == written
+        assert (here / "link.txt").is_symlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
+async def test_link_that_is_turned_around_while_the_user_is_asked_leads_nowhere(
+    tmp_path: Path,
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "fine.txt").write_text("fine")
+    (tmp_path / "notes.txt").write_text("notes")
+    (tmp_path / "private.txt").write_text("private")
+    (here / "link").symlink_to(tmp_path / "notes.txt")
+
+    def turned(_: object) -> str:
+        (here / "link").unlink()
+        (here / "link").symlink_to(tmp_path / "private.txt")
+        return "allow"
+
+    async with talking(2, cwd=here, model=Told(), allow=turned) as talk:
+        result = await talk.use("read", path="link")
+        assert result.failed
+        assert "private" not in result.text
+        assert "outside" in result.text
+
+
+async def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        (result,) = await talk.uses(("write", '{"path": "a.txt", "text": "\\ud800"}'))
+        assert result.failed
+        assert not (tmp_path / "a.txt").exists()
+
+
+def test_loaded_text_of_one_line_has_no_line_ends_to_keep() -> None:
+    loaded = Loaded("/a", "one line")
+    assert not loaded.is_crlf
+    assert loaded.raw_of("a\nb") == "a\nb"
