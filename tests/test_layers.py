@@ -60,7 +60,7 @@ LAYERS = {
 # What an extra installs, for the programs that need it and nothing else.
 EXTRAS = {
     "accord.cli": {"click", "rich"},
-    "accord.coder": {"httpx", "keyring", "mcp", "pydantic_ai"},
+    "accord.coder": {"httpx", "httpx2", "keyring", "mcp", "pydantic_ai"},
 }
 # The faces of v1 and v2 show types and roles together, so they stand where the roles stand.
 FACES = {"accord.v1": 5, "accord.v2": 5}

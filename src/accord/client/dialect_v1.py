@@ -19,7 +19,7 @@ from accord.client.read_v1 import mode_option, options_of, read, tokens_of
 from accord.errors import LocalProtocolError
 from accord.model.content import Content
 from accord.model.login import Account, LoginStatus, Provider
-from accord.model.mcp import McpHttp, McpStdio
+from accord.model.mcp import McpHttp, McpSse, McpStdio
 from accord.model.on_v1 import content_to_wire
 from accord.model.session import Info, SessionOption, Switch
 from accord.version import ProtocolVersion
@@ -250,6 +250,9 @@ def _server(server: Any) -> v1.McpServer:
         case McpHttp(name, url, headers):
             fields = [v1.HttpHeader(name=key, value=value) for key, value in headers.items()]
             return v1.McpServerHttp(name=name, url=url, headers=fields)
+        case McpSse(name, url, headers):
+            fields = [v1.HttpHeader(name=key, value=value) for key, value in headers.items()]
+            return v1.McpServerSse(name=name, url=url, headers=fields)
         case _:
             return server
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from accord import Info, __version__
@@ -26,6 +27,9 @@ class Coder(KeyLogins):
 
     info = Info("accord-coder", __version__, "Accord")
     prompt_content: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
+    mcp: ClassVar[frozenset[str]] = (
+        frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse"})
+    )
     unstable = True  # clients that do not know forks and archives never ask for them
 
     def __init__(

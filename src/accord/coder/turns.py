@@ -38,6 +38,10 @@ async def take_turn(
     prompt = Prompt(turn.content if content is None else content)
     work.messages = repaired(work.messages)
     work.messages.append(prompt)
+    if turn.session.mcp_servers:
+        from accord.coder.tools.mcp import connect_servers
+
+        await connect_servers(turn, work)
     try:
         for _ in range(work.settings.max_requests):
             answer, reason = await _fitting_answer(turn, work, model, instructions)
@@ -67,6 +71,10 @@ async def _fitting_answer(
     turn: Turn, work: Work, model: Model, instructions: str
 ) -> tuple[Answer, str]:
     """Answer, after a compaction where the conversation is too long."""
+    if work.mcp is not None:
+        from accord.coder.tools.mcp import offer_tools
+
+        offer_tools(work)
     if work.context > _FULL * model.context_size:
         await compact(turn, work, model)
     try:

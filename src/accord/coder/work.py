@@ -10,6 +10,7 @@ from accord.coder.files import WorkFiles
 from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
+    from accord.coder.mcp import McpServers
     from accord.coder.models.base import Model
     from accord.coder.rulebook import Rulebook
     from accord.coder.tools.base import Tool
@@ -32,6 +33,7 @@ class Work:
         self.cost: Cost | None = None  # of the session so far
         self._opened: list[Model] = []
         self.tools: dict[str, Tool[Any]] = {}
+        self.mcp: McpServers | None = None  # from the first prompt on, where the client gives any
         self.granted: set[str] = set()  # real paths outside of the roots that the user allowed
         self.files = WorkFiles(session, self.granted)
 
@@ -46,6 +48,8 @@ class Work:
 
     async def aclose(self) -> None:
         """Free what the session holds; its turns are over."""
+        if self.mcp is not None:
+            await self.mcp.aclose()
         while self._opened:
             await self._opened.pop().aclose()
 

@@ -1,0 +1,182 @@
+"""MCP servers that the client gives, real ones, as a session of the coder uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra `coder` is not installed")
+
+from accord import Image, McpHttp, McpStdio, Resource, Thought
+from accord.model.mcp import McpSse
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+SERVER = Path(__file__).with_name("mcp_server.py")
+
+
+def stdio(name: str = "test", **env: str) -> McpStdio:
+    return McpStdio(name, sys.executable, (str(SERVER),), env)
+
+
+@asynccontextmanager
+async def over_http(kind: str) -> AsyncGenerator[Any, None]:
+    """Serve the server at an address; give how a client names it."""
+    import uvicorn
+
+    from coder import mcp_server
+
+    app = mcp_server.server.streamable_http_app() if kind == "http" else mcp_server.server.sse_app()
+    config = uvicorn.Config(app, port=0, log_level="error", lifespan="on", ws="none")
+    served = uvicorn.Server(config)
+    task = asyncio.create_task(served.serve())
+    try:
+        async with asyncio.timeout(20):
+            while not served.started:
+                await asyncio.sleep(0.01)
+        port = served.servers[0].sockets[0].getsockname()[1]
+        address = f"http://127.0.0.1:{port}"
+        headers = {"X-Test": "yes"}
+        if kind == "http":
+            yield McpHttp("test", f"{address}/mcp", headers)
+        else:
+            yield McpSse("test", f"{address}/sse", headers)
+    finally:
+        served.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def given(kind: str) -> AsyncGenerator[Any, None]:
+    if kind == "stdio":
+        yield stdio()
+    else:
+        async with over_http(kind) as server:
+            yield server
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
+async def test_tools_of_a_server_are_used_as_the_coders(
+    version: int, tmp_path: Path, kind: str
+) -> None:
+    if (version, kind) == (2, "sse"):
+        return  # version 2 has no word for it
+    async with (
+        given(kind) as server,
+        talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk,
+    ):
+        result = await talk.use("mcp__test__add", a=2, b=3)
+        assert "5" in result.text
+        assert talk.call.status == "completed"
+        assert talk.call.kind == "read"
+        assert talk.call.title == "Add numbers (test)"
+        assert talk.asked  # what a server says of its tools is no permission
+        spec = next(s for s in talk.model.requests[0].tools if s.name == "mcp__test__add")
+        assert spec.description == "Add two numbers."
+        assert set(spec.parameters["properties"]) == {"a", "b"}
+
+
+@BOTH
+async def test_images_and_resources_come_as_such(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+        picture, document = await talk.uses(("mcp__test__picture", {}), ("mcp__test__document", {}))
+        assert picture.content == (Image(b"\x89PNG", "image/png"),)
+        assert isinstance(document.content[0], Resource)
+        assert document.content[0].content == "the notes"
+
+
+@BOTH
+async def test_tool_that_fails_says_why(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+        failed, wrong = await talk.uses(
+            ("mcp__test__fail", {}), ("mcp__test__add", {"a": "no number"})
+        )
+        assert failed.failed
+        assert "nothing works" in failed.text
+        assert wrong.failed
+
+
+@BOTH
+async def test_server_that_does_not_start_is_told_and_the_others_work(
+    version: int, tmp_path: Path
+) -> None:
+    missing = McpStdio("missing", str(tmp_path / "no-such-program"))
+    dies = McpStdio("dies", sys.executable, ("-c", "raise SystemExit(1)"))
+    servers = [missing, stdio(), dies]
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=servers) as talk:
+        result = await talk.use("mcp__test__add", a=1, b=1)
+        assert "2" in result.text
+        told = "".join(event.text for event in talk.events if isinstance(event, Thought))
+        assert "missing cannot be used: there is no such command" in told
+        assert "dies cannot be used" in told
+
+
+@BOTH
+async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    server = stdio(CANCELLED=str(mark))
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk:
+        async with talk.using("mcp__test__slow") as turn:
+            async for _ in turn:
+                if talk.calls and "one of four (1/4)" in talk.call.title:
+                    await turn.cancel()
+        assert turn.stop_reason == "cancelled"
+        async with asyncio.timeout(20):
+            while not mark.exists():
+                await asyncio.sleep(0.01)
+        assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_tools_that_come_later_are_offered(version: int, tmp_path: Path, kind: str) -> None:
+    async with (
+        given(kind) as server,
+        talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk,
+    ):
+        await talk.use("mcp__test__grow")
+        async with asyncio.timeout(20):
+            while "mcp__test__grown" not in {s.name for s in talk.model.requests[-1].tools}:
+                await talk.prompt("look again")
+        assert (await talk.use("mcp__test__grown")).text == "grown"
+
+
+@BOTH
+async def test_server_that_dies_is_an_error_and_is_started_again(
+    version: int, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+        died = await talk.use("mcp__test__leave")
+        assert died.failed
+        assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
+
+
+@BOTH
+async def test_server_has_no_key_of_ours_in_its_environment(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    server = stdio(OF_THE_CLIENT="1")
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk:
+        names = (await talk.use("mcp__test__environment")).text.split()
+        assert "OF_THE_CLIENT" in names
+        assert "OPENAI_API_KEY" not in names
+
+
+@BOTH
+async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+        await talk.use("mcp__test__add", a=1, b=1)
+        work = talk.work
+        await talk.session.close()
+        assert work.mcp is not None
+        assert not work.mcp.connections
+    left = [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
+    assert not left
