@@ -1,0 +1,97 @@
+"""The rules that hold for a user: what others put into a project allows nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accord.coder.rulebook import Rulebook, Trust
+from accord.coder.rules import Rule
+
+THEIRS = '[allow]\nexecute = ["*"]\n[reject]\nedit = ["*.lock"]\n'
+ANY = Rule("allow", "execute", "*")
+LOCK = Rule("reject", "edit", "*.lock")
+MINE = Rule("allow", "edit", "a.py")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project" / ".accord").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def put(project: Path, text: str) -> None:
+    (project / ".accord" / "permissions.toml").write_text(text)
+
+
+@pytest.fixture(params=["kept", "in memory"])
+def trust(request: pytest.FixtureRequest, tmp_path: Path) -> Trust:
+    return Trust(tmp_path / "data" / "rules" if request.param == "kept" else None)
+
+
+def test_file_of_others_rejects_but_does_not_allow(project: Path, trust: Trust) -> None:
+    put(project, THEIRS)
+    known = Rulebook(str(project), trust).read()
+    assert known.rules == (LOCK,)
+    assert known.untrusted == (ANY,)
+
+
+def test_own_rule_holds_and_makes_no_others_hold(project: Path, trust: Trust) -> None:
+    put(project, THEIRS)
+    book = Rulebook(str(project), trust)
+    assert book.add(MINE) is None
+    assert set(book.read().rules) == {LOCK, MINE}
+    assert book.read().untrusted == (ANY,)
+
+
+def test_trusted_rules_hold_until_others_change_them(project: Path, trust: Trust) -> None:
+    put(project, THEIRS)
+    book = Rulebook(str(project), trust)
+    assert book.trust() == 1
+    assert ANY in book.read().rules
+    put(project, THEIRS.replace('"*"', '"* *"'))
+    assert [rule.pattern for rule in book.read().untrusted] == ["* *"]
+
+
+def test_trust_is_of_one_project(project: Path, trust: Trust, tmp_path: Path) -> None:
+    Rulebook(str(project), trust).add(MINE)
+    other = tmp_path / "other"
+    (other / ".accord").mkdir(parents=True)
+    put(other, (project / ".accord" / "permissions.toml").read_text())
+    assert Rulebook(str(other), trust).read().rules == ()
+
+
+def test_removed_rule_does_not_hold_when_others_put_it_back(project: Path, trust: Trust) -> None:
+    book = Rulebook(str(project), trust)
+    book.add(MINE)
+    text = (project / ".accord" / "permissions.toml").read_text()
+    book.remove(MINE)
+    put(project, text)
+    assert book.read().rules == ()
+
+
+def test_trust_outlives_the_process(project: Path, tmp_path: Path) -> None:
+    Rulebook(str(project), Trust(tmp_path / "data")).add(MINE)
+    assert Rulebook(str(project), Trust(tmp_path / "data")).read().rules == (MINE,)
+
+
+def test_file_that_cannot_be_used_allows_nothing_and_says_why(project: Path, trust: Trust) -> None:
+    put(project, "[allow")
+    book = Rulebook(str(project), trust)
+    assert book.read().broken
+    assert book.add(MINE) is not None
+    assert book.read().rules == (MINE,)  # as long as the session goes on
+    book.remove(MINE)
+    assert book.read().rules == ()
+    assert (project / ".accord" / "permissions.toml").read_text() == "[allow"
+
+
+def test_data_that_cannot_be_written_holds_for_now(
+    project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    book = Rulebook(str(project), Trust(tmp_path / "file" / "data"))
+    assert book.add(MINE) is None
+    assert book.read().rules == (MINE,)
+    assert "cannot be kept" in caplog.text

@@ -1,0 +1,149 @@
+"""The file of rules: what a person wrote in it stays, and no link leads out of the project."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.coder.rules import KINDS, Rule, rules_from
+from accord.coder.rules_file import (
+    BadRules,
+    read_rules,
+    with_rule,
+    without_rule,
+    write_rules_file,
+)
+
+HAND = """\
+# Ours.
+
+[reject]  # never
+execute = ["git push *", 'rm *'] # dangerous
+
+[allow]
+# What may be edited:
+edit = [
+    "src/**",   # code
+    "docs/**"
+]
+execute = []
+"""
+NEW = Rule("allow", "edit", "tests/**")
+
+
+def rules_of(text: str) -> list[Rule]:
+    return rules_from(tomllib.loads(text))
+
+
+def test_rule_is_added_and_comments_stay() -> None:
+    changed = with_rule(HAND, rules_of(HAND), NEW)
+    assert set(rules_of(changed)) == {*rules_of(HAND), NEW}
+    for line in ("# Ours.", "# never", "# dangerous", "# What may be edited:", "# code"):
+        assert line in changed
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("allow", "execute", "make"),
+        Rule("reject", "execute", "sudo *"),
+        Rule("allow", "fetch", "a.org"),
+        Rule("reject", "edit", 'a"b\\c'),
+    ],
+    ids=str,
+)
+def test_rule_goes_where_it_belongs(rule: Rule) -> None:
+    changed = with_rule(HAND, rules_of(HAND), rule)
+    assert set(rules_of(changed)) == {*rules_of(HAND), rule}
+    assert "# What may be edited:" in changed
+
+
+def test_rule_is_removed_and_the_rest_stays() -> None:
+    for rule in rules_of(HAND):
+        changed = without_rule(HAND, rules_of(HAND), rule)
+        assert set(rules_of(changed)) == set(rules_of(HAND)) - {rule}
+        assert "# Ours." in changed
+        assert "# never" in changed
+
+
+def test_rule_that_is_there_changes_nothing() -> None:
+    assert with_rule(HAND, rules_of(HAND), rules_of(HAND)[0]) == HAND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Ours.\nallow.edit = ['a']\n",
+        "# Ours.\nallow = { edit = ['a'] }\n",
+        "# Ours.\n[allow]\n\"edit\" = ['a']\n",
+        "# Ours.\n[allow]\nedit = ['''a''']\n",
+    ],
+)
+def test_unusual_file_is_written_anew_under_its_head(text: str) -> None:
+    changed = with_rule(text, rules_of(text), NEW)
+    assert set(rules_of(changed)) == {*rules_of(text), NEW}
+    assert changed.startswith("# Ours.")
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=20)
+some_rules = st.lists(
+    st.builds(Rule, st.sampled_from(["allow", "reject"]), st.sampled_from(KINDS), texts),
+    max_size=6,
+    unique=True,
+)
+
+
+@given(some_rules)
+def test_any_rules_can_be_added_and_removed_one_by_one(rules: list[Rule]) -> None:
+    text = ""
+    for rule in rules:
+        text = with_rule(text, rules_of(text), rule)
+    assert set(rules_of(text)) == set(rules)
+    for rule in rules:
+        text = without_rule(text, rules_of(text), rule)
+    assert rules_of(text) == []
+
+
+def test_file_is_made_with_its_folder(tmp_path: Path) -> None:
+    write_rules_file(tmp_path, with_rule("", [], NEW))
+    _, rules = read_rules(tmp_path)
+    assert rules == [NEW]
+    assert [path.name for path in (tmp_path / ".accord").iterdir()] == ["permissions.toml"]
+
+
+def test_no_file_is_no_rules(tmp_path: Path) -> None:
+    assert read_rules(tmp_path) == ("", [])
+
+
+@pytest.mark.parametrize("text", ["[allow", "[deny]\n", "[allow]\nedit = 1\n", "\0", "[allow]\r["])
+def test_file_that_cannot_be_read_says_why(text: str, tmp_path: Path) -> None:
+    (tmp_path / ".accord").mkdir()
+    (tmp_path / ".accord" / "permissions.toml").write_text(text)
+    with pytest.raises(BadRules):
+        read_rules(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (outside / "permissions.toml").write_text("")
+    (project / ".accord").symlink_to(outside)
+    with pytest.raises(BadRules, match="link"):
+        read_rules(project)
+    with pytest.raises(OSError, match="not a directory"):
+        write_rules_file(project, "x")
+    (project / ".accord").unlink()
+    (project / ".accord").mkdir()
+    (project / ".accord" / "permissions.toml").symlink_to(outside / "permissions.toml")
+    with pytest.raises(BadRules, match="link"):
+        read_rules(project)
+    write_rules_file(project, "# new\n")
+    assert (outside / "permissions.toml").read_text() == ""
+    assert not (project / ".accord" / "permissions.toml").is_symlink()
