@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -10,6 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, get_args, get_origin
 
+from msgspec import Struct
+
+from accord.cli.lines import name_of
+from accord.client import events
+from accord.model import content, permission, session, tools
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
@@ -17,6 +24,7 @@ from accord.wire.method import Method
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
+EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (["accord"], ["accord", "ask"], ["accord", "agent"], ["accord.schema"])
 
 INTRO = """\
@@ -41,9 +49,119 @@ COMMANDS_INTRO = """\
 `accord ask` needs the extra `cli` (`pip install 'accord[cli]'`); `accord agent` and
 `python -m accord.schema` need nothing.
 
-With `--json`, `accord ask` writes one JSON object per line; `event` says what it is: first
-`session`, then what happens in the turn (`text`, `tool_call`, `plan`, …), last `end`.
+What `accord ask --json` writes stands in [Events as JSON](ask-json.md).
 """
+
+
+EVENTS_INTRO = """\
+# Events as JSON
+
+<!-- Written by docs/generate.py from the events themselves; `make docs` does it again. -->
+
+`accord ask --json` writes one JSON object per line to stdout, in UTF-8, as it happens, whatever
+version the agent speaks. `event` says what a line is: first `session`, then what happens in the
+turn, last `end`, or `error` when the turn came to no end. When the command line is wrong or the
+agent cannot be started, `session` is missing. Nobody is asked for permission: what `--allow` and
+`--yes` do not allow is refused. What went wrong is told to people on stderr, too.
+
+The lines are a promise: within a major version fields and events are added, never taken away or
+given another meaning, so skip what you do not know. Every field is always there, null where there
+is nothing to say. Bytes are base64; a text of the agent's own stands where a list of words ends
+with `str`.
+
+<!-- skip: needs jq -->
+```sh
+accord ask "echo Hello" --json --agent "accord agent script" | jq -r 'select(.event == "text").text'
+```
+
+## Around the turn
+
+| `event` | Fields |
+|---|---|
+| `session` | `session_id`; `agent` with `name` and `version`; `protocol_version`: 1 or 2 |
+| `end` | `stop_reason`; `text`: all that the agent said in the turn; `tokens` or null |
+| `error` | `message`; `code`: that of the JSON-RPC error, or null |
+
+## In the turn
+"""
+PARTS_INTRO = """\
+## Parts of events
+
+Content is a string, which is text in Markdown, or an object whose `type` says what it is. A
+resource with bytes has the `type` `blob`, and its `content` is base64. Errors are objects with
+`code`, `message` and `data`.
+"""
+EVENT_TYPES = get_args(events.Event)
+PARTS = (
+    content.Image,
+    content.Audio,
+    content.Link,
+    content.Resource,
+    content.Other,
+    tools.Diff,
+    tools.TerminalView,
+    tools.Location,
+    events.PermissionRequest,
+    permission.PermissionOption,
+    session.PlanEntry,
+    session.Command,
+    session.Select,
+    session.Switch,
+    session.Choice,
+    session.Usage,
+    session.Cost,
+    session.Tokens,
+)
+
+
+def events_page() -> str:
+    """Return the text of `docs/reference/ask-json.md`."""
+    lines = [EVENTS_INTRO]
+    for event in EVENT_TYPES:
+        lines += _struct(f"`{name_of(event)}`", event)
+    lines.append(PARTS_INTRO)
+    for part in PARTS:
+        tag = part.__struct_config__.tag
+        lines += _struct(part.__name__ if tag is None else f'`"type": "{tag}"`', part)
+    return "\n".join(lines)
+
+
+def _struct(title: str, cls: type[Struct]) -> Iterator[str]:
+    yield f"### {title}"
+    yield ""
+    yield inspect.getdoc(cls) or ""
+    yield ""
+    for name in cls.__struct_fields__:
+        yield f"* `{name}`: `{_shape(inspect.get_annotations(cls)[name])}`"
+    yield ""
+
+
+def _shape(annotation: str) -> str:
+    """Return an annotation as JSON has it."""
+    shape = re.sub(r"tuple\[(.*), \.\.\.\]", r"list[\1]", annotation)
+    for name, meant in _SHAPES.items():
+        shape = re.sub(rf"\b{name}\b", meant, shape)
+    shape = re.sub(r"Literal\[(.*?)\]", lambda words: words[1].replace(", ", " | "), shape)
+    return shape.replace("'", '"').replace("tuple[int, int]", "list[int]").replace("\n", " ")
+
+
+def _words(union: object) -> str:
+    words, *more = get_args(union)
+    return f"Literal[{', '.join(map(repr, get_args(words)))}] | str" if more else str(union)
+
+
+_SHAPES = {
+    "None": "null",
+    "RequestError": "error",
+    "StopReason": _words(session.StopReason),
+    "ToolKind": _words(tools.ToolKind),
+    "ToolStatus": _words(tools.ToolStatus),
+    "PermissionKind": _words(permission.PermissionKind),
+    "ToolContent": "Content | Diff | TerminalView",
+    "SessionOption": "Select | Switch",
+    "Role": 'Literal["agent", "thought", "user"]',
+    "Any": "JSON",
+}
 
 
 def methods_page() -> str:
@@ -123,3 +241,4 @@ def _help(words: list[str]) -> str:
 if __name__ == "__main__":
     METHODS_PAGE.write_text(methods_page(), "utf-8")
     COMMANDS_PAGE.write_text(commands_page(), "utf-8")
+    EVENTS_PAGE.write_text(events_page(), "utf-8")
