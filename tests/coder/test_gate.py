@@ -1,0 +1,271 @@
+"""Permission, as a client sees it: modes, rules, secrets, and what lies outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import PermissionRequest
+from accord.coder.settings import Settings
+from coder.talk import BOTH, Talking, talking
+from coder.told import Told
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+RULES = Path(".accord", "permissions.toml")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\n")
+    (folder / ".env").write_text("KEY=1\n")
+    (tmp_path / "outside.txt").write_text("out\n")
+    return folder
+
+
+def chosen(kind: str) -> Callable[[PermissionRequest], Any]:
+    """Answer with the option of a kind."""
+    return lambda request: next(option for option in request.options if option.kind == kind)
+
+
+def kinds(talk: Talking) -> list[str]:
+    """Return what could be chosen in the last question."""
+    return [option.kind for option in talk.asked[-1].options]
+
+
+async def does(talk: Talking, what: str, project: Path) -> bool:
+    """Have the model do something; tell whether it could."""
+    tool, arguments = {
+        "read": ("read", {"path": "notes.txt"}),
+        "read a secret": ("read", {"path": ".env"}),
+        "read outside": ("read", {"path": "../outside.txt"}),
+        "edit": ("write", {"path": "new.txt", "text": "x\n"}),
+        "edit a guarded file": ("write", {"path": ".accord/permissions.toml", "text": "\n"}),
+        "edit outside": ("write", {"path": "../new.txt", "text": "x\n"}),
+        "delete": ("delete", {"path": "notes.txt"}),
+        "execute": ("execute", {"command": "echo hi"}),
+    }[what]
+    result = await talk.use(tool, **arguments)
+    return not result.failed
+
+
+# allowed, asked or refused
+EXPECTED = {
+    "read": "allow allow allow allow allow",
+    "read a secret": "ask ask ask refuse allow",
+    "read outside": "ask ask ask refuse allow",
+    "edit": "ask allow refuse refuse allow",
+    "edit a guarded file": "ask ask refuse refuse allow",
+    "edit outside": "ask ask refuse refuse allow",
+    "delete": "ask allow refuse refuse allow",
+    "execute": "ask ask refuse refuse allow",
+}
+
+
+@BOTH
+@pytest.mark.parametrize("mode", MODES)
+async def test_mode_decides(version: int, mode: str, project: Path) -> None:
+    settings = Settings(mode=mode, bypass=True)
+    found: dict[str, str] = {}
+    async with talking(
+        version, cwd=project, settings=settings, model=Told(), allow="reject"
+    ) as talk:
+        for what in EXPECTED:
+            asked = len(talk.asked)
+            done = await does(talk, what, project)
+            found[what] = "ask" if len(talk.asked) > asked else "allow" if done else "refuse"
+            assert done is (found[what] == "allow")
+    at = MODES.index(mode)
+    assert found == {what: expected.split()[at] for what, expected in EXPECTED.items()}
+
+
+@BOTH
+async def test_mode_that_never_asks_is_offered_with_its_flag_alone(
+    version: int, project: Path
+) -> None:
+    async with talking(version, cwd=project, model=Told()) as talk:
+        choices = talk.session.transcript.options[0].choices
+        assert [choice.value for choice in choices] == list(MODES[:4])
+        with pytest.raises(Exception, match="no such value"):
+            await talk.session.set_option("mode", "bypassPermissions")
+
+
+@BOTH
+async def test_mode_can_be_switched_in_the_session(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told(), allow="reject") as talk:
+        assert not await does(talk, "edit", project)
+        await talk.session.set_option("mode", "acceptEdits")
+        assert await does(talk, "edit", project)
+        assert len(talk.asked) == 1
+
+
+@BOTH
+async def test_refusal_says_why(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told(), settings=Settings(mode="plan")) as talk:
+        result = await talk.use("execute", command="echo hi")
+        assert "plan mode" in result.text
+        await talk.session.set_option("mode", "dontAsk")
+        result = await talk.use("execute", command="echo hi")
+        assert "no rule allows this" in result.text
+
+
+@BOTH
+async def test_always_is_written_and_not_asked_again(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told(), allow=chosen("allow_always")) as talk:
+        assert await does(talk, "edit", project)
+        assert talk.asked[-1].options[1].name == "Always allow: edit new.txt"
+        await talk.use("write", path="new.txt", text="y\n")
+        assert len(talk.asked) == 1
+    assert "new.txt" in (project / RULES).read_text()
+
+
+@BOTH
+async def test_rejected_always_is_not_asked_again(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told(), allow=chosen("reject_always")) as talk:
+        for _ in range(2):
+            assert not await does(talk, "execute", project)
+        assert len(talk.asked) == 1
+        result = await talk.use("execute", command="true; echo hi")
+        assert "A rule of this project forbids it" in result.text
+
+
+@BOTH
+async def test_allowed_once_is_asked_again(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told()) as talk:
+        for _ in range(2):
+            assert await does(talk, "read outside", project)
+            assert await does(talk, "execute", project)
+        assert len(talk.asked) == 4
+
+
+@BOTH
+async def test_allowed_command_does_not_carry_another(version: int, project: Path) -> None:
+    settings = Settings(mode="dontAsk")
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        await talk.prompt("/permissions allow execute echo *")
+        assert not (await talk.use("execute", command="echo hi")).failed
+        for command in ("echo hi; echo ho", "echo `ls`", "echo hi > x", "A=1 echo", "echo\nls"):
+            assert (await talk.use("execute", command=command)).failed, command
+        for command in ("echo .env", "echo ../outside.txt", "echo /etc/passwd", "echo --x=/etc"):
+            assert (await talk.use("execute", command=command)).failed, command
+        assert (await talk.use("execute", command="echo hi", cwd="..")).failed
+        assert not (project / "x").exists()
+
+
+@BOTH
+async def test_rule_that_rejects_wins_in_every_mode(version: int, project: Path) -> None:
+    settings = Settings(mode="bypassPermissions", bypass=True)
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        await talk.prompt("/permissions allow edit **")
+        await talk.prompt("/permissions reject edit *.txt")
+        assert not await does(talk, "edit", project)
+        assert not (project / "new.txt").exists()
+        assert talk.asked == []
+
+
+@BOTH
+async def test_what_a_project_brings_along_allows_nothing(version: int, project: Path) -> None:
+    (project / ".accord").mkdir()
+    (project / RULES).write_text('[allow]\nexecute = ["*", "echo hi"]\nedit = ["**"]\n')
+    settings = Settings(mode="dontAsk")
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        assert not await does(talk, "execute", project)
+        assert not await does(talk, "edit", project)
+        assert "not made by you" in await talk.prompt("/permissions")
+        await talk.prompt("/permissions trust")
+        assert await does(talk, "execute", project)
+        assert await does(talk, "edit", project)
+
+
+@BOTH
+async def test_secret_is_asked_about_whatever_is_allowed(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told(), allow="reject") as talk:
+        await talk.prompt("/permissions allow read **")
+        assert not await does(talk, "read a secret", project)
+        assert "allow_always" not in kinds(talk)
+        await talk.prompt("/permissions allow execute cat *")
+        assert (await talk.use("execute", command="cat .env")).failed
+        assert len(talk.asked) == 2
+        assert "allow_always" not in kinds(talk)
+
+
+@BOTH
+async def test_rules_and_guarded_files_are_never_changed_silently(
+    version: int, project: Path
+) -> None:
+    settings = Settings(mode="acceptEdits")
+    async with talking(
+        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        await talk.prompt("/permissions allow edit **")
+        for path in (".accord/commands/x.md", ".git/hooks/pre-commit", ".vscode/tasks.json"):
+            assert (await talk.use("write", path=path, text="x")).failed
+        assert len(talk.asked) == 3
+        assert all(request.tool.title for request in talk.asked)
+
+
+@posix
+@BOTH
+async def test_links_are_followed_before_deciding(version: int, project: Path) -> None:
+    (project / "plain.txt").symlink_to(".env")
+    (project / "here.txt").symlink_to("../outside.txt")
+    (project / "there").symlink_to("..")
+    async with talking(version, cwd=project, model=Told(), allow="reject") as talk:
+        for path in ("plain.txt", "here.txt", "there/outside.txt"):
+            assert (await talk.use("read", path=path)).failed
+        assert len(talk.asked) == 3
+        await talk.prompt("/permissions allow edit **")
+        assert (await talk.use("write", path="there/new.txt", text="x")).failed
+        assert len(talk.asked) == 4
+
+
+@BOTH
+async def test_what_lies_outside_is_allowed_by_its_own_path(version: int, project: Path) -> None:
+    async with talking(version, cwd=project, model=Told(), allow=chosen("allow_always")) as talk:
+        for _ in range(2):
+            assert await does(talk, "read outside", project)
+        assert len(talk.asked) == 1
+        (project.parent / "other.txt").write_text("x")
+        await talk.use("read", path="../other.txt")
+        assert len(talk.asked) == 2
+
+
+@BOTH
+async def test_further_roots_are_inside(version: int, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("x")
+    async with talking(version, cwd=project, roots=[other], model=Told(), allow="reject") as talk:
+        assert not (await talk.use("read", path=str(other / "a.txt"))).failed
+        assert talk.asked == []
+
+
+@BOTH
+async def test_rules_that_cannot_be_read_have_edits_asked_about(
+    version: int, project: Path
+) -> None:
+    (project / ".accord").mkdir()
+    (project / RULES).write_text("[reject\n")
+    settings = Settings(mode="acceptEdits")
+    async with talking(
+        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        assert not await does(talk, "edit", project)
+        assert len(talk.asked) == 1
+        assert "cannot be used" in await talk.prompt("/permissions")
+
+
+@BOTH
+async def test_plan_ends_in_a_question_and_a_new_mode(version: int, project: Path) -> None:
+    settings = Settings(mode="plan")
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        assert not await does(talk, "edit", project)
+        assert not (await talk.use("exit_plan", plan="1. Write new.txt")).failed
+        assert talk.work.mode != "plan"
+        assert await does(talk, "edit", project)
