@@ -33,7 +33,7 @@ _NO_PATH = frozenset(
     " i if in inside into is it its lines me my no not nothing of on one or our some something"
     " than that the them then there these they this those to us we what where which with within"
     " without words you your directory directories except but only old unused whatever anything"
-    " occurrence occurrences line word test tests code project".split()
+    " occurrence occurrences line word code project".split()
 )
 _PATH = re.compile(r"~?[\w./\\@+\-\[\](){}=,%#:*?!$&]+")
 _LINES = re.compile(r"(.+?)(?::|#L?)(\d{1,9})(?:(?:-|:|-L)(\d{1,9}))?")

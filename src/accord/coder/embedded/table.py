@@ -32,9 +32,9 @@ FAMILIES: Mapping[str, tuple[Request, ...]] = {
 _ORDER = (
     TALKING,
     SEARCHING[:1],
+    RUNNING,
     EXPLAINING,
     LOOKING,
-    RUNNING,
     SEARCHING[1:],
     CHANGING,
     MOVING,

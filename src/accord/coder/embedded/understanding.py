@@ -232,7 +232,7 @@ class _Reader:
                 return found[0] if len(found) == 1 else None
             case tuple() if _places_of(value):
                 meant = [self._meant(p, last, before, request) for p in _places_of(value)]
-                return tuple(place for row in meant for place in row) if all(meant) else None
+                return tuple(dict.fromkeys(p for row in meant for p in row)) if all(meant) else None
             case str() if ATTACHED in value:
                 return value.replace(ATTACHED, _quoted(self.attachments[0]))
             case (str() as text, bool() as sure) if ATTACHED in text:

@@ -131,7 +131,8 @@ def _tell(
     if changed:
         times = sum(counts[path] for path in changed)
         what = f"{plural(times, 'occurrence')} of {tick(old)}"
-        yield Say(f"{did} {what} with {tick(new)} in {plural(len(changed), 'file')}.")
+        joint = "to" if did == "Renamed" else "with"
+        yield Say(f"{did} {what} {joint} {tick(new)} in {plural(len(changed), 'file')}.")
     if left:
         rows = [f"{tick(path)}: {shortened(result.text, 200)}" for path, result in left]
         yield Say(f"{plural(len(left), 'file was', 'files were')} not changed:\n\n{bullets(rows)}")
@@ -400,6 +401,9 @@ CHANGING = (
             f"(create|make|write|add) [new] {_FILE} <path:file> {_CONTENT} <content:content>",
             f"(create|make|write|add) [new] file|module|script [named|called] <path:place> {_WITH} <loose:content>",
             f"(create|make|write|add) [new] {_FILE} <path:file> {_WITH} <loose:content>",
+            f"(create|make|write) [new] {_FILE} <path:file> [with|containing|following] <content:block>",
+            f"(write|save|store|put) [text|line|lines|following|this] (to|into|in) [new] {_FILE} <path:file> <content:block>",
+            "<over:over> [file] <path:place> [with] <content:block>",
             "(write|save|store) [text|line|lines] <loose:content> (to|into|in) [new] [file] [named|called] <path:file>",
             "<over:over> [file] <path:place> {_WITH} [content|contents|text] <loose:content>".replace(
                 "{_WITH}", _WITH
@@ -427,7 +431,7 @@ CHANGING = (
         ),
         (
             "append [text|line|lines] <content:content> (to|at) [end|bottom of] [file] <path:place>",
-            "append [text|line|lines|following] to [end of] [file] <path:file> <content:block>",
+            "(append|add) [text|line|lines|following|this] to [end of] [file] <path:file> <content:block>",
             "(add|insert|put|write) [text|line|lines] <loose:content> (to|at|in|into) end|bottom of [file] <path:place>",
             "(add|insert|put|write) [text|line|lines] <loose:content> (to|at|in|into) <top:top> of [file] <path:place>",
             "prepend [text|line|lines] <loose:content> (to|at|in) [file] <path:place> <top:nothing>",

@@ -137,9 +137,25 @@ def _kinds(paths: list[str]) -> str:
 
 
 _ABOUT = "explain|describe|summarize|summarise|analyze|analyse|understand"
-_HERE = "project|repository|repo|codebase|workspace|code|app|application|package"
+_HERE = "project|repository|repo|codebase|workspace"
 
 EXPLAINING = (
+    Request(
+        "project",
+        "Says what the project is, how many files of which kinds it has, and what is at its top.",
+        ("explain this project", "what is this project?"),
+        (
+            f"({_ABOUT}) [structure|content|layout] [of] [this] {_HERE} [to me]",
+            f"(tell) [me] [about] [this] {_HERE}",
+            f"(what is | what's | whats) [this] {_HERE} [about|for|structure]",
+            f"(what does) [this] {_HERE} (do|contain|have)",
+            f"(how is) [this] {_HERE} (structured|organised|organized)",
+            f"(give) [me] [an|a] (overview|summary|tour) [of] [this] [{_HERE}]",
+            "(overview)",
+        ),
+        "read",
+        _project,
+    ),
     Request(
         "outline",
         "Outlines a Python file: its classes, functions and constants with their lines.",
@@ -171,21 +187,5 @@ EXPLAINING = (
         ),
         "read",
         _explain,
-    ),
-    Request(
-        "project",
-        "Says what the project is, how many files of which kinds it has, and what is at its top.",
-        ("explain this project", "what is this project?"),
-        (
-            f"({_ABOUT}) [structure|content|layout] [of] [this] {_HERE} [to me]",
-            f"(tell) [me] [about] [this] {_HERE}",
-            f"(what is | what's | whats) [this] {_HERE} [about|for|structure]",
-            f"(what does) [this] {_HERE} (do|contain|have)",
-            f"(how is) [this] {_HERE} (structured|organised|organized)",
-            f"(give) [me] [an|a] (overview|summary|tour) [of] [this] [{_HERE}]",
-            "(overview)",
-        ),
-        "read",
-        _project,
     ),
 )

@@ -200,7 +200,11 @@ MOVING = (
     Request(
         "move",
         "Moves a file, or gives it another name.",
-        ("move notes.txt to docs/", "rename old.py to new.py", "rename the file a to b"),
+        (
+            "move notes.txt to docs/",
+            "rename old.py to new.py",
+            "rename the file LICENSE to COPYING",
+        ),
         (
             "(move|mv) <named:filewords> <source:place> to [folder|directory] <target:place>",
             "(move|mv) <source:place> to [folder|directory] <target:place>",

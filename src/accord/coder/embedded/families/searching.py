@@ -161,7 +161,7 @@ SEARCHING = (
             "(find|list|show|search|collect|get|grep | look for | search for | go through)"
             f" [all] [open] <mark:mark> [<more:more>] [comments|items|notes|markers] [that are left] [{_WHERE}]",
             f"(what|which) <mark:mark> (are|do|is) [there|we] [have|left] [{_WHERE}]",
-            f"(what is | what's | whats) (left|still|there) [left] to do|be done [done] [{_WHERE}]",
+            f"(what is | what's | whats) (left|still|there) [left] to (do | be done) [{_WHERE}]",
             f"(are|is) there any|some <mark:mark> [comments|left] [{_WHERE}]",
             f"<mark:mark> [<more:more>] [comments] [{_WHERE}]",
         ),
