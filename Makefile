@@ -16,7 +16,7 @@ help:  ## List the verbs
 setup: $(VENV)/.dev  ## Make .venv with everything for development
 
 demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something in this folder
-	$(BIN)/accord ask --yes "full README.md"
+	$(BIN)/accord ask --yes 'Count the lines of README.md, then create demo.txt with "hello", then run `cat demo.txt`, then delete demo.txt'
 
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -q

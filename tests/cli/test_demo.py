@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -9,10 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = tmp_path_factory.mktemp("data")
     recipe = re.search(r"^demo:.*\n\t\$\(BIN\)/accord (.*)$", (ROOT / "Makefile").read_text(), re.M)
     assert recipe is not None
     shutil.copy(ROOT / "README.md", tmp_path)
@@ -20,13 +26,14 @@ def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(tmp_path: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "accord", *shlex.split(recipe[1])],
         cwd=tmp_path,
+        env={**os.environ, "ACCORD_MODEL": "embedded", "ACCORD_DATA": str(data)},
         capture_output=True,
         encoding="utf-8",
         timeout=50,
     )
     assert done.returncode == 0, done.stderr
-    assert "**README.md** has" in done.stdout
-    for part in ("Read README.md", "+# README.md in numbers", "Measure", "Delete"):
+    assert "`README.md` has" in done.stdout
+    for part in ("Read README.md", "+hello", "│ hello", "Delete demo.txt"):
         assert part in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
     assert (tmp_path / "README.md").read_bytes() == before
