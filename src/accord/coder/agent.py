@@ -30,6 +30,7 @@ class Coder(KeyLogins):
     mcp: ClassVar[frozenset[str]] = (
         frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse"})
     )
+    system_prompt = frozenset({"append", "override"})
     unstable = True  # clients that do not know forks and archives never ask for them
 
     def __init__(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord.coder.sensitive import secret
+from accord.model.content import text_of
 
 if TYPE_CHECKING:
     from accord.coder.work import Work
@@ -44,13 +45,17 @@ _SURROUNDINGS = "\nThe working directory is"
 def instructions_for(work: Work) -> str:
     """Return the instructions of a session as they are now; reads files."""
     session = work.session
-    parts = [_WORK]
+    own = session.system_prompt
+    theirs = "" if own is None else text_of(own.content)
+    parts = [theirs if own is not None and own.mode == "override" else _WORK]
     if work.mode == "plan":
         parts.append(_PLAN)
     parts.append(_surroundings(session.roots))
     config = work.settings.config
     for path, text in instruction_files(session.cwd, config):
         parts.append(f"\n# From {path}\n\n{text.strip()}\n")
+    if own is not None and own.mode != "override":
+        parts.append(f"\n# From the client\n\n{theirs}\n")
     return "".join(parts)
 
 

@@ -1,0 +1,13 @@
+"""A coder whose model does as it is told, as a process: `python -m coder.program DATA`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from accord.coder.agent import Coder
+from accord.coder.settings import Settings
+from coder.told import Told
+
+if __name__ == "__main__":
+    Coder(Settings(data=Path(sys.argv[1])), model=Told()).run()

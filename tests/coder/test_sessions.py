@@ -1,0 +1,261 @@
+"""Sessions of the coder: kept, listed, opened again, and whole whatever happened to the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import ClientSession, ConnectionLost, Image, SqliteStore, ToolCall, connect
+from accord.coder.conversation import Answer, Message, Prompt, Results
+from accord.coder.settings import Settings
+from accord.coder.store import UserStore
+from accord.transports.pipes import PipeTransport
+from coder.talk import BOTH, Talking, talking
+from coder.told import Told, telling
+from sides import QUICK
+
+PIXEL = Image(b"\x89PNG\r\n", "image/png")
+
+
+def told(talk: Talking) -> list[Message]:
+    """Return what the model was told last."""
+    assert isinstance(talk.model, Told)
+    return list(talk.model.requests[-1].messages)
+
+
+def shown(message: Message) -> Any:
+    """Return what of a message a provider gets to see, without ids."""
+    match message:
+        case Prompt(content):
+            return "prompt", content
+        case Answer(text=text, uses=uses):
+            return "answer", text, [(use.name, use.arguments) for use in uses]
+        case Results(results):
+            return "results", [(r.name, r.content, r.failed) for r in results]
+
+
+@BOTH
+async def test_loaded_session_shows_all_and_the_model_knows_it(
+    version: int, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("eins\nzwei\n")
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        await talk.use("read", path="notes.txt")
+        await talk.use("read", path="missing.txt")
+        await talk.use("write", path="new.txt", text="x\n")
+        await talk.prompt("look", PIXEL)
+        before = [shown(message) for message in told(talk)]
+        calls = [(call.id, call.title, call.status) for call in talk.calls]
+        session_id = talk.session.id
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=settings, load=session_id
+    ) as talk:
+        assert [(call.id, call.title, call.status) for call in talk.calls] == calls
+        await talk.prompt("go on")
+        after = [shown(message) for message in told(talk)]
+    assert after[: len(before)] == before
+    assert after[-1] == ("prompt", ("go on",))
+
+
+@BOTH
+async def test_image_that_was_read_is_known_again(version: int, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        first = await talk.use("read", path="a.png")
+        session_id = talk.session.id
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=settings, load=session_id
+    ) as talk:
+        await talk.prompt("go on")
+        results = [message for message in told(talk) if isinstance(message, Results)]
+        assert results[0].results[0].content == first.content
+
+
+@BOTH
+async def test_commands_are_not_told_to_the_model_again(version: int, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        await talk.prompt("/help")
+        await talk.prompt("hello")
+        await talk.prompt("/mode acceptEdits")
+        session_id = talk.session.id
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=settings, load=session_id
+    ) as talk:
+        await talk.prompt("go on")
+        said = [m.content for m in told(talk) if isinstance(m, Prompt)]
+        assert said == [("hello",), ("go on",)]
+        assert talk.work.mode == "acceptEdits"
+
+
+@BOTH
+async def test_mode_that_is_not_offered_any_more_is_not_taken_again(
+    version: int, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    bold = Settings(data=data, bypass=True)
+    async with talking(version, cwd=tmp_path, model=Told(), settings=bold) as talk:
+        await talk.session.set_option("mode", "bypassPermissions")
+        await talk.prompt("hello")
+        session_id = talk.session.id
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=Settings(data=data), load=session_id
+    ) as talk:
+        assert talk.work.mode == "default"
+
+
+@BOTH
+async def test_title_is_what_the_user_asked_first(version: int, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        await talk.prompt("/help")
+        await talk.prompt(f"  Mend   the build {'very ' * 20}soon\nplease")
+        await talk.prompt("And more")
+        (listed,) = [listing async for listing in talk.agent.list_sessions(tmp_path)]
+        assert listed.title is not None
+        assert listed.title.startswith("Mend the build very")
+        assert listed.title.endswith("very…")
+        assert len(listed.title) <= 61
+
+
+@BOTH
+async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
+    version: int, tmp_path: Path
+) -> None:
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        agent, first = talk.agent, talk.session.id
+        await talk.prompt("hello")
+        fork = await agent.fork_session(first, tmp_path)
+        async with fork.prompt("and here") as turn:
+            await turn.wait()
+        said = [m.content for m in told(talk) if isinstance(m, Prompt)]
+        assert said == [("hello",), ("and here",)]
+        assert await agent.rename_session(fork.id, "Mine") == "Mine"
+
+        async def titles(**more: Any) -> dict[str, str | None]:
+            return {s.id: s.title async for s in agent.list_sessions(tmp_path, **more)}
+
+        assert await titles() == {first: "hello", fork.id: "Mine"}
+        await agent.archive_session(fork.id)
+        assert await titles() == {first: "hello"}
+        assert await titles(archived="only") == {fork.id: "Mine"}
+        await agent.unarchive_session(fork.id)
+        await agent.delete_session(fork.id)
+        await agent.close_session(first)
+        assert await titles() == {first: "hello"}
+        elsewhere = [s async for s in agent.list_sessions(tmp_path / "data")]
+        assert elsewhere == []
+
+
+@BOTH
+async def test_long_list_comes_in_pages(version: int, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        ids = {talk.session.id}
+        for _ in range(60):
+            ids.add((await talk.agent.new_session(tmp_path)).id)
+        assert {s.id async for s in talk.agent.list_sessions(tmp_path)} == ids
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@BOTH
+async def test_killed_in_a_turn_it_loads_with_all_that_was_sent(
+    version: int, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("eins\n")
+    os.mkfifo(tmp_path / "gate")
+    await _killed_in_a_turn(version, tmp_path)
+
+    settings = Settings(data=tmp_path / "data")
+    store = SqliteStore(tmp_path / "data" / "sessions.sqlite")
+    (stored,) = (await store.list()).sessions
+    await store.aclose()
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=settings, load=stored.id
+    ) as talk:
+        status = "failed" if version == 1 else "cancelled"
+        assert [(call.title, call.status) for call in talk.calls] == [
+            ("Read notes.txt", "completed"),
+            ("cat gate", status),
+        ]
+        await talk.prompt("go on")
+        prompt, *between, last = told(talk)
+        assert isinstance(prompt, Prompt)
+        assert isinstance(last, Prompt)
+        results = [m.results[0] for m in between if isinstance(m, Results)]
+        assert [result.failed for result in results] == [False, True]
+        assert results[0].text == "eins\n"
+        uses = [use.id for m in between if isinstance(m, Answer) for use in m.uses]
+        assert uses == [result.use_id for result in results]
+
+
+async def _killed_in_a_turn(version: int, cwd: Path) -> None:
+    """Prompt an agent of its own process, and kill that while a command runs."""
+    process = subprocess.Popen(  # noqa: ASYNC220  # its pipes go to a transport
+        [sys.executable, "-W", "error", "-m", "coder.program", str(cwd / "data")],
+        cwd=Path(__file__).parent.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        connected = connect(
+            PipeTransport(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())),
+            limits=QUICK,
+            versions=(version,),
+            permissions=lambda _request: "allow",
+        )
+        try:
+            async with asyncio.timeout(30), connected as agent:
+                session = await agent.new_session(cwd)
+                with pytest.raises(ConnectionLost):
+                    await _prompt_and_kill(session, process, cwd / "gate")
+        finally:
+            process.kill()
+
+
+async def _prompt_and_kill(
+    session: ClientSession, process: subprocess.Popen[bytes], gate: Path
+) -> None:
+    uses = [("read", {"path": "notes.txt"}), ("execute", {"command": "cat gate"})]
+    async with session.prompt(telling(uses)) as turn:
+        async for event in turn:
+            match event:
+                case ToolCall(kind="execute", status="in_progress") if process.poll() is None:
+                    held = await asyncio.to_thread(os.open, gate, os.O_WRONLY)  # `cat` is there
+                    process.send_signal(signal.SIGKILL)
+                    await asyncio.to_thread(process.wait)
+                    os.close(held)  # it ends
+                case _:
+                    pass
+
+
+@BOTH
+async def test_data_that_cannot_be_kept_is_no_reason_not_to_work(
+    version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    settings = Settings(data=tmp_path / "file")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        assert await talk.prompt("hello") == "nothing to do"
+    assert "sessions are not kept" in caplog.text
+
+
+async def test_file_is_opened_when_it_is_needed(tmp_path: Path) -> None:
+    store = UserStore(tmp_path / "data")
+    await store.aclose()
+    assert not (tmp_path / "data").exists()
+    assert (await store.list()).sessions == ()
+    assert (tmp_path / "data" / "sessions.sqlite").exists()
+    await store.aclose()
