@@ -97,7 +97,8 @@ class WorkFiles:
 
     def shown(self, path: str) -> str:
         """Return how models and users are told of a path: short where it is below `cwd`."""
-        absolute = self.absolute(path)
+        # Names on the disk that are not UTF-8 can be shown, roughly, and not be named back.
+        absolute = os.fsencode(self.absolute(path)).decode("utf-8", "replace")
         cwd = os.path.normpath(self._session.cwd).rstrip(os.sep) + os.sep
         if absolute + os.sep == cwd:
             return "."

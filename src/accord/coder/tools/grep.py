@@ -84,6 +84,7 @@ class Grep(Tool[Grepping]):
             places = [
                 Location(base + place.path.removeprefix(real), place.line)
                 for place in matches.places[:_MOST_LOCATIONS]
+                if _can_be_named(place.path)
             ]
             await call.update(locations=places)
         await call.content(fenced(text))
@@ -136,6 +137,10 @@ async def _search(given: Grepping, base: str, real: str, work: Work, notes: list
     if secrets:
         notes.append(f"[not shown, as they may hold secrets: {', '.join(secrets[:10])}]")
     return matches
+
+
+def _can_be_named(path: str) -> bool:
+    return all(not "\ud800" <= character <= "\udfff" for character in path)
 
 
 def _argv(given: Grepping, real: str) -> list[str]:

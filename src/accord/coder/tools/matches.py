@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable
 
 import msgspec
@@ -25,10 +24,10 @@ class _Text(Struct, frozen=True):
     text: str | None = None
     bytes: str | None = None  # in base64, what is not UTF-8
 
-    def __str__(self) -> str:
+    def decoded(self, errors: str) -> str:
         if self.text is not None:
             return self.text
-        return os.fsdecode(base64.b64decode(self.bytes or ""))
+        return base64.b64decode(self.bytes or "").decode("utf-8", errors)
 
 
 class _Data(Struct, frozen=True):
@@ -87,18 +86,19 @@ class Matches:
             self.complaint += line.decode("utf-8", "replace") + "\n"
             return
         data = message.data
-        path = "" if data.path is None else str(data.path)
+        path = "" if data.path is None else data.path.decoded("surrogateescape")
         match message.type:
             case "begin":
                 self._file = [] if self._wanted(path) else None
             case "match" | "context" if data.lines is not None and data.line_number is not None:
-                self._add(path, data.line_number, str(data.lines), message.type == "match")
+                text = data.lines.decoded("replace")
+                self._add(path, data.line_number, text, is_match=message.type == "match")
             case "end" if data.binary_offset is None:
                 self._end(path)
             case _:
                 pass
 
-    def _add(self, path: str, number: int, line: str, is_match: bool) -> None:
+    def _add(self, path: str, number: int, line: str, *, is_match: bool) -> None:
         if self._file is None:
             return
         text = line.removesuffix("\n").removesuffix("\r")

@@ -5,6 +5,7 @@ It is a process of its own, as ripgrep is, so that an expression that takes fore
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import stat
@@ -96,7 +97,9 @@ def _search(path: str, text: str, regex: re.Pattern[str], context: int) -> None:
             for number in range(max(0, at - context), min(len(lines), at + context + 1))
         }
     )
-    named = {"text": path}
+    named: dict[str, Any] = {"text": path}
+    if not path.isascii():
+        named = {"bytes": base64.b64encode(os.fsencode(path)).decode()}
     _print("begin", {"path": named})
     for number in shown:
         kind = "match" if number in matches else "context"
@@ -107,7 +110,7 @@ def _search(path: str, text: str, regex: re.Pattern[str], context: int) -> None:
 
 
 def _print(kind: str, data: dict[str, Any]) -> None:
-    text = msgspec.json.encode({"type": kind, "data": data}, enc_hook=str)
+    text = msgspec.json.encode({"type": kind, "data": data})
     sys.stdout.buffer.write(text + b"\n")
 
 

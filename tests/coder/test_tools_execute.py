@@ -1,0 +1,172 @@
+"""Running commands: on this machine or in the client's terminals, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.coder.tools.showing import cut_middle
+from accord.model.tools import TerminalView
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="commands of POSIX")
+
+# v1 with and without terminals of the client, v2 with those of the agent.
+EVERYWHERE = pytest.mark.parametrize(
+    ("version", "terminals"), [(1, False), (1, True), (2, False)], ids=["v1", "terminals", "v2"]
+)
+
+
+def python(code: str) -> str:
+    return shlex.join([sys.executable, "-c", code])
+
+
+@EVERYWHERE
+async def test_output_and_exit_status_are_told(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        ran = await talk.use("execute", command="echo hello")
+        assert (ran.text, ran.failed) == ("hello\n", False)
+        assert talk.call.kind == "execute"
+        assert talk.call.title == "echo hello"
+        assert talk.call.status == "completed"
+        shows = [type(part) for part in talk.call.content]
+        assert shows == ([TerminalView] if terminals or version == 2 else [str])
+        failed = await talk.use("execute", command=python("print('x', end=''); exit(3)"))
+        assert (failed.text, failed.failed) == ("x\n[exit status 3]", True)
+        assert talk.call.status == "failed"
+        assert talk.call.raw_output == {
+            "output": "x\n[exit status 3]",
+            "exit_code": 3,
+            "signal": None,
+            "timed_out": False,
+        }
+
+
+@EVERYWHERE
+async def test_command_that_the_user_rejects_is_not_run(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    async with talking(
+        version, cwd=tmp_path, model=Told(), terminals=terminals, allow="reject"
+    ) as talk:
+        assert (await talk.use("execute", command="touch made")).failed
+        assert os.listdir(tmp_path) == []  # noqa: PTH208  # of an async function
+        assert talk.call.status == ("failed" if version == 1 else "cancelled")
+
+
+@EVERYWHERE
+async def test_shell_is_there_for_those_who_write_for_it(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("b\na\n")
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        assert (await talk.use("execute", command="sort < a.txt | head -1")).text == "a\n"
+        assert (await talk.use("execute", command="cd .. && pwd")).text == f"{tmp_path.parent}\n"
+        assert (await talk.use("execute", command="exit 4")).text == "[exit status 4]"
+        assert (await talk.use("execute", command="echo '$HOME | x'")).text == "$HOME | x\n"
+
+
+@EVERYWHERE
+async def test_command_is_ended_when_its_time_is_over(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        command = "echo begun; sleep 1000"
+        ran = await talk.use("execute", command=command, timeout_s=1)
+        assert ran.text == "begun\n[timed out after 1 s]"
+        assert talk.call.status == "failed"
+
+
+@EVERYWHERE
+async def test_cancel_ends_the_command_and_all_it_has_started(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = "sleep 1000 & echo $! $$ > pipe; wait"
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        async with talk.using("execute", command=command) as turn:
+            pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
+            await turn.cancel()
+        assert talk.stop_reason == "cancelled"
+        assert talk.call.status in ("cancelled", "failed")
+    for pid in pids:
+        await gone(pid)
+
+
+async def gone(pid: int) -> None:
+    """Wait for the end of a process."""
+    async with asyncio.timeout(20):
+        while is_running(pid):
+            await asyncio.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs; a dead one that nobody has reaped does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:
+        return sys.platform != "linux"
+
+
+@BOTH
+async def test_keys_of_models_are_not_handed_to_commands(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    monkeypatch.setenv("HARMLESS", "yes")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        ran = await talk.use("execute", command="env")
+        assert "secret" not in ran.text
+        assert "HARMLESS=yes" in ran.text
+
+
+@EVERYWHERE
+async def test_long_output_is_cut_between_characters(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        ran = await talk.use("execute", command=python("print('✓' * 200_000 + 'end')"))
+        assert ran.text.startswith("[… the beginning is left out …]\n✓")
+        assert ran.text.endswith("✓end\n")
+        assert "�" not in ran.text
+        assert len(ran.text) < 31_000
+
+
+async def test_directory_is_one_of_the_session(tmp_path: Path) -> None:
+    (tmp_path / "here" / "sub").mkdir(parents=True)
+    async with talking(2, cwd=tmp_path / "here", model=Told()) as talk:
+        assert (await talk.use("execute", command="pwd", cwd="sub")).text.endswith("/here/sub\n")
+        outside = await talk.use("execute", command="pwd", cwd="..")
+        assert outside.failed
+        assert "outside" in outside.text
+        missing = await talk.use("execute", command="pwd", cwd="none")
+        assert "does not exist" in missing.text
+
+
+@BOTH
+async def test_program_that_is_not_there_is_named(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        ran = await talk.use("execute", command="no-such-program --x")
+        assert ran.text.startswith("Cannot start no-such-program: not found")
+        assert talk.call.status == "failed"
+        assert (await talk.use("execute", command="  ")).text == "There is no command."
+
+
+def test_middle_of_a_long_text_is_left_out() -> None:
+    assert cut_middle("abc", 3) == "abc"
+    assert cut_middle("a" * 10 + "z" * 90, 30) == (
+        f"{'a' * 10}\n[… 70 characters left out …]\n{'z' * 20}"
+    )

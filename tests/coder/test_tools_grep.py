@@ -1,0 +1,226 @@
+"""Searching: with ripgrep and without it the same lines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import Location
+from accord.coder.tools.matches import Matches
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+RIPGREP = shutil.which("rg")
+WAYS = pytest.mark.parametrize(
+    "way",
+    [
+        "own",
+        pytest.param(
+            "ripgrep", marks=pytest.mark.skipif(RIPGREP is None, reason="there is no ripgrep")
+        ),
+    ],
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    files = {
+        "a.py": b"one\ntwo\nthree\ntwo again\n",
+        "sub/b.txt": b"Two\r\nx\r\ntwo\r\n",
+        "sub.txt": b"two",
+        ".hidden": b"two\n",
+        ".git/x": b"two\n",
+        "out/c.py": b"two\n",
+        "binary": b"two\n\0",
+        "latin": b"two caf\xe9\n",
+        ".env": b"KEY=two\n",
+        ".gitignore": b"out\n",
+        ".ignore": b"a.py\n",
+    }
+    for name, data in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    if os.name != "nt":
+        (tmp_path / "link.py").symlink_to(tmp_path / "a.py")
+    return tmp_path
+
+
+def without_ripgrep(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = os.environ["PATH"].split(os.pathsep)
+    there = [folder for folder in folders if shutil.which("rg", path=folder) is None]
+    monkeypatch.setenv("PATH", os.pathsep.join(there))
+
+
+@pytest.fixture(autouse=True)
+def _chosen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "way" in request.fixturenames and request.getfixturevalue("way") == "own":
+        without_ripgrep(monkeypatch)
+
+
+EVERYWHERE = """\
+.hidden:1: two
+a.py:2: two
+a.py:4: two again
+latin:1: two caf�
+sub/b.txt:3: two
+sub.txt:1: two
+[not shown, as they may hold secrets: .env]"""
+
+
+@BOTH
+@WAYS
+async def test_grep_gives_lines_with_their_places(version: int, way: str, tree: Path) -> None:
+    async with talking(version, cwd=tree, model=Told()) as talk:
+        result = await talk.use("grep", pattern="two")
+        assert result.text == EVERYWHERE
+        assert talk.call.kind == "search"
+        assert talk.call.title == "Search for two"
+        assert talk.call.locations[1] == Location(str(tree / "a.py"), 2)
+        assert talk.call.raw_output["matches"] == 6
+        assert talk.asked == []
+
+
+@WAYS
+async def test_grep_of_a_folder_a_file_and_a_pattern_of_names(way: str, tree: Path) -> None:
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        folder = await talk.use("grep", pattern="^two$", path="sub", ignore_case=True)
+        assert folder.text == "sub/b.txt:1: Two\nsub/b.txt:3: two"
+        file = await talk.use("grep", pattern="t.o", path="a.py", limit=1)
+        assert file.text == "a.py:2: two\n[the first 1 match; there are more]"
+        names = await talk.use("grep", pattern="two", glob="*.txt")
+        assert names.text == "sub/b.txt:3: two\nsub.txt:1: two"
+        paths = await talk.use("grep", pattern="two", glob="sub/*")
+        assert paths.text == "sub/b.txt:3: two"
+        assert (await talk.use("grep", pattern="none of that")).text == "[no matches]"
+        ignored = await talk.use("grep", pattern="two", path="out")
+        assert ignored.text == "out/c.py:1: two"
+
+
+@WAYS
+async def test_grep_shows_lines_around(way: str, tree: Path) -> None:
+    (tree / "c.txt").write_text("".join(f"{n}\n" for n in range(10)))
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        result = await talk.use("grep", pattern="[27]", path="c.txt", context=1)
+        assert result.text == (
+            "c.txt-2- 1\nc.txt:3: 2\nc.txt-4- 3\n--\nc.txt-7- 6\nc.txt:8: 7\nc.txt-9- 8"
+        )
+
+
+@WAYS
+async def test_secret_file_is_searched_by_its_name_once_the_user_agrees(
+    way: str, tree: Path
+) -> None:
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        assert (await talk.use("grep", pattern="two", path=".env")).text == ".env:1: KEY=two"
+        assert len(talk.asked) == 1
+
+
+@WAYS
+async def test_bad_expression_and_missing_path_are_refused(way: str, tree: Path) -> None:
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        bad = await talk.use("grep", pattern="(")
+        assert bad.failed
+        assert "cannot be searched for" in bad.text
+        assert (await talk.use("grep", pattern="x", path="none")).text == "There is no none."
+
+
+@WAYS
+async def test_grep_stops_when_there_is_enough(way: str, tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"{number:02}.txt").write_text("x\n" * 10_000)
+    async with talking(1, cwd=tmp_path, model=Told()) as talk:
+        result = await talk.use("grep", pattern="x", limit=3)
+        assert result.text.splitlines() == [
+            "00.txt:1: x",
+            "00.txt:2: x",
+            "00.txt:3: x",
+            "[the first 3 matches; there are more]",
+        ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems take UTF-8 alone")
+@WAYS
+async def test_names_that_are_not_utf8_are_shown_roughly(way: str, tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("two\n")
+    (tmp_path / "café").mkdir()
+    (tmp_path / "café" / "b.txt").write_text("two\n")
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        assert (await talk.use("list")).text == "café/\ncaf\ufffd.txt"
+        found = await talk.use("grep", pattern="two")
+        assert found.text == "café/b.txt:1: two\ncaf\ufffd.txt:1: two"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a script stands for ripgrep")
+@BOTH
+async def test_search_without_end_is_ended_by_a_cancel(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, program = tmp_path / "pipe", tmp_path / "bin" / "rg"
+    os.mkfifo(pipe)
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho $$ > {pipe}\nexec sleep 1000\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        async with talk.using("grep", pattern="x") as turn:
+            pid = int(await asyncio.to_thread(pipe.read_text))
+            await turn.cancel()
+        assert talk.stop_reason == "cancelled"
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes")
+async def test_expression_that_takes_forever_does_not_stop_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_ripgrep(monkeypatch)
+    (tmp_path / "a.txt").write_text("a" * 60)
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        async with talk.using("grep", pattern="(a+)+b") as turn:
+            async for _ in turn:
+                if talk.calls and talk.call.status == "in_progress":
+                    break
+            await turn.cancel()
+        assert talk.stop_reason == "cancelled"
+
+
+def matches(limit: int = 10) -> Matches:
+    return Matches(limit, shown=str, wanted=lambda path: path != "no", on_full=lambda: None)
+
+
+def test_output_may_come_in_any_pieces() -> None:
+    found = matches()
+    whole = (
+        b'{"type":"begin","data":{"path":{"text":"a"}}}\n'
+        b'{"type":"match","data":{"path":{"text":"a"},"lines":{"bytes":"/w=="},"line_number":2}}\n'
+        b'{"type":"end","data":{"path":{"text":"a"},"binary_offset":null}}\n'
+        b'{"type":"summary","data":{}}\n'
+    )
+    for at in range(len(whole)):
+        found.feed(whole[at : at + 1])
+    assert found.lines == ["a:2: \ufffd"]
+
+
+def test_binary_files_unwanted_files_and_long_lines_are_left_out() -> None:
+    found = matches()
+    for path, offset in (("bin", 7), ("no", None), ("yes", None)):
+        named = b'"path":{"text":"%b"}' % path.encode()
+        line = b"x" * 600
+        found.feed(b'{"type":"begin","data":{%b}}\n' % named)
+        found.feed(
+            b'{"type":"match","data":{%b,"lines":{"text":"%b\\n"},"line_number":1}}\n'
+            % (named, line)
+        )
+        end = b"null" if offset is None else b"%d" % offset
+        found.feed(b'{"type":"end","data":{%b,"binary_offset":%b}}\n' % (named, end))
+    assert found.lines == [f"yes:1: {'x' * 500}…"]
+    found.feed(b"not json\n")
+    assert found.complaint == "not json\n"

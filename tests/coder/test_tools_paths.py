@@ -1,0 +1,206 @@
+"""Listing, finding, moving and deleting."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from accord import Diff, Location
+from accord.coder.tools.walk import matcher, walk
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+LINKS = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in (
+        "b.py",
+        "src/a.py",
+        "src/a.ts",
+        "src/deep/c.py",
+        ".git/config",
+        "out/x.py",
+        ".x.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (tmp_path / ".gitignore").write_text("/out/\n")
+    return tmp_path
+
+
+def below(top: Path, *, ignored: bool = False) -> list[str]:
+    return [entry.path for entry in walk(str(top)) if ignored or not entry.is_ignored]
+
+
+@BOTH
+async def test_list_gives_a_path_per_line(version: int, tree: Path) -> None:
+    async with talking(version, cwd=tree, model=Told()) as talk:
+        result = await talk.use("list")
+        assert result.text == ".gitignore\n.x.py\nb.py\nout/\nsrc/"
+        assert talk.call.kind == "search"
+        assert talk.call.locations == (Location(str(tree)),)
+        deep = await talk.use("list", path="src", depth=2)
+        assert deep.text == "src/a.py\nsrc/a.ts\nsrc/deep/\nsrc/deep/c.py"
+        assert talk.asked == []
+
+
+async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None:
+    (tree / "empty").mkdir()
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        assert (await talk.use("list", path="b.py")).text == "b.py is a file."
+        assert (await talk.use("list", path="none")).text == "There is no directory none."
+        assert (await talk.use("list", path="empty")).text == "[The directory is empty.]"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", ".x.py\nb.py\nsrc/a.py\nsrc/deep/c.py"),
+        ("src/*.py", "src/a.py"),
+        ("src/**/*.py", "src/a.py\nsrc/deep/c.py"),
+        ("**/a.{py,ts}", "src/a.py\nsrc/a.ts"),
+        ("?.py", "b.py\nsrc/a.py\nsrc/deep/c.py"),
+        ("[!a].py", "b.py\nsrc/deep/c.py"),
+        ("deep/", "src/deep/"),
+        ("*.rs", "[No path matches.]"),
+    ],
+)
+async def test_glob_finds_by_pattern(pattern: str, found: str, tree: Path) -> None:
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        assert (await talk.use("glob", pattern=pattern)).text == found
+
+
+async def test_glob_is_bounded(tmp_path: Path) -> None:
+    for number in range(1005):
+        (tmp_path / f"{number}.txt").touch()
+    async with talking(1, cwd=tmp_path, model=Told()) as talk:
+        result = await talk.use("glob", pattern="*.txt")
+        assert result.text.splitlines()[1000:] == ["[1000 of 1005 paths]"]
+
+
+def test_ignore_files_leave_out_what_git_would(tmp_path: Path) -> None:
+    names = "a.log keep.log build/x lib/build/x docs/a.html docs/deep/a.html n/#x s/t.o".split()  # noqa: SIM905
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (tmp_path / ".gitignore").write_text(
+        "# comment\n\n*.log\n!keep.log\n/build\ndocs/*.html\n\\#x\nt.o   \n"
+    )
+    (tmp_path / "docs" / ".gitignore").write_text("!a.html\ndeep/\n")
+    files = [path for path in below(tmp_path) if (tmp_path / path).is_file()]
+    assert files == [
+        ".gitignore",
+        "docs/.gitignore",
+        "docs/a.html",
+        "keep.log",
+        "lib/build/x",
+    ]
+
+
+def test_ignore_files_above_count_up_to_the_repository(tmp_path: Path) -> None:
+    repository = tmp_path / "outer" / "repository"
+    (repository / "sub").mkdir(parents=True)
+    (repository / ".git").mkdir()
+    (tmp_path / "outer" / ".gitignore").write_text("*\n")
+    (repository / ".gitignore").write_text("*.log\n")
+    for name in ("a.log", "a.txt"):
+        (repository / "sub" / name).write_text("")
+    assert below(repository / "sub") == ["a.txt"]
+
+
+@LINKS
+def test_links_are_shown_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "broken").symlink_to(tmp_path / "none")
+    assert below(tmp_path) == ["broken", "loop"]
+
+
+def test_braces_without_end_are_taken_as_they_are() -> None:
+    assert matcher("{a,b}{c,d}")("bc")
+    assert not matcher("a{b")("ab")
+    assert matcher("a{b")("a{b")
+
+
+# Moving and deleting.
+
+
+@BOTH
+async def test_move_renames_and_makes_directories(version: int, tree: Path) -> None:
+    async with talking(version, cwd=tree, model=Told()) as talk:
+        result = await talk.use("move", source="b.py", target="new/c.py")
+        assert result.text == "Moved b.py to new/c.py."
+        assert (tree / "new" / "c.py").exists()
+        assert not (tree / "b.py").exists()
+        assert talk.call.kind == "move"
+        assert talk.call.locations == (
+            Location(str(tree / "b.py")),
+            Location(str(tree / "new" / "c.py")),
+        )
+        assert len(talk.asked) == 1
+
+
+@BOTH
+async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree: Path) -> None:
+    (tree / "b.py").write_text("b")
+    async with talking(version, cwd=tree, model=Told()) as talk:
+        for source, target, reason in (
+            ("b.py", "src/a.py", "is there already"),
+            ("none", "new", "There is no file"),
+            ("src", "src/deep/src", "into itself"),
+            (".", "new", "one of the session's directories itself"),
+        ):
+            result = await talk.use("move", source=source, target=target)
+            assert result.failed
+            assert reason in result.text
+        assert (tree / "b.py").read_text() == "b"
+        assert (tree / "src" / "a.py").read_text() == ""
+
+
+@BOTH
+async def test_delete_shows_what_will_be_gone(version: int, tree: Path) -> None:
+    (tree / "b.py").write_text("old\n")
+    async with talking(version, cwd=tree, model=Told()) as talk:
+        result = await talk.use("delete", path="b.py")
+        assert result.text == "Deleted b.py."
+        assert not (tree / "b.py").exists()
+        assert talk.call.kind == "delete"
+        (request,) = talk.asked
+        assert request.tool_call is not None
+        assert [type(part) for part in request.tool_call.content] == [Diff]
+
+
+@BOTH
+async def test_delete_that_the_user_rejects_deletes_nothing(version: int, tree: Path) -> None:
+    async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
+        assert (await talk.use("delete", path="b.py")).failed
+        assert (await talk.use("move", source="b.py", target="c.py")).failed
+        assert (tree / "b.py").exists()
+
+
+async def test_delete_takes_empty_directories_and_no_full_ones(tree: Path) -> None:
+    (tree / "empty").mkdir()
+    async with talking(2, cwd=tree, model=Told()) as talk:
+        assert not (await talk.use("delete", path="empty")).failed
+        full = await talk.use("delete", path="src")
+        assert "not empty" in full.text
+        assert (tree / "src" / "a.py").exists()
+        assert "There is no file" in (await talk.use("delete", path="none")).text
+
+
+@LINKS
+async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "a.txt").write_text("a")
+    (here / "link").symlink_to(tmp_path / "a.txt")
+    async with talking(2, cwd=here, model=Told()) as talk:
+        result = await talk.use("delete", path="link")
+        assert not result.failed, result.text
+        assert not (here / "link").is_symlink()
+        assert (tmp_path / "a.txt").exists()
