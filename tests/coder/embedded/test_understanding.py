@@ -17,9 +17,7 @@ from accord.coder.embedded.recipe import Say, Use
 from accord.coder.embedded.table import REQUESTS
 from accord.coder.embedded.understanding import Understood, understand
 
-TOOLS = frozenset(
-    "read write edit list glob grep move delete execute fetch plan ask exit_plan".split()
-)
+TOOLS = frozenset({"ask", "fetch", "plan"})
 
 
 def asked(text: str, *attached: Any) -> list[str]:
@@ -326,12 +324,15 @@ def result(use: Use) -> ToolResult:
 
 
 WORDS = st.sampled_from(
-    (
-        "read delete remove move rename replace with by to in from the all files file a.txt b.py src/"
-        " and then , . ; not don't except run tests make create with content line 3 lines 1-2 of"
-        " foo bar \"x\" 'y' `z` *.py it this everything TODO how many find search for python \n 1. -"
-        " add append insert at end after before overwrite copy git status diff help what is please"
-    ).split(" ")
+    [
+        *("read", "delete", "remove", "move", "rename", "replace", "run", "create", "make", "find"),
+        *("with", "by", "to", "in", "from", "the", "all", "files", "file", "and", "then", "not"),
+        *("a.txt", "b.py", "src/", "*.py", '"x"', "'y'", "`z`", "foo", "bar", ",", ".", ";", "\n"),
+        *("don't", "except", "tests", "content", "line", "lines", "3", "1-2", "of", "it", "this"),
+        *("everything", "TODO", "how many", "search for", "python", "1.", "-", "add", "append"),
+        *("insert", "at the end", "after", "before", "overwrite", "copy", "git", "status", "diff"),
+        *("help", "what", "is", "please", "everywhere", "folder", "symbol", "get rid of", "mv"),
+    ]
 )
 CHANGES = {
     "delete": ("delete", "remove", "erase", "rm", "trash", "get rid", "move", "mv"),

@@ -204,7 +204,15 @@ def exists(path: str) -> Steps:
     else:
         pattern = f"{folder.removeprefix('./')}/{escaped}" if folder else escaped
         result = yield from use("glob", pattern=pattern)
-    return not result.failed and bool(lines_of(result))
+    if result.failed:
+        return False
+    # A pattern without a folder finds the name anywhere below.
+    plain = "/" + path.replace("\\", "/").removeprefix("./").lstrip("/")
+    found = ["/" + line.rstrip("/").lstrip("/") for line in lines_of(result)]
+    return any(
+        plain == line or (path.startswith(("/", "~", "..")) and plain.endswith(line))
+        for line in found
+    )
 
 
 def _create(asked: Asked) -> Recipe:

@@ -323,7 +323,7 @@ RUNNING = (
         ("git log", "show the last 5 commits"),
         (
             "[show|print|run|see|list] git log|history",
-            "(show|list|what are | see) [last|latest|recent|newest] [<count:number>] commits",
+            "(show|list|see | what are) [last|latest|recent|newest] [<count:number>] commits",
         ),
         "run",
         _log,
