@@ -13,8 +13,6 @@ import pytest
 
 from accord.cli.ask import status_of
 from accord.cli.main import main
-from accord.cli.shown import diff_lines, finished, printable
-from accord.model.tools import Diff
 
 AGENTS = Path(__file__).parent / "agents.py"
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -266,22 +264,3 @@ def test_ctrl_c_cancels_the_turn(folder: Path) -> None:
         rest = running.stdout.read().splitlines()
         assert running.wait(20) == 130
     assert json.loads(rest[-1])["stop_reason"] == "cancelled"
-
-
-def test_markdown_is_finished_at_blank_lines_outside_of_code() -> None:
-    assert finished("one\n\ntwo") == len("one\n\n")
-    assert finished("```\na\n\nb") == 0
-    assert finished("```\na\n\nb\n```\n\nend") == len("```\na\n\nb\n```\n\n")
-    assert finished("one\n ") == 0
-
-
-def test_nothing_moves_the_cursor() -> None:
-    assert printable("a\x1b[2Jb\x9b1m\r\tc\nd\x7f") == "a[2Jb1m\tc\nd"
-
-
-def test_diff_is_coloured() -> None:
-    styled = diff_lines(Diff("/a", "one\ntwo\n", "one\nthree\n"))
-    assert ("-two", "red") in styled
-    assert ("+three", "green") in styled
-    assert diff_lines(Diff("/a", None, "x"))[0] == ("--- /dev/null", "bold")
-    assert diff_lines(Diff("/a", patch="+x")) == [("+x", "green")]

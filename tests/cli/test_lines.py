@@ -1,0 +1,67 @@
+"""Events as JSON: bytes, parts that say what they are, errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from accord import (
+    Diff,
+    Image,
+    InternalError,
+    Link,
+    Media,
+    Resource,
+    StateChanged,
+    TerminalOutput,
+    Text,
+    ToolCall,
+    UnknownUpdate,
+)
+from accord.cli.lines import as_line
+from accord.model.tools import TerminalView
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (Text("hi", "m"), {"event": "text", "text": "hi", "message_id": "m"}),
+        (
+            TerminalOutput("t", b"\x00\xff"),
+            {"event": "terminal_output", "id": "t", "data": "AP8=", "afresh": False},
+        ),
+        (UnknownUpdate({"a": [1, None]}), {"event": "unknown_update", "raw": {"a": [1, None]}}),
+    ],
+    ids=["text", "bytes", "unknown"],
+)
+def test_event_is_its_name_and_its_fields(event: Any, line: Any) -> None:
+    assert json.loads(json.dumps(as_line(event))) == line
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (Image(b"x", "image/png"), "image"),
+        (Link("file:///x", "x"), "link"),
+        (Resource("file:///x", "text"), "resource"),
+        (Resource("file:///x", b"bytes"), "blob"),
+    ],
+)
+def test_content_says_what_it_is(content: Any, kind: str) -> None:
+    assert as_line(Media(content))["content"]["type"] == kind
+
+
+def test_parts_of_a_tool_call_say_what_they_are() -> None:
+    call = ToolCall(id="1", content=("text", Diff("/x", None, "new"), TerminalView("t")))
+    text, diff, terminal = as_line(call)["content"]
+    assert text == "text"
+    assert diff == {"type": "diff", "path": "/x", "old": None, "new": "new", "patch": None}
+    assert terminal == {"type": "terminal", "terminal_id": "t"}
+
+
+def test_error_has_code_message_and_data() -> None:
+    error = InternalError("No", data={"why": 1})
+    line = as_line(StateChanged(state="idle", stop_reason="error", error=error))
+    assert line["error"] == {"code": -32603, "message": "No", "data": {"why": 1}}
