@@ -1,0 +1,141 @@
+"""Carrying out what models want: in order, side by side, and whatever goes wrong is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from accord import TransportError
+from accord.coder.settings import Settings
+from accord.coder.tools import table
+from accord.coder.tools.base import Access, Outcome, Tool
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+
+@BOTH
+async def test_uses_of_one_answer_are_carried_out_in_their_order(
+    version: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "b.txt").write_text("b")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        results = await talk.uses(
+            ("read", {"path": "a.txt"}),
+            ("read", {"path": "b.txt"}),
+            ("write", {"path": "c.txt", "text": "c"}),
+            ("read", {"path": "c.txt"}),
+        )
+        assert [result.text for result in results] == ["a", "b", "Created c.txt: 1 line.", "c"]
+        assert [result.use_id for result in results] == ["1-0", "1-1", "1-2", "1-3"]
+        assert [call.name for call in talk.calls] == ["read", "read", "write", "read"]
+
+
+@BOTH
+async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("b")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        first, second = await talk.uses(("read", {"path": "a"}), ("read", {"path": "b.txt"}))
+        assert (first.failed, second.text) == (True, "b")
+        assert [call.status for call in talk.calls] == ["failed", "completed"]
+        assert talk.stop_reason == "end_turn"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("no_such", "{}", "There is no tool no_such; there are ask, delete, edit,"),
+        ("read", "{", "The arguments of read are not valid"),
+        ("read", "{}", "missing required field `path`"),
+        ("read", '{"path": "a", "line": 0}', "Expected `int` >= 1 - at `$.line`"),
+        ("read", "", "missing required field `path`"),
+    ],
+)
+async def test_use_that_makes_no_sense_is_told_and_shown(
+    version: int, name: str, arguments: str, reason: str, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        (result,) = await talk.uses((name, arguments))
+        assert result.failed
+        assert reason in result.text
+        assert talk.call.status == "failed"
+        assert talk.call.raw_output == {"error": result.text}
+
+
+@BOTH
+async def test_refusal_by_the_mode_is_told_and_shown(version: int, tmp_path: Path) -> None:
+    settings = Settings(mode="plan")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        result = await talk.use("execute", command="touch made")
+        assert "plan mode" in result.text
+        assert talk.call.status == ("failed" if version == 1 else "cancelled")
+        assert talk.call.raw_output == {"error": result.text}
+        assert talk.call.content == (result.text,)
+
+
+class Nothing(Struct, frozen=True):
+    """No arguments."""
+
+
+class Broken(Tool[Nothing]):
+    """Raises what it is made with."""
+
+    name = "broken"
+    kind = "other"
+    description = "Breaks."
+    takes = Nothing
+    parallel = True
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def title(self, given: Nothing, work: Any) -> str:
+        return "Break"
+
+    def access(self, given: Nothing, work: Any) -> Access:
+        return Access("none")
+
+    async def run(self, given: Nothing, call: Any, work: Any) -> Outcome:
+        raise self.error
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("a detail of ours"), "broken failed by a mistake of its own."),
+        (OSError(28, "No space left on device"), "broken failed: No space left on device."),
+        (OSError(13, "Permission denied", "/x"), "/x: Permission denied."),
+        (OSError("just words"), "broken failed by a mistake of its own."),
+    ],
+)
+async def test_whatever_a_tool_runs_into_the_model_is_told(
+    version: int, error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "TOOLS", (*table.TOOLS, Broken(error)))
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        assert (await talk.use("broken")).text == told
+        assert talk.stop_reason == "end_turn"
+
+
+async def test_lost_client_ends_the_turn_and_not_the_tool_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Broken(TransportError("gone"))
+    monkeypatch.setattr(table, "TOOLS", (*table.TOOLS, broken))
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        await talk.uses(("broken", {}), ("broken", {}))
+        assert talk.stop_reason == "cancelled"
+
+
+def test_every_tool_tells_models_what_it_takes() -> None:
+    for tool in table.TOOLS:
+        spec = tool.spec
+        assert spec.name == tool.name
+        assert len(spec.description) > 30
+        assert spec.parameters["type"] == "object"
+        assert "$ref" not in spec.parameters

@@ -1,0 +1,124 @@
+"""Plans, questions, and the end of plan mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import PermissionRequest, PlanEntry
+from accord.coder.settings import Settings
+from coder.talk import BOTH, talking
+from coder.told import Told
+
+
+@BOTH
+async def test_plan_is_shown_whole(version: int, tmp_path: Path) -> None:
+    entries = [
+        {"content": "Look", "status": "completed", "priority": "high"},
+        {"content": "Change", "status": "in_progress"},
+        {"content": "Test"},
+    ]
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        result = await talk.use("plan", entries=entries)
+        assert not result.failed
+        plan = talk.session.transcript.plan
+        assert plan is not None
+        assert plan.entries == (
+            PlanEntry("Look", "completed", "high"),
+            PlanEntry("Change", "in_progress", "medium"),
+            PlanEntry("Test", "pending", "medium"),
+        )
+        assert talk.call.title == "Plan: 1 of 3 steps done"
+        assert talk.asked == []
+
+
+# Questions.
+
+
+def answering(*answers: Any) -> Any:
+    """Return what fills in the forms that come, and keeps them."""
+    waiting = list(answers)
+
+    async def fill(form: Any) -> Any:
+        fill.forms.append(form)
+        return waiting.pop(0)
+
+    fill.forms = []
+    return fill
+
+
+@BOTH
+async def test_question_is_answered_in_a_form(version: int, tmp_path: Path) -> None:
+    on_form = answering({"answer": "blue"}, {"answer": "a"}, {"answer": ["a", "b"]})
+    async with talking(version, cwd=tmp_path, model=Told(), on_form=on_form) as talk:
+        assert (await talk.use("ask", question="Which colour?")).text == "blue"
+        one = await talk.use("ask", question="Which?", choices=["a", "b", "a"])
+        assert one.text == "a"
+        several = await talk.use("ask", question="Which?", choices=["a", "b"], multiple=True)
+        assert several.text == "a\nb"
+        assert [form.message for form in on_form.forms] == ["Which colour?", "Which?", "Which?"]
+        assert talk.call.status == "completed"
+
+
+@BOTH
+async def test_question_without_forms_is_to_be_asked_in_the_text(
+    version: int, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        result = await talk.use("ask", question="Which?")
+        assert result.failed
+        assert "ask in the text of your answer" in result.text
+
+
+@BOTH
+async def test_question_that_is_not_answered_is_told(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), on_form=answering(None)) as talk:
+        assert "did not answer" in (await talk.use("ask", question="Which?")).text
+
+
+# The end of plan mode.
+
+
+def choosing(option_id: str) -> Any:
+    def decide(request: PermissionRequest) -> Any:
+        return next(option for option in request.options if option.id == option_id)
+
+    return decide
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["default", "acceptEdits"])
+async def test_plan_that_is_approved_ends_plan_mode(
+    version: int, mode: str, tmp_path: Path
+) -> None:
+    settings = Settings(mode="plan")
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=settings, allow=choosing(mode)
+    ) as talk:
+        result = await talk.use("exit_plan", plan="# Plan\n\n1. Do it")
+        assert not result.failed
+        assert talk.session.transcript.mode == mode
+        assert talk.work.mode == mode
+        assert talk.call.kind == "switch_mode"
+        assert talk.call.content == ("# Plan\n\n1. Do it",)
+
+
+@BOTH
+async def test_plan_that_is_not_approved_leaves_plan_mode_on(version: int, tmp_path: Path) -> None:
+    settings = Settings(mode="plan")
+    async with talking(
+        version, cwd=tmp_path, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        result = await talk.use("exit_plan", plan="1. Do it")
+        assert result.failed
+        assert "does not approve" in result.text
+        assert talk.work.mode == "plan"
+        assert talk.call.status == ("failed" if version == 1 else "cancelled")
+
+
+async def test_plan_mode_cannot_be_left_twice(tmp_path: Path) -> None:
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        assert "not plan mode" in (await talk.use("exit_plan", plan="x")).text
+        assert talk.asked == []
