@@ -32,7 +32,8 @@ async def over_http(kind: str) -> AsyncGenerator[Any, None]:
 
     from coder import mcp_server
 
-    app = mcp_server.server.streamable_http_app() if kind == "http" else mcp_server.server.sse_app()
+    server = mcp_server.make_server()
+    app = server.streamable_http_app() if kind == "http" else server.sse_app()
     config = uvicorn.Config(app, port=0, log_level="error", lifespan="on", ws="none")
     served = uvicorn.Server(config)
     task = asyncio.create_task(served.serve())
