@@ -1,0 +1,159 @@
+"""Keys: where they are found, where they are kept, and who must not see them."""
+
+from __future__ import annotations
+
+import logging
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from accord.coder.models.keys import Keys
+from accord.coder.models.sources import KEY_VARIABLES, SOURCES
+
+OPENAI = next(source for source in SOURCES if source.id == "openai")
+MISTRAL = next(source for source in SOURCES if source.id == "mistral")
+SECRET = "sk-do-not-tell-anybody"
+
+
+@pytest.fixture
+def no_keyring() -> Iterator[None]:
+    """A system without a keyring."""
+    keyring = pytest.importorskip("keyring", reason="the extra `coder` is not installed")
+    from keyring.backends.fail import Keyring
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(Keyring())
+    yield
+    keyring.set_keyring(before)
+
+
+@pytest.fixture
+def keyring_of_test() -> Iterator[dict[tuple[str, str], str]]:
+    """A system whose keyring is this dictionary."""
+    keyring = pytest.importorskip("keyring", reason="the extra `coder` is not installed")
+    from keyring.backend import KeyringBackend
+    from keyring.errors import PasswordDeleteError
+
+    passwords: dict[tuple[str, str], str] = {}
+
+    class InMemory(KeyringBackend):
+        priority = 1  # type: ignore[assignment]
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return passwords.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            passwords[service, username] = password
+
+        def delete_password(self, service: str, username: str) -> None:
+            if passwords.pop((service, username), None) is None:
+                raise PasswordDeleteError
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(InMemory())
+    yield passwords
+    keyring.set_keyring(before)
+
+
+def test_environment_comes_first(tmp_path: Path, no_keyring: None) -> None:
+    Keys(tmp_path, {}).keep(OPENAI, "kept")
+    keys = Keys(tmp_path, {"OPENAI_API_KEY": "set"})
+    assert keys.find(OPENAI) == "set"
+    assert keys.in_environment(OPENAI)
+    assert not keys.in_environment(MISTRAL)
+
+
+def test_key_is_kept_in_the_keyring(
+    tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
+) -> None:
+    assert Keys(tmp_path, {}).keep(OPENAI, SECRET) == "keyring"
+    assert keyring_of_test == {("accord", "openai"): SECRET}
+    assert SECRET not in (tmp_path / "keys.json").read_text()
+    keys = Keys(tmp_path, {})
+    assert keys.is_there(OPENAI)
+    assert not keys.is_there(MISTRAL)
+    assert keys.find(OPENAI) == SECRET
+
+
+def test_keyring_is_asked_for_no_key_that_was_not_put_there(
+    tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
+) -> None:
+    keyring_of_test["accord", "openai"] = SECRET
+    assert Keys(tmp_path, {}).find(OPENAI) is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such modes")
+def test_key_is_kept_in_a_file_of_the_users_alone(tmp_path: Path, no_keyring: None) -> None:
+    folder = tmp_path / "config"
+    assert Keys(folder, {}).keep(OPENAI, SECRET) == "file"
+    assert stat.S_IMODE((folder / "keys.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    Keys(folder, {}).keep(MISTRAL, "other")
+    assert Keys(folder, {}).find(OPENAI) == SECRET
+    assert Keys(folder, {}).find(MISTRAL) == "other"
+    assert [path.name for path in folder.iterdir()] == ["keys.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such modes")
+def test_file_that_others_may_read_is_not_read(
+    tmp_path: Path, no_keyring: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    Keys(tmp_path, {}).keep(OPENAI, SECRET)
+    (tmp_path / "keys.json").chmod(0o640)
+    with caplog.at_level(logging.WARNING):
+        assert Keys(tmp_path, {}).find(OPENAI) is None
+    assert "others may read it" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_broken_file_is_no_key_and_is_not_quoted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(f'{{"openai": "{SECRET}"')
+    path.chmod(0o600)
+    assert Keys(tmp_path, {}).find(OPENAI) is None
+    assert "cannot be read" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_forgetting_deletes_what_was_kept(
+    tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
+) -> None:
+    keys = Keys(tmp_path, {})
+    keys.keep(OPENAI, SECRET)
+    keys.forget()
+    assert not keyring_of_test
+    assert not list(tmp_path.iterdir())
+    assert not keys.is_there(OPENAI)
+    keys.forget()  # and that there is nothing left is no error
+
+
+def test_key_kept_meanwhile_is_seen_after_looking_again(tmp_path: Path, no_keyring: None) -> None:
+    keys = Keys(tmp_path, {})
+    assert not keys.is_there(OPENAI)
+    Keys(tmp_path, {}).keep(OPENAI, SECRET)
+    keys.look_again()
+    assert keys.find(OPENAI) == SECRET
+
+
+def test_what_is_read_shows_no_key(tmp_path: Path, no_keyring: None) -> None:
+    keys = Keys(tmp_path, {})
+    keys.keep(OPENAI, SECRET)
+    assert SECRET not in repr(vars(keys))
+
+
+def test_without_a_folder_the_environment_is_all(no_keyring: None) -> None:
+    keys = Keys(None, {})
+    assert keys.find(OPENAI) is None
+    with pytest.raises(OSError, match="no directory"):
+        keys.keep(OPENAI, SECRET)
+
+
+def test_variables_with_keys_are_known() -> None:
+    assert {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"} <= KEY_VARIABLES
+    assert msgspec.json.encode(sorted(KEY_VARIABLES))
