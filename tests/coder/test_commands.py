@@ -1,0 +1,276 @@
+"""What the user types after a slash, through a client."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import SessionStore
+from accord.agent.store import MemoryStore
+from accord.coder.commands.base import Asked, asked_for
+from accord.coder.commands.files import command_files, expanded
+from accord.coder.commands.review import findings, reviewed
+from accord.coder.commands.table import ACTS
+from accord.coder.conversation import Prompt
+from accord.coder.settings import Settings
+from coder.talk import BOTH, Talking, talking
+from coder.told import Told, telling
+
+EMBEDDED = Settings(model="embedded")
+
+
+def prompts(talk: Talking) -> list[str]:
+    """Return the prompts that the model was told of."""
+    assert isinstance(talk.model, Told)
+    last = talk.model.requests[-1].messages
+    return [str(part) for m in last if isinstance(m, Prompt) for part in m.content]
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    path = folder / ".accord" / "commands" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("/help", Asked("help")),
+        ("/Mode  plan ", Asked("mode", "plan")),
+        ("/do-it a\nb", Asked("do-it", "a\nb")),
+        ("  /help\n", Asked("help")),
+        ("/etc/hosts is odd", None),
+        ("/", None),
+        ("// note", None),
+        ("what is /help", None),
+        ("", None),
+    ],
+)
+def test_command_is_a_word_behind_a_slash(text: str, asked: Asked | None) -> None:
+    assert asked_for((text,)) == asked
+
+
+@BOTH
+async def test_commands_are_offered_and_listed(version: int, tmp_path: Path) -> None:
+    put(tmp_path, "greet.md", "---\ndescription: Says hello\nhint: whom\n---\nGreet $ARGUMENTS.\n")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        await talk.prompt("hello")
+        offered = {command.name: command for command in talk.session.transcript.commands}
+        assert {act.name for act in ACTS} < set(offered)
+        assert offered["greet"].description == "Says hello"
+        assert offered["greet"].hint == "whom"
+        listed = await talk.prompt("/help")
+        for name in offered:
+            assert f"`/{name}" in listed
+
+
+@BOTH
+async def test_file_is_a_prompt(version: int, tmp_path: Path) -> None:
+    put(tmp_path, "greet.md", "Greet $ARGUMENTS twice: $ARGUMENTS")
+    put(tmp_path, "plain.md", "# Do\n\nthe thing")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        await talk.prompt("/greet the world")
+        await talk.prompt("/plain with care")
+        await talk.prompt("/plain")
+        assert prompts(talk) == [
+            "Greet the world twice: the world",
+            "# Do\n\nthe thing\n\nwith care",
+            "# Do\n\nthe thing",
+        ]
+
+
+@BOTH
+async def test_unknown_command_gets_help_and_no_model(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        said = await talk.prompt("/reviw the code")
+        assert "There is no command `/reviw`" in said
+        assert "Did you mean `/review`?" in said
+        assert isinstance(talk.model, Told)
+        assert talk.model.requests == []
+
+
+@BOTH
+async def test_path_at_the_beginning_is_an_ordinary_prompt(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        await talk.prompt("/etc/hosts is odd")
+        assert prompts(talk) == ["/etc/hosts is odd"]
+
+
+@BOTH
+async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        assert "The mode is `default`" in await talk.prompt("/mode")
+        assert "`plan` now" in await talk.prompt("/mode Plan")
+        assert talk.work.mode == "plan"
+        assert talk.session.transcript.mode == "plan"
+        assert "There is no mode `bypassPermissions`" in await talk.prompt(
+            "/mode bypassPermissions"
+        )
+        assert talk.work.mode == "plan"
+
+
+@BOTH
+async def test_model_is_shown(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+        assert "The model is `embedded`" in await talk.prompt("/model")
+        assert "`embedded` now" in await talk.prompt("/model embedded")
+        assert "There is no model `x:y`" in await talk.prompt("/model x:y")
+
+
+@BOTH
+async def test_embedded_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+        assert "nothing to compact" in await talk.prompt("/compact")
+
+
+@BOTH
+async def test_rules_are_added_and_removed(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        assert "There are none." in await talk.prompt("/permissions")
+        assert "Added" in await talk.prompt("/permissions allow execute git status *")
+        assert "1. allow `execute git status *`" in await talk.prompt("/permissions")
+        assert "There is no rule 2" in await talk.prompt("/permissions remove 2")
+        assert "Removed" in await talk.prompt("/permissions remove 1")
+        assert "There are none." in await talk.prompt("/permissions")
+        for wrong in ("allow fly x", "allow edit", "forbid", "remove"):
+            assert "`/permissions remove NUMBER`" in await talk.prompt(f"/permissions {wrong}")
+
+
+@pytest.fixture
+def store() -> SessionStore:
+    return MemoryStore()
+
+
+@BOTH
+async def test_conversation_is_exported(version: int, tmp_path: Path, store: SessionStore) -> None:
+    (tmp_path / "notes.txt").write_text("one\n")
+    async with talking(version, cwd=tmp_path, model=Told(), store=store) as talk:
+        await talk.prompt(telling([("read", {"path": "notes.txt"})]))
+        assert "`talk.md`" in await talk.prompt("/export talk.md")
+        assert talk.asked[-1].tool_call.kind == "edit"
+    text = (tmp_path / "talk.md").read_text()
+    assert "## User" in text
+    assert "**Read notes.txt** (completed)" in text
+    assert text.endswith("## Agent\n\ndone\n")
+
+
+@BOTH
+async def test_export_needs_permission_and_stays_inside(
+    version: int, tmp_path: Path, store: SessionStore
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    async with talking(version, cwd=project, model=Told(), store=store, allow="reject") as talk:
+        await talk.prompt("hello")
+        for path in ("talk.md", "../talk.md"):
+            await talk.prompt(f"/export {path}")
+            assert talk.call.status == "failed"
+    assert list(tmp_path.rglob("*.md")) == []  # noqa: ASYNC240  # nothing else runs
+
+
+@BOTH
+async def test_session_that_is_not_kept_is_not_exported(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        assert "not kept" in await talk.prompt("/export talk.md")
+
+
+@BOTH
+async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Thing\n\nCounts sheep. And more.\n")
+    (tmp_path / "Makefile").write_text("X := 1\ntest:  ## Run all tests\n\tpytest\n")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("")
+    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+        await talk.prompt("/init mind the gap")
+        assert talk.asked[-1].tool_call.kind == "edit"
+        text = (tmp_path / "AGENTS.md").read_text()
+        for part in (
+            "Counts sheep.",
+            "Python (1 file)",
+            "`make test` — Run all tests",
+            "mind the gap",
+        ):
+            assert part in text
+        assert "I leave it as it is" in await talk.prompt("/init")
+        assert (tmp_path / "AGENTS.md").read_text() == text
+
+
+@BOTH
+async def test_init_and_review_prompt_a_language_model(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        await talk.prompt("/init")
+        await talk.prompt("/review the locks")
+        init, review = prompts(talk)
+        assert init.startswith("Write AGENTS.md")
+        assert review.endswith("Look above all at: the locks\n")
+
+
+def git(folder: Path, *words: str) -> None:
+    name = ("-c", "user.name=x", "-c", "user.email=x@y")
+    subprocess.run(["git", *name, *words], cwd=folder, check=True, capture_output=True)
+
+
+@BOTH
+async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "x")
+    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+        assert "Nothing differs" in await talk.prompt("/review")
+        (tmp_path / "a.py").write_text("one\ntwo\nbreakpoint()\n")
+        said = await talk.prompt("/review")
+        assert talk.asked[-1].tool_call.kind == "execute"
+        assert "`a.py`: +1 −1" in said
+        assert "`a.py:3`: a debugger is started" in said
+        assert "no test" in said
+
+
+@BOTH
+async def test_review_outside_of_git_says_so(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+        assert "I cannot see the changes" in await talk.prompt("/review")
+
+
+DIFF = """\
+diff --git a/a.py b/a.py
+--- a/a.py
++++ b/a.py
+@@ -1,2 +1,4 @@
+ one
++# TODO
+-two
++password = "hunter2hunter2"
++++ b/x
+"""
+
+
+def test_findings_are_at_the_lines_of_the_new_file() -> None:
+    assert [(f.path, f.line, f.what) for f in findings(DIFF)] == [
+        ("a.py", 2, "something is left to do"),
+        ("a.py", 3, "it looks like a secret"),
+    ]
+    assert "`a.py`: +2 −1" in reviewed(DIFF)
+
+
+def test_odd_files_are_no_commands(tmp_path: Path) -> None:
+    put(tmp_path, "Good.md", '\ufeff---\r\nDescription: "It"\r\n---\r\nDo it\r\n')
+    put(tmp_path, "no spaces.md", "x")
+    put(tmp_path, "empty.md", "---\ndescription: x\n---\n")
+    put(tmp_path, "large.md", "x" * 70_000)
+    (tmp_path / ".accord" / "commands" / "bytes.md").write_bytes(b"\xff\xfe")
+    (good,) = command_files(str(tmp_path))
+    assert (good.name, good.description) == ("good", "It")
+    assert expanded(good, "") == "Do it"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_link_out_of_the_project_is_no_command(tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("x")
+    project = tmp_path / "project"
+    put(project, "a.md", "a")
+    (project / ".accord" / "commands" / "b.md").symlink_to(tmp_path / "secret.md")
+    assert [command.name for command in command_files(str(project))] == ["a"]

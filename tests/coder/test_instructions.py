@@ -1,0 +1,100 @@
+"""What models are told before all else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import SystemPrompt
+from accord.coder.instructions import MOST_BYTES, instruction_files
+from accord.coder.settings import Settings
+from coder.talk import BOTH, Talking, talking
+from coder.told import Told
+
+
+def told(talk: Talking) -> str:
+    assert isinstance(talk.model, Told)
+    return talk.model.requests[-1].instructions
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository" / "part"
+    folder.mkdir(parents=True)
+    (tmp_path / "repository" / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("from above")
+    (tmp_path / "repository" / "AGENTS.md").write_text("from the root")
+    (folder / "AGENTS.md").write_text("from the part")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "AGENTS.md").write_text("from the user")
+    return folder
+
+
+@BOTH
+async def test_files_of_user_and_repository_are_told(version: int, project: Path) -> None:
+    settings = Settings(config=project.parent.parent / "config")
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        await talk.prompt("hello")
+        text = told(talk)
+        places = [text.index(f"from the {name}") for name in ("user", "root", "part")]
+        assert places == sorted(places)
+        assert "from above" not in text
+        (project / "AGENTS.md").write_text("it has changed")
+        await talk.prompt("hello")
+        assert "it has changed" in told(talk)
+
+
+@BOTH
+async def test_mode_and_place_are_told(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), settings=Settings(mode="plan")) as talk:
+        await talk.prompt("hello")
+        assert "plan mode" in told(talk)
+        assert str(tmp_path) in told(talk)
+        await talk.session.set_option("mode", "default")
+        await talk.prompt("hello")
+        assert "plan mode" not in told(talk)
+
+
+def test_without_a_repository_it_is_the_directory_alone(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("above")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "AGENTS.md").write_text("here")
+    assert [text for _, text in instruction_files(str(tmp_path / "a"))] == ["here"]
+
+
+def test_long_file_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("é" * MOST_BYTES)
+    ((_, text),) = instruction_files(str(tmp_path))
+    assert len(text.encode()) < MOST_BYTES + 200
+    assert "cut here" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_link_out_of_the_repository_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "AGENTS.md").symlink_to(tmp_path / "secret")
+    assert instruction_files(str(project)) == []
+    (project / "AGENTS.md").unlink()
+    (project / ".env").write_text("x")
+    (project / "AGENTS.md").symlink_to(".env")
+    assert instruction_files(str(project)) == []
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["append", "override"])
+async def test_client_may_say_more_or_all(version: int, mode: str, tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("from here")
+    model = Told()
+    async with talking(version, cwd=tmp_path, model=model, unstable=True) as talk:
+        prompt = SystemPrompt(("Speak in rhymes.",), mode)
+        session = await talk.agent.new_session(tmp_path, system_prompt=prompt)
+        async with session.prompt("hello") as turn:
+            await turn.wait()
+        text = model.requests[-1].instructions
+        assert "Speak in rhymes." in text
+        assert "from here" in text
+        assert ("coding agent" in text) is (mode == "append")
