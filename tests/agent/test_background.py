@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, Tokens, Turn, v1, v2
-from accord.agent.tool import ToolCall, ToolCancelled
+from accord.agent.background import WorkCancelled
+from accord.agent.tool import ToolCall
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
 from requirement import requirement
 
@@ -85,7 +86,7 @@ class Builder(Agent):
             async with turn.tool("Search", cancellable=cancellable) as call:
                 await call.start()
                 await asyncio.Event().wait()
-        except ToolCancelled:
+        except WorkCancelled:
             await turn.say("I go on without it.")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
+from accord.agent.kept import Kept
 from accord.agent.reports import Ended, Said
 from accord.errors import NotOffered, ResourceNotFound
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
@@ -85,14 +86,13 @@ async def test_session_is_taken_over_from_the_client_that_had_it_open(
 
 @BOTH
 async def test_end_of_a_turn_that_was_taken_away_is_in_the_log(version: int) -> None:
-    agent = Shared()
+    first_store = MemoryStore()
+    agent = Shared(first_store)
     async with talk(agent, version) as first, talk(agent, version, opened=False) as second:
         first.send("wait").add_done_callback(lambda _: None)
         await agent.began.wait()
         await take(second, first.session_id)
-        from accord.agent.kept import Kept
-
-        reports = await Kept(agent.store).reports(first.session_id)
+        reports = await Kept(first_store).reports(first.session_id)
         assert reports[-1] == Ended("cancelled")
 
 

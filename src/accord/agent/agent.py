@@ -10,7 +10,6 @@ from accord.errors import MethodNotFound
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.agent.host import Host
     from accord.agent.peer import ConnectedClient
     from accord.agent.session import Session
     from accord.agent.store import SessionStore
@@ -104,12 +103,9 @@ class Agent:
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
         """The clients that are connected now."""
-        return tuple(host.client for host in self.hosts if host.is_settled)
+        from accord.agent.host import hosts_of
 
-    @property
-    def hosts(self) -> set[Host]:
-        """What serves the connections, for `serve`."""
-        return vars(self).setdefault("_hosts", set())
+        return tuple(host.client for host in hosts_of(self) if host.is_settled)
 
     def session_lock(self, session_id: str) -> asyncio.Lock:
         """For hosts: held while a session is opened or closed, so that it is open once."""

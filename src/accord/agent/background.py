@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from accord.errors import TransportError
+from accord.errors import AccordError, TransportError
 from accord.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -17,17 +18,51 @@ if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.local.command import LocalCommand
 
-__all__ = ("STOP_S", "Background", "Detached", "working_for")
+__all__ = ("STOP_S", "Background", "Detached", "Scope", "WorkCancelled", "working_for")
 
 log = logging.getLogger("accord.agent")
 
 STOP_S = 5.0  # for work that is cancelled to come to its end
 
 # Work that still runs, and whether it is shown as a terminal or as a tool call.
-Detached: TypeAlias = tuple[Literal["tool_call", "terminal"], str]
+Detached: TypeAlias = tuple[Literal["tool_call", "terminal", "subagent"], str]
 
 # The turn on whose behalf this code runs; None in the background of its session.
 working_for: ContextVar[Turn | None] = ContextVar("accord.agent.turn")
+
+
+class WorkCancelled(AccordError):
+    """A tool call or a subagent was cancelled by itself; the turn goes on."""
+
+
+class Scope:
+    """A block that can be cancelled by itself."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._before = 0  # cancels of the task that were there before
+        self._task: asyncio.Task[Any] | None = None
+
+    def enter(self) -> None:
+        """The block begins."""
+        self._task = asyncio.current_task()
+        self._before = 0 if self._task is None else self._task.cancelling()
+
+    def cancel(self) -> None:
+        """Cancel what runs in the block; when it is too late for that, nothing happens."""
+        if self._task is not None and not self.cancelled:
+            self.cancelled = True
+            self._task.cancel()
+
+    async def leave(self, error: BaseException | None) -> bool:
+        """Take back the cancel of this block; return whether that is what ended it."""
+        task, self._task = self._task, None
+        if not self.cancelled or task is None:
+            return False
+        if not isinstance(error, asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):  # it was faster
+                await asyncio.sleep(0)
+        return task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
 
 
 class Background:
@@ -56,14 +91,12 @@ class Background:
         work: Callable[[ToolCall], Awaitable[object]],
         begun: asyncio.Future[None],
     ) -> None:
-        from accord.agent.tool import ToolCancelled
-
         working_for.set(None)
         try:
             async with call:
                 _finish(begun)
                 await work(call)
-        except ToolCancelled:
+        except WorkCancelled:
             pass
         except TransportError:
             log.debug("! the client has gone in the middle of background work", exc_info=True)
@@ -83,6 +116,9 @@ class Background:
                 found.extend(("terminal", terminal_id) for terminal_id in terminals)
                 if not terminals:
                     found.append(("tool_call", call.id))
+        found.extend(
+            ("subagent", child.id) for child in self._session.children if child.is_detached
+        )
         return found
 
     def snapshot(self) -> list[Detached]:

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from accord.agent.background import STOP_S
 from accord.agent.peer import ConnectedClient
-from accord.errors import InvalidParams, ResourceNotFound
+from accord.errors import InvalidParams, ResourceNotFound, TransportError
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from accord.agent.reports import Report
     from accord.agent.session import Session
     from accord.agent.store import Page
+    from accord.agent.subagent import Subagent
     from accord.agent.turn import Turn
+    from accord.agent.verbs import Verbs
     from accord.model.content import Content
     from accord.model.login import Account, LoginState
     from accord.model.mcp import McpServer
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
-__all__ = ("Host", "Setup")
+__all__ = ("Host", "Setup", "hosts_of")
 
 log = logging.getLogger("accord.agent")
 
@@ -71,6 +74,7 @@ class Host:
         self._make_link: Callable[[], Link] | None = None  # from `initialize` on
         self.agent = agent
         self.sessions: dict[str, Session] = {}
+        self.children: dict[str, Subagent] = {}
         self.client = ConnectedClient(self)
         self.told_login: tuple[LoginState, tuple[Account, ...]] | None = None
         self.kept: Kept | None = None
@@ -110,6 +114,10 @@ class Host:
             return self.sessions[session_id]
         except KeyError:
             raise ResourceNotFound(data={"sessionId": session_id}) from None
+
+    def find(self, session_id: str) -> Session:
+        """Return an open session or a subagent."""
+        return self.children.get(session_id) or self.session(session_id)
 
     async def new_session(self, setup: Setup) -> Session:
         """Create a session."""
@@ -182,6 +190,12 @@ class Host:
                 await self.link.show(session_id, report)
         return session
 
+    def subagent(self, owner: Verbs, title: str, **details: Any) -> Subagent:
+        """Return a session inside of another; `details` as `Verbs.subagent` has them."""
+        from accord.agent.subagent import Subagent
+
+        return Subagent(owner, title, **details)
+
     async def fork(self, session_id: str, setup: Setup) -> Session:
         """Open a new session that begins as a copy of another."""
         self.agent.authorize()
@@ -241,8 +255,12 @@ class Host:
     async def _take_away(self, session_id: str) -> None:
         """Close a session wherever it is open: two connections must not write to one log."""
         session = self.agent.open_sessions.get(session_id)
-        if session is not None:
-            await session.host.close_held(session)
+        if session is None:
+            return
+        if session.host is not self and session.link.shows_notices:
+            with suppress(TransportError):  # it has just gone
+                await session.notice("The session goes on elsewhere", severity="warning")
+        await session.host.close_held(session)
 
     def tell_commands(self, session: Session) -> None:
         """Send the commands once the client knows of the session."""
@@ -311,6 +329,11 @@ class Host:
                         await self._free(session)
             except Exception:
                 log.exception("! closing session %s failed", session.id)
+
+
+def hosts_of(agent: object) -> set[Host]:
+    """Return what serves the connections of an agent."""
+    return vars(agent).setdefault("_hosts", set())
 
 
 def _kind_to_offer(part: Content) -> str | None:

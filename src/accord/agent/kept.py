@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from accord.agent.records import report_from, report_to
 from accord.agent.replay import folded
-from accord.agent.reports import CommandsReport, Ended, Report, Said, TitleReport
+from accord.agent.reports import CommandsReport, Ended, NoticeReport, Report, Said, TitleReport
 from accord.agent.store import Page, SessionStore, Stored
 from accord.errors import InvalidParams, ResourceNotFound
 
@@ -54,8 +54,8 @@ class Kept:
         store = self._store
 
         async def record(report: Report) -> None:
-            if isinstance(report, CommandsReport):
-                return  # told anew each time
+            if isinstance(report, CommandsReport | NoticeReport):
+                return  # told anew each time, or once (R-SESS-18)
             await store.append(session_id, report_to(report))
             if isinstance(report, Ended | TitleReport) or (
                 isinstance(report, Said) and report.role == "user"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from accord.agent.reports import MessageRole, Report, ToolReport
+from accord.agent.reports import Ended, MessageRole, Report, ToolReport
 from accord.model.content import Content
 from accord.model.permission import PermissionOption
 from accord.model.session import Info, Select, SessionOption, StopReason
@@ -56,12 +56,20 @@ class Link(ABC):
     async def state(self, session: Session) -> None:  # noqa: B027  # v1 has no word for it
         """Say what the agent does in a session, where the version says so."""
 
+    async def ended(self, session: Session, ended: Ended) -> None:  # noqa: B027  # as above
+        """Say that the work of a session is over, and why, where the version says so."""
+
     # Files and terminals that the client has, and forms that it shows.
 
     reads_files: bool = False
     writes_files: bool = False
     has_terminals: bool = False
     shows_terminals: bool = False  # those of the agent
+
+    # What is shown in another way, or not at all, where this is false.
+
+    shows_notices: bool = True
+    shows_subagents: bool = False
 
     async def read_file(
         self, session_id: str, path: str, line: int | None, limit: int | None

@@ -9,12 +9,18 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from accord import v1
+from accord.agent.beside import beside, entries_of
 from accord.agent.link import Link, Question, mode_of
 from accord.agent.reports import (
     CommandsReport,
+    CompactionPart,
+    CompactionReport,
     MessageRole,
     OptionsReport,
+    PlanGone,
+    PlanLink,
     PlanReport,
+    PlanText,
     Report,
     Said,
     TitleReport,
@@ -51,7 +57,9 @@ class LinkV1(Link):
     version = 1
     unanswered_cancels = True
 
-    def __init__(self, params: v1.InitializeRequest, context: v1.AgentContext) -> None:
+    def __init__(
+        self, params: v1.InitializeRequest, context: v1.AgentContext, *, unstable: bool
+    ) -> None:
         self._context = context
         self._client = context.client
         self.capabilities = params.client_capabilities
@@ -60,6 +68,11 @@ class LinkV1(Link):
         self.reads_files = offered.fs.read_text_file
         self.writes_files = offered.fs.write_text_file
         self.has_terminals = offered.terminal
+        shown = offered.session
+        self.shows_notices = shown is not None and shown.notices is not None
+        self._shows_compactions = shown is not None and shown.compaction is not None
+        self.shows_subagents = unstable and offered.subagents is not None
+        self._shows_plans = unstable and offered.plan is not None
         if (info := params.client_info) is not None:
             self.client_info = Info(info.name, info.version, info.title)
 
@@ -115,8 +128,8 @@ class LinkV1(Link):
             case ToolPart(id, content, goes_on):
                 self._shown_of(session_id, id).add(content, goes_on=goes_on)
                 return [self._content(session_id, id)]
-            case PlanReport(_, entries):
-                return [v1.Plan(entries=[_entry(entry) for entry in entries])]
+            case PlanReport() | PlanText() | PlanLink() | PlanGone():
+                return [self._plan(report)]
             case OptionsReport(options, mode_changed):
                 updates: list[v1.SessionUpdate] = []
                 mode = mode_of(options)
@@ -142,8 +155,25 @@ class LinkV1(Link):
                     amount=usage.cost.amount, currency=usage.cost.currency
                 )
                 return [v1.UsageUpdate(used=usage.used, size=usage.size, cost=cost)]
+            case CompactionReport() | CompactionPart() if not self._shows_compactions:
+                return []
             case _:
-                return []  # version 1 has no word for it
+                update = beside(v1, content_to_wire, report)
+                return [] if update is None else [update]  # version 1 has no word for it
+
+    def _plan(self, report: PlanReport | PlanText | PlanLink | PlanGone) -> v1.SessionUpdate:
+        match report:
+            case PlanReport(plan_id, entries):
+                found = [_entry(entry) for entry in entries]
+                if self._shows_plans:
+                    return v1.PlanUpdate(plan=v1.PlanItems(plan_id=plan_id, entries=found))
+                return v1.Plan(entries=found)
+            case _ if self._shows_plans:
+                return beside(v1, content_to_wire, report)
+            case PlanGone():
+                return v1.Plan(entries=[])
+            case _:
+                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in entries_of(report)])
 
     def _shown_of(self, session_id: str, tool_id: str) -> ShownTool:
         return self._shown.setdefault((session_id, tool_id), ShownTool())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from msgspec import UNSET
 
 from accord import v2
-from accord.agent.background import Detached
+from accord.agent.beside import background_to_wire, beside, entries_of
 from accord.agent.link import Link, Question
 from accord.agent.reports import (
     CommandsReport,
@@ -16,7 +16,10 @@ from accord.agent.reports import (
     Failure,
     MessageRole,
     OptionsReport,
+    PlanGone,
+    PlanLink,
     PlanReport,
+    PlanText,
     Report,
     Said,
     TerminalEnded,
@@ -35,10 +38,10 @@ from accord.model.on_v2 import (
     location_to_wire,
     tool_content_to_wire,
 )
-from accord.model.session import Choice, Command, Info, SessionOption, Tokens
+from accord.model.session import Choice, Command, Info, PlanEntry, SessionOption, Tokens
 from accord.wire.codec import convert
 
-__all__ = ("LinkV2", "background_to_wire", "commands_to_wire", "options_to_wire")
+__all__ = ("LinkV2", "commands_to_wire", "options_to_wire")
 
 _CHUNKS = {
     "user": v2.UserMessageChunk,
@@ -55,7 +58,10 @@ class LinkV2(Link):
     version = 2
     shows_terminals = True
 
-    def __init__(self, params: v2.InitializeRequest, context: v2.AgentContext) -> None:
+    def __init__(
+        self, params: v2.InitializeRequest, context: v2.AgentContext, *, unstable: bool
+    ) -> None:
+        self._unstable = self.shows_subagents = unstable
         self._context = context
         self._client = context.client
         self.capabilities = params.capabilities
@@ -79,6 +85,8 @@ class LinkV2(Link):
             for part in report.content:
                 await self.said(session_id, report.role, report.message_id, part)
             return
+        if not self._unstable:
+            report = _stable(report)
         await self._send(session_id, _update(report))
 
     async def ask(self, session_id: str, question: Question) -> str | None:
@@ -115,7 +123,6 @@ class LinkV2(Link):
                 await self._send(session.id, v2.IdleStateUpdate(background=background))
 
     async def ended(self, session: Session, ended: Ended) -> None:
-        """Say that a turn is over, and why."""
         await self._send(
             session.id,
             v2.IdleStateUpdate(
@@ -224,16 +231,19 @@ def _update(report: Report) -> v2.SessionUpdate:
             return v2.TerminalUpdate(terminal_id=id, exit_status=status, capabilities=None)
         case Ended():
             raise TypeError("The end of a turn is a state, which `ended` tells")
+        case _:
+            return beside(v2, content_to_wire, report)
 
 
-def background_to_wire(items: Iterable[Detached]) -> list[v2.BackgroundWork]:
-    """Return what goes on beside the turn of a session as v2 writes it."""
-    return [
-        v2.BackgroundTerminal(terminal_id=entity)
-        if kind == "terminal"
-        else v2.BackgroundToolCall(tool_call_id=entity)
-        for kind, entity in items
-    ]
+def _stable(report: Report) -> Report:
+    """Return a report as far as the stable protocol goes."""
+    match report:
+        case PlanText(id) | PlanLink(id):
+            return PlanReport(id, tuple(map(PlanEntry, entries_of(report))))
+        case PlanGone(id):
+            return PlanReport(id, ())
+        case _:
+            return report
 
 
 def _tokens(tokens: Tokens) -> v2.Usage:

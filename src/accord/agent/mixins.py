@@ -19,6 +19,7 @@ __all__ = (
     "Provider",
     "Providers",
     "TerminalLogin",
+    "tells_accounts",
 )
 
 
@@ -70,11 +71,10 @@ class Authentication(ABC):
         A login and a logout by a client do so by themselves; call this when it changes in
         another way. Nothing is told unless the agent is `unstable` or overrides `accounts`.
         """
-        from accord.agent.agent import Agent
+        from accord.agent.host import hosts_of
 
-        assert isinstance(self, Agent), "this is a mix-in of agents"
         state, accounts = await self.accounts()
-        for host in tuple(self.hosts):
+        for host in tuple(hosts_of(self)):
             with suppress(TransportError):  # one that has just gone
                 await host.tell_login(state, tuple(accounts))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from accord.agent.reports import PlanReport
+from accord.agent.reports import PlanGone, PlanReport
 from accord.model.session import PlanEntry
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class Plan:
         """Put other entries in place of all."""
         self.entries = [PlanEntry(e) if isinstance(e, str) else e for e in entries]
         await self._show()
+
+    async def remove(self) -> None:
+        """Drop it; where plans cannot be dropped, it is shown empty."""
+        await self._session.report(PlanGone(self.id))
 
     def _index(self, content: str) -> int:
         for index, entry in enumerate(self.entries):

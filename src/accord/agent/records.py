@@ -11,12 +11,20 @@ from msgspec import UNSET, Struct, UnsetType
 
 from accord.agent.reports import (
     CommandsReport,
+    CompactionPart,
+    CompactionReport,
     Ended,
     MessageRole,
+    NoticeReport,
     OptionsReport,
+    PlanGone,
+    PlanLink,
     PlanReport,
+    PlanText,
     Report,
     Said,
+    SessionSaid,
+    SubagentReport,
     TerminalEnded,
     TerminalOutput,
     TerminalStarted,
@@ -109,6 +117,26 @@ class _Part(Struct, omit_defaults=True, tag="part"):
     goes_on: bool = False
 
 
+class _Compaction(Struct, omit_defaults=True, tag="compaction"):
+    id: str
+    status: str
+    error: str | UnsetType = UNSET
+
+
+class _CompactionPart(Struct, omit_defaults=True, tag="compaction_part"):
+    id: str
+    content: _Item
+
+
+class _SessionSaid(Struct, omit_defaults=True, tag="session_said", kw_only=True):
+    id: str
+    sender: str
+    recipient: str
+    sender_message_id: str | UnsetType = UNSET
+    recipient_message_id: str | UnsetType = UNSET
+    content: list[_Item]
+
+
 _Stored: TypeAlias = (
     _Said
     | _Tool
@@ -122,6 +150,14 @@ _Stored: TypeAlias = (
     | TerminalOutput
     | TerminalEnded
     | Ended
+    | PlanText
+    | PlanLink
+    | PlanGone
+    | NoticeReport
+    | SubagentReport
+    | _Compaction
+    | _CompactionPart
+    | _SessionSaid
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -140,6 +176,14 @@ def report_to(report: Report) -> bytes:
             return _encode(_Tool(**values))
         case ToolPart(id, content, goes_on):
             return _encode(_Part(id, _item(content), goes_on))
+        case CompactionReport(id, status, error):
+            return _encode(_Compaction(id, status, error))
+        case CompactionPart(id, content):
+            return _encode(_CompactionPart(id, _item(content)))
+        case SessionSaid():
+            values = {name: getattr(report, name) for name in report.__struct_fields__}
+            values["content"] = _items(report.content)
+            return _encode(_SessionSaid(**values))
         case _:
             return _encode(report)
 
@@ -161,6 +205,14 @@ def report_from(entry: bytes) -> Report | None:
             return ToolReport(**values)
         case _Part(id, content, goes_on):
             return ToolPart(id, _content(content), goes_on)
+        case _Compaction(id, status, error):
+            return CompactionReport(id, status, error)
+        case _CompactionPart(id, content):
+            return CompactionPart(id, _content(content))  # type: ignore[arg-type]  # a summary holds neither diffs nor terminals
+        case _SessionSaid():
+            values = {name: getattr(stored, name) for name in stored.__struct_fields__}
+            values["content"] = tuple(map(_content, stored.content))
+            return SessionSaid(**values)
         case _:
             return stored
 

@@ -9,11 +9,19 @@ from msgspec.structs import replace
 
 from accord.agent.reports import (
     CommandsReport,
+    CompactionPart,
+    CompactionReport,
     Ended,
+    NoticeReport,
     OptionsReport,
+    PlanGone,
+    PlanLink,
     PlanReport,
+    PlanText,
     Report,
     Said,
+    SessionSaid,
+    SubagentReport,
     TerminalEnded,
     TerminalOutput,
     TerminalStarted,
@@ -61,8 +69,20 @@ class _Fold:
                 self._add_tool(tool_id, report)
             case ToolPart(tool_id, content, goes_on):
                 self._items.setdefault(tool_id, []).append((content, goes_on))
-            case PlanReport(plan_id, _):
+            case PlanReport(id=plan_id) | PlanText(id=plan_id) | PlanLink(id=plan_id):
                 self._kept["plan", plan_id] = report
+            case PlanGone(plan_id):
+                self._kept.pop(("plan", plan_id), None)
+            case CompactionReport(id=compaction_id):
+                self._add("compaction", compaction_id, report)
+            case CompactionPart(compaction_id, content):
+                key = "compaction", compaction_id
+                self._kept.setdefault(key, CompactionReport(compaction_id, "in_progress"))
+                self._said.setdefault(key, []).append(content)
+            case SubagentReport(id=child_id):
+                self._add("subagent", child_id, report)
+            case SessionSaid(id=message_id):
+                self._kept["between", message_id] = report
             case TitleReport():
                 self._kept["title",] = report
             case UsageReport():
@@ -75,14 +95,19 @@ class _Fold:
                 del output[:-_OUTPUT_BYTES]
             case TerminalEnded(terminal_id, _, _):
                 self._exits[terminal_id] = report
-            case OptionsReport() | CommandsReport() | Ended():
+            case OptionsReport() | CommandsReport() | Ended() | NoticeReport():
                 pass
 
     def _add_tool(self, tool_id: str, report: ToolReport) -> None:
         if report.content is not UNSET:
             self._items[tool_id] = [(item, False) for item in report.content]
-        before = self._kept.get(("tool", tool_id))
-        if isinstance(before, ToolReport):
+        self._add("tool", tool_id, report)
+
+    def _add(
+        self, kind: str, entity: str, report: ToolReport | CompactionReport | SubagentReport
+    ) -> None:
+        before = self._kept.get((kind, entity))
+        if isinstance(before, ToolReport | CompactionReport | SubagentReport):
             changes = {
                 name: value
                 for name in report.__struct_fields__
@@ -90,7 +115,7 @@ class _Fold:
                 and name not in ("begins", "content")
             }
             report = replace(before, **changes)
-        self._kept["tool", tool_id] = report
+        self._kept[kind, entity] = report
 
     def all(self, *, running: bool) -> list[Report]:
         found: list[Report] = []
@@ -113,6 +138,18 @@ class _Fold:
                             content=_joined(self._items.get(tool_id, ())) or UNSET,
                         )
                     )
+                case CompactionReport(status=status):
+                    summary = _joined((part, True) for part in self._said.get(key, ()))
+                    ended = running or status in _ENDED
+                    found.append(
+                        replace(
+                            report,
+                            status=status if ended else "cancelled",
+                            summary=summary or UNSET,
+                        )
+                    )
+                case SubagentReport(state=state) if state != "idle" and not running:
+                    found.append(replace(report, state="idle", stop_reason="cancelled"))
                 case TerminalStarted(id=terminal_id):
                     ended = terminal_id in self._exits or not running
                     found.append(replace(report, cancellable=not ended and report.cancellable))

@@ -12,13 +12,21 @@ from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
     "CommandsReport",
+    "CompactionPart",
+    "CompactionReport",
     "Ended",
     "Failure",
     "MessageRole",
+    "NoticeReport",
     "OptionsReport",
+    "PlanGone",
+    "PlanLink",
     "PlanReport",
+    "PlanText",
     "Report",
     "Said",
+    "SessionSaid",
+    "SubagentReport",
     "TerminalEnded",
     "TerminalOutput",
     "TerminalStarted",
@@ -135,6 +143,76 @@ class Ended(Struct, frozen=True, omit_defaults=True, tag="ended"):
     tokens: Tokens | None = None
 
 
+class PlanText(Struct, frozen=True, omit_defaults=True, tag="plan_text"):
+    """A plan written as Markdown."""
+
+    id: str
+    text: str
+
+
+class PlanLink(Struct, frozen=True, omit_defaults=True, tag="plan_link"):
+    """A plan that is in a file."""
+
+    id: str
+    uri: str
+
+
+class PlanGone(Struct, frozen=True, omit_defaults=True, tag="plan_gone"):
+    """A plan is dropped."""
+
+    id: str
+
+
+class NoticeReport(Struct, frozen=True, omit_defaults=True, tag="notice"):
+    """A word to the user that is no part of the conversation; it is not stored."""
+
+    severity: str
+    title: str
+    description: str | None = None
+
+
+class CompactionReport(Struct, frozen=True, omit_defaults=True, tag="compaction"):
+    """The context is being shortened, or that has ended."""
+
+    id: str
+    status: str
+    error: str | UnsetType = UNSET
+    summary: tuple[Content, ...] | UnsetType = UNSET  # all of it, in a replay
+
+
+class CompactionPart(Struct, frozen=True, omit_defaults=True, tag="compaction_part"):
+    """One more piece of what the context was shortened to."""
+
+    id: str
+    content: Content
+
+
+class SubagentReport(Struct, frozen=True, omit_defaults=True, tag="subagent", kw_only=True):
+    """A session begun by this one, and what it does; UNSET keeps what is known."""
+
+    id: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    cwd: str | UnsetType = UNSET
+    additional: tuple[str, ...] | UnsetType = UNSET
+    cancellable: bool | UnsetType = UNSET
+    state: Literal["running", "requires_action", "idle"] | UnsetType = UNSET
+    stop_reason: str | None = None
+    tokens: Tokens | None = None
+    background: tuple[tuple[str, str], ...] = ()
+
+
+class SessionSaid(Struct, frozen=True, omit_defaults=True, tag="session_said", kw_only=True):
+    """A message from one session to another, as one of them sees it."""
+
+    id: str
+    sender: str
+    recipient: str
+    sender_message_id: str | UnsetType = UNSET
+    recipient_message_id: str | UnsetType = UNSET
+    content: tuple[Content, ...]
+
+
 Report: TypeAlias = (
     Said
     | ToolReport
@@ -148,4 +226,12 @@ Report: TypeAlias = (
     | TerminalOutput
     | TerminalEnded
     | Ended
+    | PlanText
+    | PlanLink
+    | PlanGone
+    | NoticeReport
+    | CompactionReport
+    | CompactionPart
+    | SubagentReport
+    | SessionSaid
 )

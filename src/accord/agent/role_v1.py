@@ -46,7 +46,7 @@ class AgentRole(v1.Agent):
         def link() -> LinkV1:
             from accord.agent.link_v1 import LinkV1
 
-            return LinkV1(params, context)
+            return LinkV1(params, context, unstable=agent.unstable)
 
         self.host.settle(link)
         return v1.InitializeResponse(
@@ -160,6 +160,9 @@ class AgentRole(v1.Agent):
         await self.host.agent.extension_notification(method, params, self.host.client)
 
     def cancel(self, params: v1.CancelNotification, context: v1.AgentContext) -> None:
+        if (child := self.host.children.get(params.session_id)) is not None:
+            child.cancel()
+            return
         session = self.host.sessions.get(params.session_id)
         turn = session.turns[0] if session is not None and session.turns else None
         if session is not None:

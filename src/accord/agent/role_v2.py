@@ -44,7 +44,7 @@ class AgentRole(v2.Agent):
         def link() -> LinkV2:
             from accord.agent.link_v2 import LinkV2
 
-            return LinkV2(params, context)
+            return LinkV2(params, context, unstable=agent.unstable)
 
         self.host.settle(link)
         return v2.InitializeResponse(
@@ -184,6 +184,9 @@ class AgentRole(v2.Agent):
 
     def cancel(self, params: v2.CancelSessionNotification, context: v2.AgentContext) -> None:
         context.cancel_prompts(params.session_id)  # those that are held
+        if (child := self.host.children.get(params.session_id)) is not None:
+            child.cancel()
+            return
         session = self.host.sessions.get(params.session_id)
         if session is not None and session.turns:
             session.turns[0].cancel()
@@ -191,7 +194,7 @@ class AgentRole(v2.Agent):
     def cancel_tool_call(
         self, params: v2.CancelToolCallRequest, context: v2.AgentContext
     ) -> v2.CancelToolCallResponse:
-        call = self.host.session(params.session_id).tools.get(params.tool_call_id)
+        call = self.host.find(params.session_id).tools.get(params.tool_call_id)
         if call is None or not call.cancellable or call.is_told_ended:
             raise InvalidParams("The tool call cannot be cancelled")  # R-TCAN-05
         call.cancel()
@@ -200,7 +203,7 @@ class AgentRole(v2.Agent):
     def cancel_terminal(
         self, params: v2.CancelTerminalRequest, context: v2.AgentContext
     ) -> v2.CancelTerminalResponse:
-        running = self.host.session(params.session_id).background_work.commands
+        running = self.host.find(params.session_id).background_work.commands
         if params.terminal_id not in running:
             raise InvalidParams("The terminal cannot be cancelled")  # R-TCAN-05
         _, command = running[params.terminal_id]
@@ -232,7 +235,7 @@ def _offers(session: Session) -> dict[str, Any]:
 
 
 def _state(session: Session) -> v2.SessionState:
-    from accord.agent.link_v2 import background_to_wire
+    from accord.agent.beside import background_to_wire
 
     background = background_to_wire(session.background_work.items())
     match session.state:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import router
-from accord.agent.host import Host
+from accord.agent.host import Host, hosts_of
 from accord.connection import Observer
 from accord.routes import Limits
 from accord.transports.base import Transport
@@ -26,7 +26,7 @@ async def serve(
 ) -> None:
     """Serve one client until it hangs up; raise `TransportError` when there is no way to it."""
     host = Host(agent)
-    agent.hosts.add(host)
+    hosts_of(agent).add(host)
 
     def make_v1() -> Any:
         from accord.agent.role_v1 import role_for
@@ -50,7 +50,7 @@ async def serve(
     try:
         await router.serve(transport, *versions, limits=limits, observers=observers)
     finally:
-        agent.hosts.discard(host)
+        hosts_of(agent).discard(host)
         await host.aclose()
 
 

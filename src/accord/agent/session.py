@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from accord.agent.files import Files
     from accord.agent.host import Host
     from accord.agent.peer import ConnectedClient
+    from accord.agent.subagent import Subagent
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
@@ -70,6 +71,7 @@ class Session(Verbs):
         self.remembered: dict[str, bool] = {}  # what the user always allows or rejects
         self.turns: deque[Turn] = deque()  # the first runs, the others are held
         self.tools: dict[str, ToolCall] = {}  # those that have not ended
+        self.children: list[Subagent] = []  # as above
         self._record = record
         self._read = read
         self._count = first
@@ -236,7 +238,7 @@ class Session(Verbs):
         goes_on = any(
             t.status == "in_progress" and not t.asking and not t.is_detached
             for t in self.tools.values()
-        )
+        ) or any(child.state == "running" and not child.is_detached for child in self.children)
         state = "requires_action" if self._asking and not goes_on else "running"
         if state != self._state:
             self._state = state

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from accord.agent.background import Scope, WorkCancelled
 from accord.agent.link import Question
 from accord.agent.reports import ToolPart, ToolReport
-from accord.errors import AccordError
 from accord.model.content import Content
 from accord.model.permission import PermissionOption
 from accord.model.tools import Diff, Location, TerminalView, ToolContent, ToolKind, ToolStatus
@@ -22,7 +21,7 @@ from accord.tasks import is_being_cancelled
 if TYPE_CHECKING:
     from accord.agent.verbs import Verbs
 
-__all__ = ("ToolCall", "ToolCancelled", "current_tool")
+__all__ = ("ToolCall", "current_tool")
 
 _ENDS = ("completed", "failed", "cancelled")
 
@@ -42,17 +41,13 @@ def current_tool(session: object) -> ToolCall | None:
     return call if call is not None and call.session is session else None
 
 
-class ToolCancelled(AccordError):
-    """A tool call was cancelled by itself; its turn goes on."""
-
-
 class ToolCall:
     """A tool call, to enter with `async with`.
 
     It is pending until something happens in it, then in progress. Leaving the block completes
     it; an exception fails it, a cancel cancels it, and so does leaving it after a refusal
     without having done anything since. A `cancellable` one may be stopped while the turn goes
-    on: leaving the block then raises `ToolCancelled`.
+    on: leaving the block then raises `WorkCancelled`.
     """
 
     def __init__(
@@ -80,9 +75,7 @@ class ToolCall:
         self.cancellable = cancellable
         self.asking = False
         self.is_told_ended = False  # the client has been told of a final status
-        self._cancelled = False
-        self._cancelling = 0  # cancels of the task that were there before
-        self._task: asyncio.Task[Any] | None = None
+        self._scope = Scope()
         self._refused = False  # and nothing has been done since
         self._diffs: list[Diff] = []
         self._token: Token[ToolCall | None] | None = None
@@ -105,8 +98,7 @@ class ToolCall:
         )
         session.tools[self.id] = self
         self._token = _current.set(self)
-        self._task = asyncio.current_task()
-        self._cancelling = 0 if self._task is None else self._task.cancelling()
+        self._scope.enter()
         try:
             await self._tell_background()
         except BaseException as exc:
@@ -122,15 +114,14 @@ class ToolCall:
     ) -> None:
         if self._token is not None:
             _current.reset(self._token)
-        alone = await self._settle(error) if self._cancelled else False
-        self._task = None
+        alone = await self._scope.leave(error)
         try:
             if self.status not in _ENDS and not self.session.closed:
                 await self._report(status="cancelled" if alone else self._how_ended(error))
         finally:
             self.session.tools.pop(self.id, None)
         if alone:
-            raise ToolCancelled(self.title) from None
+            raise WorkCancelled(self.title) from None
 
     def _how_ended(self, error: BaseException | None) -> ToolStatus:
         if isinstance(error, asyncio.CancelledError) or is_being_cancelled():
@@ -138,15 +129,6 @@ class ToolCall:
         if error is not None:
             return "failed"
         return "cancelled" if self._refused else "completed"
-
-    async def _settle(self, error: BaseException | None) -> bool:
-        """Take back the cancel of this call; return whether that is what ended it."""
-        task = self._task
-        if not isinstance(error, asyncio.CancelledError):
-            with suppress(asyncio.CancelledError):  # it was faster
-                await asyncio.sleep(0)
-        left = 0 if task is None else task.uncancel()
-        return left <= self._cancelling and isinstance(error, asyncio.CancelledError)
 
     # How it is stopped.
 
@@ -157,9 +139,7 @@ class ToolCall:
 
     def cancel(self) -> None:
         """Stop what runs in the block; a cancel that it is too late for does nothing."""
-        if self._task is not None and not self._cancelled:
-            self._cancelled = True
-            self._task.cancel()
+        self._scope.cancel()
 
     # What it says.
 
@@ -313,8 +293,8 @@ class ToolCall:
         finally:
             self.asking = False
         if chosen is None and session.link.unanswered_cancels:
-            if session.turns and not self.is_detached:
-                session.turns[0].cancelled = True
+            if self._turn is not None and not self.is_detached:
+                self._turn.cancelled = True
             raise asyncio.CancelledError
         return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14
 

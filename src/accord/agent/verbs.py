@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from accord.agent.compaction import Compaction
     from accord.agent.elicit import Elicitation
     from accord.agent.files import Files
     from accord.agent.plan import Plan
     from accord.agent.session import Session
+    from accord.agent.subagent import Subagent
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
     from accord.agent.turn import Turn
@@ -58,6 +60,95 @@ class Verbs:
         await plan.replace(entries)
         return plan
 
+    async def plan_text(self, text: str, *, plan_id: str = "main") -> Plan:
+        """Show a plan written as Markdown, in place of the one with this id.
+
+        Where that is not shown, each line of it is an entry (unstable; version 1: the client's
+        `plan` capability). Returns it, to remove it or to give it entries.
+        """
+        from accord.agent.plan import Plan
+        from accord.agent.reports import PlanText
+
+        await self.session.report(PlanText(plan_id, text))
+        return Plan(self.session, plan_id)
+
+    async def plan_file(self, uri: str, *, plan_id: str = "main") -> Plan:
+        """Show a plan that is in a file, in place of the one with this id.
+
+        Where that is not shown, an entry names the file; otherwise as `plan_text`.
+        """
+        from accord.agent.plan import Plan
+        from accord.agent.reports import PlanLink
+
+        await self.session.report(PlanLink(plan_id, uri))
+        return Plan(self.session, plan_id)
+
+    async def notice(
+        self,
+        title: str,
+        *,
+        severity: Literal["info", "warning", "error"] | str = "info",
+        description: str | None = None,
+    ) -> None:
+        """Show the user a word that is no part of the conversation, and that may be missed.
+
+        To a client of version 1 that shows no notices it is said, as a message of its own.
+        """
+        if not title:
+            raise ValueError("A notice has a title")  # R-NOTICE-02
+        session = self.session
+        if session.link.shows_notices:
+            from accord.agent.reports import NoticeReport
+
+            await session.report(NoticeReport(severity, title, description))
+            return
+        session.end_message()
+        await session.said("agent", title if description is None else f"{title}\n\n{description}")
+        session.end_message()
+
+    def compaction(self) -> Compaction:
+        """Return a compaction to enter: the model's context is being shortened meanwhile.
+
+        A client of version 1 that shows none is told nothing.
+        """
+        from accord.agent.compaction import Compaction
+
+        return Compaction(self.session)
+
+    def subagent(
+        self,
+        title: str,
+        *,
+        description: str | None = None,
+        cwd: str | None = None,
+        additional: Sequence[str] | None = None,
+        cancellable: bool = False,
+    ) -> Subagent:
+        """Return a session inside of this one, to enter, in which other work is shown apart.
+
+        It works where this one does, unless told otherwise. A `cancellable` one the user may
+        stop alone: leaving the block raises `WorkCancelled` then. Unless the agent is unstable
+        and the client of version 1 shows subagents, it is a tool call, with what it says.
+        """
+        return self.session.host.subagent(
+            self,
+            title,
+            description=description,
+            cwd=cwd,
+            additional=additional,
+            cancellable=cancellable,
+        )
+
+    async def send(self, recipient: Session, *content: Content) -> None:
+        """Show that this session said something to another, in the transcripts of both.
+
+        For a subagent, or from it to the session it is in. Where subagents are not shown,
+        nothing is.
+        """
+        from accord.agent.between import send
+
+        await send(self.session, recipient, content)
+
     def tool(
         self,
         title: str,
@@ -71,7 +162,7 @@ class Verbs:
         """Return a tool call to enter: shown as pending, and at the end with how it ended.
 
         `name` is the tool's name in programs, `locations` are absolute paths that it works at.
-        A `cancellable` one the user of version 2 may stop alone: `ToolCancelled` is raised then.
+        A `cancellable` one the user of version 2 may stop alone: `WorkCancelled` is raised then.
         """
         from accord.agent.tool import ToolCall
 

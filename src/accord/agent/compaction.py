@@ -1,0 +1,57 @@
+"""The context of a model being shortened, as the user may see it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from accord.agent.reports import CompactionPart, CompactionReport
+from accord.tasks import is_being_cancelled
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+    from accord.model.content import Content
+
+__all__ = ("Compaction",)
+
+
+class Compaction:
+    """A compaction, to enter: leaving the block completes it, fails it or cancels it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.id = session.next_id("compaction")
+        self._has_ended = False
+
+    async def __aenter__(self) -> Compaction:
+        self._session.end_message()
+        await self._session.report(CompactionReport(self.id, "in_progress"))
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError) or is_being_cancelled():
+            await self._end("cancelled")
+        else:
+            await self._end("completed" if error is None else "failed")
+
+    async def summary(self, content: Content) -> None:
+        """Add to what the context was shortened to; only what users may read (R-COMP-06)."""
+        await self._session.report(CompactionPart(self.id, content))
+
+    async def fail(self, why: str | None = None) -> None:
+        """End as failed, in words for the user."""
+        await self._end("failed", why)
+
+    async def _end(self, status: str, why: str | None = None) -> None:
+        if not self._has_ended and not self._session.closed:
+            self._has_ended = True  # R-COMP-03
+            error = UNSET if why is None else why
+            await self._session.report(CompactionReport(self.id, status, error))
