@@ -151,7 +151,18 @@ async def test_this_machine_is_not_fetched_from(version: int, host: str, tmp_pat
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://x.org", "file:///etc/hostname", "x", "http://", "http://a b", "http://u:p@x.org", "http://x.org:99999", "http://[::1", "http://x.org/\r\nX: y"],
+    [
+        "ftp://x.org",
+        "file:///etc/hostname",
+        "x",
+        "http://",
+        "http://a b",
+        "http://u:p@x.org",
+        "http://x.org:99999",
+        "http://[::1",
+        "http://x.org/\r\nX: y",
+        "http://x.org/✓",
+    ],
 )
 async def test_what_is_no_address_is_refused_before_anybody_is_asked(
     url: str, tmp_path: Path
@@ -191,7 +202,20 @@ async def test_cancel_hangs_up(version: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "::1", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "224.0.0.1", "2002:7f00:1::"],
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "192.168.0.1",
+        "169.254.169.254",
+        "0.0.0.0",
+        "100.64.0.1",
+        "::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "::ffff:127.0.0.1",
+        "224.0.0.1",
+        "2002:7f00:1::",
+    ],
 )
 def test_addresses_of_no_public_network_are_known(address: str) -> None:
     assert private_among(["93.184.216.34", address]) == address

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Ask",)
+__all__ = ("Ask", "Asking")
 
 
 class Asking(Struct, frozen=True):

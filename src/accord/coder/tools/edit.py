@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Edit",)
+__all__ = ("Edit", "Editing", "Replacement")
 
 _MOST_PLACES = 10  # named in a message
 

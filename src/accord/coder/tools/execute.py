@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Execute",)
+__all__ = ("Execute", "Executing")
 
 _MOST_CHARACTERS = 30_000  # of the output, for the model
 _KEPT_BYTES = 256 * 1024  # of the output: its end

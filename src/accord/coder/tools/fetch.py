@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # What reaches the network is imported when it is used.
 
-__all__ = ("Fetch",)
+__all__ = ("Fetch", "Fetching")
 
 _LONGEST_S = 30.0
 _MOST_BYTES = 5 * 1024 * 1024

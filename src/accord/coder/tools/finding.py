@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Glob", "List")
+__all__ = ("Glob", "Globbing", "List", "Listing")
 
 _MOST = 1000  # paths in a result
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Grep",)
+__all__ = ("Grep", "Grepping")
 
 _LONGEST_S = 60.0
 _MOST_LOCATIONS = 50

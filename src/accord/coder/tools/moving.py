@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Delete", "Move")
+__all__ = ("Delete", "Deleting", "Move", "Moving")
 
 
 class Moving(Struct, frozen=True):

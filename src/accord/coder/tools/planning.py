@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("ExitPlan", "Plan")
+__all__ = ("ExitPlan", "Plan", "Proposal", "Step", "Steps")
 
 
 class Step(Struct, frozen=True):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Read",)
+__all__ = ("Read", "Reading")
 
 _MOST_IMAGE_BYTES = 5 * 1024 * 1024
 _PIECE_BYTES = 256 * 1024  # read at once of a line without end

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
     from accord.coder.work import Work
 
-__all__ = ("Write",)
+__all__ = ("Write", "Writing")
 
 
 class Writing(Struct, frozen=True):
