@@ -11,6 +11,7 @@ __all__ = ("COMMANDS", "main")
 COMMANDS = {
     "agent": "Serve the bundled agent on stdin and stdout, for editors.",
     "ask": "Ask an agent, and show what it does and says.",
+    "check": "Check that the rules of the protocol are kept.",
 }
 
 

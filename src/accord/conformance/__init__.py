@@ -23,3 +23,7 @@ A program that plays one side feeds what passes to an `Observer` and adds findin
 the same `Report` with `Report.add`: these are the rules that are `checked`. Two connections make
 two observers, whose reports are joined by `Report.merge`.
 """
+
+from __future__ import annotations
+
+__all__ = ()

@@ -26,7 +26,6 @@ class Extras(Judge):
         "R-SYSP-05",
         "R-COMP-03",
         "R-PROV-02",
-        "R-PROV-04",
         "R-PROV-05",
         "R-PROV-08",
         "R-PROV-09",
@@ -163,15 +162,6 @@ class Extras(Judge):
         providers = items(call.result, "providers")
         for provider in providers:
             self._required[str(provider.get("providerId"))] = provider.get("required") is True
-            current = provider.get("current")
-            if is_object(current):
-                self.judge(
-                    "R-PROV-04",
-                    "headers" not in current and "headers" not in provider,
-                    call,
-                    expected="no headers in the list",
-                    got="`headers`",
-                )
         by_id = {str(provider.get("providerId")): provider for provider in providers}
         for ident, disabled in self._disabled.items():
             self.judge(

@@ -44,6 +44,7 @@ _ROWS = (
     _Row("R-CMD-05", r"UnstructuredCommandInput\.type", _V1, ("extra",)),
     _Row("R-MCP-04", r"McpServerStdio\.type", _V1, ("extra",)),
     _Row("R-CONF-09", r"SetSessionConfigOptionId\.type", _V1, ("extra",)),
+    _Row("R-PROV-04", r"Provider(Info|CurrentConfig)\.headers", what=("extra",)),
     _Row("R-MODE-06", r"(New|Fork|Resume)SessionResponse\.modes", _V2, ("extra",)),
     # Initialization.
     _Row("R-INIT-04", r"InitializeResponse\.protocolVersion", what=("missing",)),
@@ -75,6 +76,8 @@ _ROWS = (
     _Row("R-MCP-05", r"\w+\.type", _V2, ("missing", "type"), r"mcpServers\S*\.type"),
     _Row("R-SYSP-10", r".*", what=_WRONG, path=r"^\$\.systemPrompt"),
     # Turns.
+    _Row("R-PROMPT-25", r"PromptRequest\.prompt", _V2, ("bounds",)),
+    _Row("R-PERM-08", r"RequestPermissionRequest\.options", _V2, ("bounds",)),
     _Row("R-PROMPT-04", r"PromptResponse\.stopReason", _V1, ("missing",)),
     _Row("R-PROMPT-06", r"PromptResponse\.stopReason", _V1, ("value", "type")),
     _Row("R-PROMPT-09", r"PromptResponse\.messageId", _V2, _WRONG),

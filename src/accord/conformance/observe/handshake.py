@@ -78,6 +78,7 @@ class Handshake(Judge):
                 call,
                 expected="-32600 before `initialize`",
                 got="a result" if call.ok else shown(call.code),
+                by="agent",
             )
         if call.method in _BASELINE:
             self._serves("R-INIT-23", call)
@@ -161,6 +162,8 @@ class Handshake(Judge):
 
 def is_of_other_version(result: dict[str, Any]) -> bool:
     """Tell whether an `initialize` result has the keys of the version that it does not name."""
+    if result.get("protocolVersion") not in (1, 2):
+        return False
     v1 = not result.keys().isdisjoint(("agentCapabilities", "agentInfo"))
     v2 = not result.keys().isdisjoint(("capabilities", "info"))
     return (v2 and not v1) if result.get("protocolVersion") == 1 else (v1 and not v2)

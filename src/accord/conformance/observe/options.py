@@ -140,9 +140,9 @@ class Options(Judge):
         values = _values(option)
         ident = str(option.get("id") or option.get("configId"))
         self._values.setdefault((session_id, ident), set()).update(values)
-        if not values:
-            return  # the judge of shapes tells of it
         current = option.get("currentValue")
+        if not values or not isinstance(current, str):
+            return  # the judge of shapes tells of it
         self.judge(
             "R-CONF-17",
             len(values) == len(set(values)) and current in values,

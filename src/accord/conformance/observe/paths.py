@@ -67,6 +67,8 @@ class Paths(Judge):
             is_uri = bool(_URI.match(path)) and self.talk.version == 2
             if is_uri:
                 rule = "R-GEN-15"
+            else:
+                self.judge("R-GEN-15", True, by=by)
             self.judge(
                 rule,
                 is_absolute(path) and not is_uri,

@@ -74,7 +74,7 @@ class Sessions(Judge):
             return
         ready = session is not None and session.attached
         waits = session is not None and session.setup is not None and session.setup.reply is None
-        rule = "R-STATUS-04" if ident in self._asked_status and not ready else "R-PROMPT-01"
+        rule = "R-STATUS-04" if ident in self._asked_status else "R-PROMPT-01"
         self.judge(
             rule,
             ready and not waits,
@@ -184,6 +184,8 @@ class Sessions(Judge):
             )
 
     def finished(self) -> None:
+        if any(session.closed is not None for session in self.talk.sessions.values()):
+            self.judge("R-SESS-33", True)
         for ident, seen in self._nameless.items():
             self.judge(
                 "R-SESS-02",

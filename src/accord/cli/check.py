@@ -1,0 +1,91 @@
+"""`accord check`: tells whether an agent, or a client, keeps the rules of the protocol."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import IO, Any
+
+import click
+
+__all__ = ("command",)
+
+BROKEN = 1
+
+_Function = Callable[..., Any]
+
+
+@click.group()
+def command() -> None:
+    """Check that an agent or a client keeps the rules of the protocol.
+
+    The exit status is 1 when a rule that must be kept was broken, with --strict also for one that
+    should be.
+    """
+
+
+def _reporting(function: _Function) -> _Function:
+    """Add what all commands that report have in common."""
+    function = click.option("--strict", is_flag=True, help="Fail on broken SHOULDs, too.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Write the report as JSON.")(
+        function
+    )
+
+
+@command.command()
+@click.option("--area", metavar="AREA", help="Only those of one area, as CANCEL.")
+@click.option("--version", type=click.Choice(["1", "2"]), help="Only those of one version.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON array.")
+def rules(area: str | None, version: str | None, as_json: bool) -> int:
+    """List the rules, and who judges them."""
+    from msgspec import to_builtins
+
+    from accord.conformance.manifest import areas, requirements
+
+    if area is not None and area.upper() not in areas():
+        raise click.UsageError(f"There is no area {area!r}; there are {', '.join(areas())}")
+    found = [
+        rule
+        for rule in requirements().values()
+        if (area is None or rule.area == area.upper())
+        and (version is None or int(version) in rule.versions)
+    ]
+    if as_json:
+        click.echo(json.dumps([to_builtins(rule) for rule in found], ensure_ascii=False, indent=2))
+        return 0
+    from accord.cli.findings import show_rules
+
+    show_rules(found)
+    return 0
+
+
+@command.command()
+@click.argument("file", type=click.File("rb"))
+@_reporting
+def trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
+    """Judge a recorded conversation.
+
+    FILE (- for stdin) has one JSON object per line: `time` in seconds, `from` ("client" or
+    "agent") and `frame`. A plain dump, with a frame per line, does as well: `>` or `client:`
+    before what the client wrote and `<` or `agent:` before what the agent wrote, or nothing,
+    and the directions are guessed.
+    """
+    from accord.conformance.recording import observe
+
+    try:
+        observer = observe(file)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    report = observer.finish()
+    report.subject = file.name
+    if not observer.talk.frames:
+        raise click.UsageError(f"{file.name} has no frames")
+    if as_json:
+        json.dump(report.as_json(), sys.stdout, ensure_ascii=False, indent=2)
+        click.echo()
+    else:
+        from accord.cli.findings import show_report
+
+        show_report(report)
+    return BROKEN if report.broken(strict=strict) else 0

@@ -1,0 +1,92 @@
+"""How the conformance kit's rules and reports are shown at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from accord.conformance.finding import Finding
+from accord.conformance.frame import Frame
+from accord.conformance.manifest import Requirement, requirements
+from accord.conformance.report import Report
+from accord.excerpt import excerpt
+
+__all__ = ("show_report", "show_rules")
+
+MOST_SHOWN = 3  # findings of one rule; the rest are counted
+_FRAME_CHARACTERS = 400
+
+
+def show_rules(rules: Iterable[Requirement]) -> None:
+    """List rules: who must do what, and who judges it."""
+    console = Console(highlight=False)
+    for rule in rules:
+        mark = "" if rule.stability == "stable" else f" {rule.stability}"
+        versions = " and ".join(f"v{version}" for version in rule.versions)
+        how = f"{rule.how}: {rule.reason}" if rule.reason else rule.how
+        head = f"[bold]{rule.id}[/] {rule.level}, {rule.who}, {versions}{mark} [dim]{how}[/]"
+        console.print(head, soft_wrap=True)
+        console.print(Padding(escape(rule.rule), (0, 0, 0, 4)))
+
+
+def show_report(report: Report) -> None:
+    """Show the sums of the areas, and each broken rule with the frames that show it."""
+    console = Console(highlight=False)
+    _failures(console, report)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Area")
+    for title in ("passed", "failed", "warned", "not exercised"):
+        table.add_column(title, justify="right")
+    for area in report.by_area():
+        numbers = (area.passed, area.failed, area.warned, area.not_exercised)
+        styles = ("green", "bold red", "yellow", "dim")
+        cells = [
+            f"[{style}]{number}[/]" if number else "[dim]·[/]"
+            for number, style in zip(numbers, styles, strict=True)
+        ]
+        table.add_row(f"{area.area} [dim]{escape(area.title)}[/]", *cells)
+    console.print(table)
+    must, should = report.broken(), report.broken(strict=True)
+    version = f"version {report.version}" if report.version else "no version agreed"
+    console.print(
+        f"\n{report.frames} frames, {version}: {_count(len(must), 'rule')} broken, "
+        f"{_count(len(should) - len(must), 'warning')}."
+    )
+
+
+def _failures(console: Console, report: Report) -> None:
+    for name, rule in requirements().items():
+        result = report.rules.get(name)
+        if result is None or not result.failures:
+            continue
+        style = "bold red" if rule.is_must else "yellow"
+        console.print(
+            f"[{style}]{name}[/] [bold]{rule.level}[/] {escape(rule.rule)}", soft_wrap=True
+        )
+        for finding in result.failures[:MOST_SHOWN]:
+            _finding(console, finding)
+        if result.broken > MOST_SHOWN:
+            console.print(f"  … and {_count(result.broken - MOST_SHOWN, 'more time')}")
+        console.print()
+
+
+def _finding(console: Console, finding: Finding) -> None:
+    console.print(f"  broken by the {finding.by}")
+    console.print(f"    expected  {escape(finding.expected)}", soft_wrap=True)
+    console.print(f"    got       {escape(finding.got)}", soft_wrap=True)
+    for frame in finding.frames:
+        console.print(f"    [dim]{escape(_line(frame))}[/]", soft_wrap=True)
+
+
+def _line(frame: Frame) -> str:
+    text = excerpt(frame.text.decode("utf-8", "replace"), _FRAME_CHARACTERS)
+    sign = ">" if frame.sender == "client" else "<"
+    return f"#{frame.number} {frame.time:.3f} s {sign} {text}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,95 @@
+"""`accord check`: lists the rules, judges recordings, and says so in its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accord.cli.group import main
+from accord.cli.main import COMMANDS
+from accord.conformance.recording import write
+from conformance.doubles.talking import Talker
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["check", *words], COMMANDS)
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def recorded(folder: Path, *, stop: str = "end_turn", info: bool = True) -> str:
+    """Write a conversation of one turn; return where."""
+    talker = Talker(1)
+    talker.initialize(says={} if info else {"agentInfo": None})
+    talker.new()
+    talker.stop(talker.prompt(), stop)
+    file = folder / "talk.ndjson"
+    frames = talker.observer.talk.frames
+    file.write_bytes(b"".join(write(frame.time, frame.sender, frame.text) for frame in frames))
+    return str(file)
+
+
+def test_rules_of_an_area_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "rules", "--area", "cancel", "--version", "1")
+    assert status == 0
+    assert "R-CANCEL-05" in out
+    assert "R-CANCEL-07" not in out  # of version 2
+    assert "R-REQCAN-02" not in out
+
+
+def test_rules_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "rules", "--json")
+    assert status == 0
+    rules = json.loads(out)
+    assert len(rules) > 600
+    assert {"id", "level", "who", "versions", "rule", "source", "how"} <= rules[0].keys()
+
+
+def test_unknown_area_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "rules", "--area", "dance")
+    assert status == 2
+    assert "dance" in err
+
+
+def test_clean_conversation_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = run(capsys, "trace", recorded(tmp_path))
+    assert status == 0
+    assert "version 1: 0 rules broken, 0 warnings." in out
+
+
+def test_broken_must_fails_and_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, out, _ = run(capsys, "trace", recorded(tmp_path, stop="done"))
+    assert status == 1
+    for words in ("R-PROMPT-06", "broken by the agent", "expected", '"done"', "1 rule broken"):
+        assert words in out
+
+
+def test_broken_should_fails_only_when_strict(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = recorded(tmp_path, info=False)
+    assert run(capsys, "trace", file)[0] == 0
+    assert run(capsys, "trace", "--strict", file)[0] == 1
+
+
+def test_report_is_written_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = run(capsys, "trace", "--json", recorded(tmp_path, stop="done"))
+    assert status == 1
+    report = json.loads(out)
+    (broken,) = [rule for rule in report["rules"] if rule["outcome"] == "failed"]
+    assert broken["id"] == "R-PROMPT-06"
+    assert broken["findings"][0]["frames"][-1]["from"] == "agent"
+
+
+def test_what_is_no_recording_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    status, _, err = run(capsys, "trace", str(empty))
+    assert status == 2
+    assert "no frames" in err

@@ -1,0 +1,125 @@
+"""Doubles that break what JSON-RPC and stdio ask of every frame."""
+
+from __future__ import annotations
+
+from conformance.doubles.talking import Talker, breaks
+
+
+@breaks("R-GEN-03", 1, 2, by="agent")
+def no_jsonrpc(t: Talker) -> None:
+    ident = t.ask("session/list", {})
+    t.raw("agent", f'{{"id": {ident}, "result": {{"sessions": []}}}}')
+
+
+@breaks("R-GEN-04", 1, 2, by="agent")
+def result_and_error(t: Talker) -> None:
+    ident = t.ask("session/list", {})
+    t.send("agent", id=ident, result={"sessions": []}, error={"code": 1, "message": "x"})
+
+
+@breaks("R-GEN-04", 1, by="agent")
+def error_without_message(t: Talker) -> None:
+    t.send("agent", id=t.ask("session/list", {}), error={"code": -32603})
+
+
+@breaks("R-GEN-05", 1, 2, by="agent")
+def answer_to_a_notification(t: Talker) -> None:
+    t.note("_example.com/hello", {})
+    t.send("agent", id=None, error={"code": -32601, "message": "Method not found"})
+
+
+@breaks("R-GEN-06", 1, 2, by="agent")
+def id_of_another_type(t: Talker) -> None:
+    ident = t.ask("session/list", {})
+    t.send("agent", id=str(ident), result={"sessions": []})
+
+
+@breaks("R-GEN-06", 1, 2, by="agent")
+def second_answer(t: Talker) -> None:
+    ident = t.ask("session/list", {})
+    t.answer(ident, {"sessions": []})
+    t.answer(ident, {"sessions": []})
+
+
+@breaks("R-GEN-06", 2, by="client")
+def null_id(t: Talker) -> None:
+    t.send("client", id=None, method="session/list", params={})
+
+
+@breaks("R-GEN-06", 1, by="client")
+def fractional_id(t: Talker) -> None:
+    t.send("client", id=1.5, method="session/list", params={})
+
+
+@breaks("R-GEN-13", 2, by="client")
+def id_in_use(t: Talker) -> None:
+    for _ in range(2):
+        t.send("client", id="same", method="session/list", params={})
+
+
+@breaks("R-STDIO-03", 1, 2, by="agent")
+def half_a_frame(t: Talker) -> None:
+    t.raw("agent", '{"jsonrpc": "2.0", "method"')
+
+
+@breaks("R-STDIO-03", 1, by="agent")
+def latin_1(t: Talker) -> None:
+    t.raw("agent", '{"jsonrpc": "2.0", "method": "_é", "params": {}}'.encode("latin-1"))
+
+
+@breaks("R-STDIO-04", 1, 2)
+def noise_on_stdout(t: Talker) -> None:
+    t.raw("agent", "Starting up…")
+
+
+@breaks("R-STDIO-04", 1)
+def log_record_on_stdout(t: Talker) -> None:
+    t.raw("agent", '{"level": "info", "msg": "started"}')
+
+
+@breaks("R-STDIO-05", 1, 2)
+def noise_on_stdin(t: Talker) -> None:
+    t.raw("client", "exit")
+
+
+@breaks("R-STDIO-08", 1, 2, by="agent")
+def method_and_result(t: Talker) -> None:
+    t.send("agent", method="_example.com/x", params={}, result={})
+
+
+@breaks("R-BATCH-12", 1, 2, by="client")
+def batch(t: Talker) -> None:
+    t.raw("client", '[{"jsonrpc": "2.0", "method": "_example.com/x"}]')
+
+
+@breaks("R-ERR-01", 1, 2, by="agent")
+def code_of_64_bits(t: Talker) -> None:
+    t.refused("session/list", {}, 2**40)
+
+
+@breaks("R-REQCAN-05", 1, 2, by="agent")
+def second_answer_to_a_cancelled_request(t: Talker) -> None:
+    ident = t.ask("session/list", {})
+    t.note("$/cancel_request", {"requestId": ident})
+    t.fail(ident, -32800)
+    t.answer(ident, {"sessions": []})
+
+
+@breaks("R-REQCAN-02", 1, 2, by="client")
+def cancel_of_what_was_never_asked(t: Talker) -> None:
+    t.note("$/cancel_request", {"requestId": 999})
+
+
+@breaks("R-GEN-10", 1, 2, by="agent")
+def null_for_an_empty_result(t: Talker) -> None:
+    t.call("session/delete", {"sessionId": "old"}, None)
+
+
+@breaks("R-EXT-02", 1, 2, by="client")
+def trace_context_of_another_kind(t: Talker) -> None:
+    t.ask("session/list", {"_meta": {"traceparent": "yes"}})
+
+
+@breaks("R-ERR-02", 2, by="agent")
+def unknown_session_with_other_data(t: Talker) -> None:
+    t.refused("session/delete", {"sessionId": "old"}, -32002, data={"id": "old"})

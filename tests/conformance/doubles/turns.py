@@ -1,0 +1,184 @@
+"""Doubles that break what is asked of turns: their prompts, states, ends and cancels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.doubles.talking import TEXT, Talker, breaks
+
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
+
+
+@breaks("R-PROMPT-04", 1)
+def no_stop_reason(t: Talker) -> None:
+    t.answer(t.prompt(), {})
+
+
+@breaks("R-PROMPT-06", 1)
+def stop_reason_of_its_own(t: Talker) -> None:
+    t.stop(t.prompt(), "done")
+
+
+@breaks("R-PROMPT-08", 1)
+def late_update(t: Talker) -> None:
+    prompt = t.prompt()
+    t.tool(status="completed")
+    t.stop(prompt)
+    t.update("tool_call_update", toolCallId="t1", title="Edited")
+
+
+@breaks("R-TOOL-04", 1)
+def tool_call_that_never_ends(t: Talker) -> None:
+    prompt = t.prompt()
+    t.tool(status="in_progress")
+    t.stop(prompt)
+
+
+def _cancelled_turn(t: Talker, answer: Any) -> int:
+    """Cancel a turn that asks for permission, and give that answer."""
+    prompt = t.prompt()
+    t.tool(status="pending")
+    asked = t.permission()
+    t.note("session/cancel", t.here())
+    t.answer(asked, answer, "client")
+    return prompt
+
+
+@breaks("R-CANCEL-03", 1)
+def permission_given_after_the_cancel(t: Talker) -> None:
+    t.stop(_cancelled_turn(t, YES), "cancelled")
+
+
+@breaks("R-PERM-03", 1)
+def permission_given_that_was_asked_after_the_cancel(t: Talker) -> None:
+    prompt = t.prompt()
+    t.tool(status="pending")
+    t.note("session/cancel", t.here())
+    t.answer(t.permission(), YES, "client")
+    t.stop(prompt, "cancelled")
+
+
+@breaks("R-CANCEL-05", 1)
+def cancelled_turn_ends_as_if_nothing_were(t: Talker) -> None:
+    t.stop(_cancelled_turn(t, CANCELLED), "end_turn")
+
+
+@breaks("R-CANCEL-05", 1)
+def cancelled_turn_ends_late(t: Talker) -> None:
+    prompt = t.prompt()
+    t.note("session/cancel", t.here())
+    t.time += 60
+    t.stop(prompt, "end_turn")
+
+
+@breaks("R-CANCEL-06", 1)
+def cancelled_turn_fails(t: Talker) -> None:
+    t.fail(_cancelled_turn(t, CANCELLED), -32603)
+
+
+@breaks("R-CANCEL-09", 1)
+def late_update_of_a_cancelled_turn(t: Talker) -> None:
+    t.stop(_cancelled_turn(t, CANCELLED), "cancelled")
+    t.update("tool_call_update", toolCallId="t1", status="failed")
+
+
+# Version 2.
+
+
+@breaks("R-PROMPT-09", 2)
+def no_message_id(t: Talker) -> None:
+    t.call("session/prompt", t.here(prompt=[TEXT]), {})
+
+
+@breaks("R-PROMPT-10", 2)
+def no_echo(t: Talker) -> None:
+    t.call("session/prompt", t.here(prompt=[TEXT]), {"messageId": "m"})
+    t.state("running")
+    t.state("idle", stopReason="end_turn")
+
+
+@breaks("R-PROMPT-11", 2)
+def never_running(t: Talker) -> None:
+    t.update("user_message", messageId="m", content=[TEXT])
+    t.call("session/prompt", t.here(prompt=[TEXT]), {"messageId": "m"})
+    t.state("idle", stopReason="end_turn")
+
+
+@breaks("R-PROMPT-13", 2)
+def idle_without_a_reason(t: Talker) -> None:
+    t.prompt()
+    t.state("idle")
+
+
+@breaks("R-PROMPT-21", 2, by="agent")
+def state_of_its_own(t: Talker) -> None:
+    t.state("thinking")
+
+
+@breaks("R-PROMPT-25", 2)
+def empty_prompt(t: Talker) -> None:
+    t.refused("session/prompt", t.here(prompt=[]), -32602)
+
+
+@breaks("R-PROMPT-26", 2)
+def unknown_block_accepted(t: Talker) -> None:
+    t.stop(t.prompt({"type": "_example.com/scent"}))
+
+
+@breaks("R-PROMPT-32", 2)
+def cancelled_by_nobody(t: Talker) -> None:
+    t.stop(t.prompt(), "cancelled")
+
+
+def _late(t: Talker, reason: str) -> None:
+    prompt = t.prompt()
+    t.note("session/cancel", t.here())
+    t.time += 60
+    t.stop(prompt, reason)
+
+
+@breaks("R-CANCEL-07", 2)
+def cancelled_work_ends_as_if_nothing_were(t: Talker) -> None:
+    _late(t, "end_turn")
+
+
+@breaks("R-CANCEL-08", 2)
+def cancelled_work_ends_in_an_error(t: Talker) -> None:
+    _late(t, "error")
+
+
+@breaks("R-CANCEL-14", 2)
+def question_of_cancelled_work_left_open(t: Talker) -> None:
+    prompt = t.prompt()
+    t.permission()
+    t.note("session/cancel", t.here())
+    t.stop(prompt, "cancelled")
+
+
+@breaks("R-BGW-02", 2)
+def background_told_once(t: Talker) -> None:
+    t.state("running", background=[])
+    t.state("idle", stopReason="end_turn")
+
+
+def _terminal(ident: str = "x") -> dict[str, Any]:
+    return {"type": "terminal", "terminalId": ident}
+
+
+@breaks("R-BGW-03", 2)
+def unknown_work_listed(t: Talker) -> None:
+    t.state("idle", background=[_terminal()])
+
+
+@breaks("R-BGW-03", 2)
+def running_work_listed_no_more(t: Talker) -> None:
+    t.update("terminal_update", terminalId="x", command="make")
+    t.state("idle", background=[_terminal()])
+    t.state("idle", background=[])
+
+
+@breaks("R-BGW-04", 2)
+def work_listed_twice(t: Talker) -> None:
+    t.update("terminal_update", terminalId="x", command="make")
+    t.state("idle", background=[_terminal(), _terminal()])

@@ -1,0 +1,39 @@
+"""Our own agent and our own client, as real processes, keep all rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accord.conformance import recording
+from accord.conformance.observer import Observer
+from accord.conformance.report import Report
+from conformance.live import record
+
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+
+
+def failures(report: Report) -> list[tuple[str, str, str]]:
+    return [(found.rule, found.expected, found.got) for found in report.failures()]
+
+
+@BOTH
+async def test_script_agent_and_our_client_keep_all_rules(version: int, tmp_path: Path) -> None:
+    observer = Observer()
+    frames = await record(version, tmp_path)
+    for time, sender, text in frames:
+        observer.receive(sender, text, time)
+    observer.end("client")
+    report = observer.finish()
+    assert failures(report) == []
+    assert report.version == version
+    assert sum(result.kept > 0 for result in report.rules.values()) > 75
+
+    lines = [recording.write(time, sender, text) for time, sender, text in frames]
+    assert failures(recording.observe(lines).finish()) == []
+
+    # Nobody said who wrote what: it shows.
+    guessed = list(recording.read(text for _, _, text in frames))
+    senders = [item.sender for item in guessed]
+    assert senders == [sender for _, sender, _ in frames]

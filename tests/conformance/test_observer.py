@@ -1,0 +1,91 @@
+"""The observer: whom it blames, what it leaves unsaid, and how reports add up."""
+
+from __future__ import annotations
+
+import pytest
+
+from accord.conformance.finding import Finding
+from accord.conformance.manifest import requirements
+from accord.conformance.observer import Observer
+from accord.conformance.report import MOST_FAILURES, Report
+from conformance.doubles.talking import Talker
+
+
+def opened(version: int) -> Talker:
+    talker = Talker(version)
+    talker.initialize()
+    talker.new()
+    return talker
+
+
+def test_findings_are_told_with_the_frame_that_shows_them() -> None:
+    observer = Observer()
+    (found,) = observer.receive("agent", b"Starting...", 1.5)
+    assert (found.rule, found.passed, found.by) == ("R-STDIO-04", False, "agent")
+    (frame,) = found.frames
+    assert (frame.number, frame.time, frame.text) == (1, 1.5, b"Starting...")
+
+
+def test_blank_lines_mean_nothing() -> None:
+    observer = Observer()
+    assert observer.receive("agent", b"  \r") == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_end_and_a_cancel_that_cross_are_no_finding(version: int) -> None:
+    talker = opened(version)
+    prompt = talker.prompt()
+    talker.note("session/cancel", talker.here())
+    talker.stop(prompt)
+    assert list(talker.report().failures()) == []
+
+
+def test_recording_that_begins_in_the_middle_is_no_finding() -> None:
+    talker = Talker(1)
+    talker.answer(7, {"stopReason": "end_turn"})
+    talker.update("agent_message_chunk", content={"type": "text", "text": "Hello"})
+    assert list(talker.report().failures()) == []
+
+
+def test_vendor_extensions_are_no_finding() -> None:
+    talker = opened(2)
+    talker.call("_example.com/dance", {"any": 1}, {"thing": 2})
+    talker.note("$/progress", {"any": 1}, "agent")
+    talker.update("_example.com/mood", mood="good")
+    talker.tool(kind="_example.com/dance", _meta={"any": {"thing": 1}})
+    assert list(talker.report().failures()) == []
+
+
+def test_what_did_not_come_into_play_is_not_exercised() -> None:
+    report = opened(1).report()
+    rules = requirements()
+    assert report.outcome(rules["R-SESS-01"]) == "passed"
+    assert report.outcome(rules["R-CANCEL-05"]) == "not exercised"
+    assert "R-CANCEL-07" not in {rule.id for rule in report.asked()}  # of version 2
+
+
+def test_broken_should_is_a_warning() -> None:
+    report = Report()
+    report.add(Finding(rule="R-INIT-19", passed=False, by="agent"))
+    assert report.outcome(requirements()["R-INIT-19"]) == "warned"
+    assert report.broken() == []
+    assert report.broken(strict=True) == ["R-INIT-19"]
+
+
+def test_reports_of_connections_are_joined() -> None:
+    whole = Report()
+    for _ in range(MOST_FAILURES):
+        part = Report(version=1, frames=2)
+        part.add(Finding(rule="R-GEN-03", passed=False, by="agent"))
+        part.add(Finding(rule="R-GEN-03", passed=False, by="agent"))
+        whole.merge(part)
+    assert whole.frames == 2 * MOST_FAILURES
+    assert whole.rules["R-GEN-03"].broken == 2 * MOST_FAILURES
+    assert len(whole.rules["R-GEN-03"].failures) == MOST_FAILURES
+
+
+def test_sums_count_each_rule_once() -> None:
+    report = opened(1).report()
+    sums = report.by_area()
+    counted = sum(area.passed + area.failed + area.warned + area.not_exercised for area in sums)
+    assert counted == len(list(report.asked()))
