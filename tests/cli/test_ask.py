@@ -82,12 +82,13 @@ def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixt
         ),
         ("raise KeyError('x')", ["exited with status 1: KeyError: 'x'", "stderr", "line 1"]),
         (ANSWER.format({"protocolVersion": 7}), ["protocol version 7, this client 1 and 2"]),
+        (ANSWER.format({}), ["Expected a number at $.protocolVersion", "got nothing"]),
         (
             ANSWER.format({"protocolVersion": 2, "info": 3}),
             ["Expected `object`, got `int` at $.info"],
         ),
     ],
-    ids=["leaves", "talks", "fails", "future", "garbled"],
+    ids=["leaves", "talks", "fails", "future", "nothing", "garbled"],
 )
 def test_agent_that_does_not_come_up_says_why(
     code: str, said: list[str], folder: Path, capsys: pytest.CaptureFixture[str]

@@ -66,6 +66,12 @@ def spoken(result: Any, offered: Collection[ProtocolVersion]) -> ProtocolVersion
     for ours in offered:
         if type(version) is int and version == ours:
             return ours
+    if type(version) is not int:
+        got = "nothing" if "protocolVersion" not in result else repr(version)
+        raise UnsupportedVersion(
+            f"Expected a number at $.protocolVersion of what initialize returned, got {got}",
+            raw=result,
+        )
     numbers = " and ".join(f"{number}" for number in sorted(offered))
     raise UnsupportedVersion(
         f"The agent speaks protocol version {version!r}, this client {numbers}", raw=result
