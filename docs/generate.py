@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from accord.cli.lines import name_of
 from accord.client import events
+from accord.coder.embedded.page import page
+from accord.coder.embedded.table import FAMILIES
 from accord.model import content, permission, session, tools
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
@@ -23,6 +25,7 @@ from accord.wire.base import Members
 from accord.wire.method import Method
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
+EMBEDDED_PAGE = Path(__file__).parent / "reference" / "embedded-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (["accord"], ["accord", "ask"], ["accord", "agent"], ["accord.schema"])
@@ -238,7 +241,13 @@ def _help(words: list[str]) -> str:
     return done.stdout
 
 
+def embedded_page() -> str:
+    """Return the text of `docs/reference/embedded-model.md`."""
+    return page(FAMILIES)
+
+
 if __name__ == "__main__":
     METHODS_PAGE.write_text(methods_page(), "utf-8")
     COMMANDS_PAGE.write_text(commands_page(), "utf-8")
+    EMBEDDED_PAGE.write_text(embedded_page(), "utf-8")
     EVENTS_PAGE.write_text(events_page(), "utf-8")

@@ -47,6 +47,11 @@ def test_page_of_commands_is_what_the_programs_say() -> None:
     assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), "make docs"
 
 
+def test_page_of_the_embedded_model_is_what_its_table_says() -> None:
+    generate = runpy.run_path(str(DOCS / "generate.py"))
+    assert generate["EMBEDDED_PAGE"].read_text("utf-8") == generate["embedded_page"](), "make docs"
+
+
 def test_page_of_events_is_what_the_events_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["EVENTS_PAGE"].read_text("utf-8") == generate["events_page"](), "make docs"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-from accord.coder.embedded.families.talking import WHAT_IT_IS
-from accord.coder.embedded.request import Request
-from accord.coder.embedded.table import FAMILIES
+from accord.coder.embedded.request import Request, Table
 
-__all__ = ("REAL_MODEL", "help_text", "nearest", "not_understood", "page")
+__all__ = ("REAL_MODEL", "WHAT_IT_IS", "help_text", "nearest", "not_understood", "page")
 
+WHAT_IT_IS = (
+    "I am the embedded model: no language model, just a program without network that carries out"
+    " plain requests, the same way every time."
+)
 REAL_MODEL = (
     "For a language model, choose one with `/model` or start with `--model PROVIDER:NAME`; with a"
     " key in the environment (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, …) one is chosen for you."
@@ -28,20 +30,20 @@ _EFFECTS = {
 }
 
 
-def help_text(topic: str = "") -> str:
+def help_text(table: Table, topic: str = "") -> str:
     """Return the list of requests, or all about those that a topic is about."""
     word = topic.strip(" ?.`\"'").lower()
     about = [
         request
-        for requests in FAMILIES.values()
+        for requests in table.values()
         for request in requests
         if word and request.examples and _is_about(request, word)
     ]
     if about:
         return "\n\n".join(map(_in_full, about[:5]))
     rows = [
-        f"- **{family}**: " + ", ".join(f"`{r.examples[0]}`" for r in requests if r.examples)
-        for family, requests in FAMILIES.items()
+        f"- **{family}**: " + ", ".join(_code(r.examples[0]) for r in requests if r.examples)
+        for family, requests in table.items()
     ]
     start = f"I know nothing about {word!r}.\n\n" if word else ""
     return (
@@ -63,12 +65,12 @@ def _code(text: str) -> str:
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def not_understood(parts: tuple[str, ...], *, done: bool) -> str:
+def not_understood(table: Table, parts: tuple[str, ...], *, done: bool) -> str:
     """Return what is said of the parts of a prompt that mean nothing here."""
     what = " and ".join(f"“{part}”" for part in parts[:3]) + (" and more" if len(parts) > 3 else "")
     end = "." if done else ", so I did nothing."
     said = [f"I did not understand {what}{end} {WHAT_IT_IS}"]
-    near = list(dict.fromkeys(found for part in parts[:3] if (found := nearest(part))))
+    near = list(dict.fromkeys(found for part in parts[:3] if (found := nearest(table, part))))
     if near:
         said.append("Nearest to it: " + ", ".join(map(_code, near)) + ".")
     elif not done:
@@ -76,15 +78,15 @@ def not_understood(parts: tuple[str, ...], *, done: bool) -> str:
             "I can list, find, search, read, count, outline and explain; create, change, rename,"
             " move and delete; run commands, the tests and git."
         )
-    said.append(f"`help` shows how to say it. {_QUOTES}")
+    said.append("`help` lists what I understand; texts go in quotes, commands in backticks.")
     return "\n\n".join([*said, REAL_MODEL])
 
 
-def nearest(text: str) -> str:
+def nearest(table: Table, text: str) -> str:
     """Return the example that is most like a text, "" when none is."""
     said = text.lower().split()[:30]
     best, most = "", 0.0
-    for requests in FAMILIES.values():
+    for requests in table.values():
         for example in (example for request in requests for example in request.examples):
             score = _likeness(said, example.lower().split())
             if score > most:
@@ -111,10 +113,10 @@ def _ratio(one: str, other: str) -> float:
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def page() -> str:
+def page(table: Table) -> str:
     """Return the page of the reference."""
     lines = [_INTRO]
-    for family, requests in FAMILIES.items():
+    for family, requests in table.items():
         lines += [f"## {family}", "", "| Request | What it does | Effect |", "|---|---|---|"]
         for request in requests:
             if request.examples:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from accord.coder.embedded.kit import could_not, plural
-from accord.coder.embedded.page import not_understood
+from accord.coder.embedded.page import REAL_MODEL, not_understood
 from accord.coder.embedded.recipe import Recipe, Say, Steps, Think, use
 from accord.coder.embedded.request import Asked
+from accord.coder.embedded.table import FAMILIES
 from accord.coder.embedded.understanding import Understood
 
 __all__ = ("recipe_for",)
@@ -23,14 +24,12 @@ def recipe_for(understood: Understood, tools: frozenset[str], *, planning: bool 
     When `planning`, nothing is changed before the user has approved of the plan.
     """
     if understood.problem:
-        from accord.coder.embedded.page import REAL_MODEL
-
         yield Say(f"{understood.problem}\n\n`help` says what I understand. {REAL_MODEL}")
         return False
-    steps = [replace(step, tools=tools) for step in understood.steps]
+    steps = [replace(step, tools=tools, table=FAMILIES) for step in understood.steps]
     changes = [step for step in steps if step.request.effect not in _HARMLESS]
     if understood.unknown and (changes or not steps):
-        yield Say(not_understood(understood.unknown, done=False))
+        yield Say(not_understood(FAMILIES, understood.unknown, done=False))
         return False
     if not steps:
         yield Say("There was nothing to do in that. Say `help` for what I understand.")
@@ -39,7 +38,7 @@ def recipe_for(understood: Understood, tools: frozenset[str], *, planning: bool 
         return False
     done = yield from _one(steps[0]) if len(steps) == 1 else _several(steps)
     if understood.unknown:
-        yield Say(not_understood(understood.unknown, done=True))
+        yield Say(not_understood(FAMILIES, understood.unknown, done=True))
     return done
 
 

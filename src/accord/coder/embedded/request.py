@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec import Struct
 from accord.coder.embedded.place import Place
 from accord.coder.embedded.recipe import Recipe
 
-__all__ = ("Asked", "Effect", "Request")
+__all__ = ("Asked", "Effect", "Request", "Table")
 
 Effect: TypeAlias = Literal["none", "read", "edit", "delete", "run"]
 T = TypeVar("T")
@@ -20,7 +20,7 @@ class Asked(Struct, frozen=True):
     """What somebody asked for: what the slots of the form hold, and what can be used.
 
     `shown` is how it stands in a plan; `attached` are texts that came with the prompt, by the
-    path or name that they go by; `tools` are the names of the tools.
+    path or name that they go by; `tools` are the names of the tools, `table` has all requests.
     """
 
     request: Request
@@ -28,6 +28,7 @@ class Asked(Struct, frozen=True):
     shown: str
     tools: frozenset[str] = frozenset()
     attached: dict[str, str] = {}
+    table: Table = {}
 
     def get(self, name: str, of: type[T]) -> T | None:
         """Return what a slot holds."""
@@ -59,3 +60,7 @@ class Request(Struct, frozen=True):
     forms: tuple[str, ...]
     effect: Effect
     recipe: Callable[[Asked], Recipe]
+
+
+# All requests by the titles of their families.
+Table: TypeAlias = Mapping[str, tuple[Request, ...]]

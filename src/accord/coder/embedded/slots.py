@@ -12,6 +12,7 @@ from accord.coder.embedded.words import Word
 __all__ = ("KINDS", "is_bare", "is_prose", "slots_for")
 
 _LONGEST = 60  # bare words in a text
+_FEW = 3  # words, where more would be a description
 _NAME = re.compile(r"[^\W\d]\w*")
 _RANGE = re.compile(r"[Ll]?(\d{1,9})(?:-|–|\.\.|:)[Ll]?(\d{1,9})")
 _PROGRAM = re.compile(r"[\w./~\\+-]+")
@@ -66,6 +67,11 @@ def slots_for(source: str) -> Slots:
                 return
             yield end, _Bare(source[words[at].start : words[end - 1].end])
 
+    def few(words: Sequence[Word], at: int) -> Iterator[tuple[int, str]]:
+        for end, value in text(words, at):
+            if end - at <= _FEW:
+                yield end, value
+
     def command(words: Sequence[Word], at: int) -> Iterator[tuple[int, tuple[str, bool]]]:
         """Yield a command and whether it was quoted: then it surely is one."""
         if at >= len(words):
@@ -91,6 +97,7 @@ def slots_for(source: str) -> Slots:
         "file": _file,
         "text": text,
         "content": content,
+        "few": few,
         "command": command,
         "fenced": _fenced,
         "empty": _empty,

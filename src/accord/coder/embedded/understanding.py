@@ -100,7 +100,9 @@ class _Reader:
                 case str() as problem:
                     return Understood(problem=problem)
                 case None:
-                    unknown.append(self._shown(chunk))
+                    some, rest = self._some(chunk)
+                    found += some
+                    unknown.append(self._shown(rest))
                 case row:
                     found += row
         if len(found) + len(unknown) > 1:
@@ -147,6 +149,14 @@ class _Reader:
                 " Put what is text or a command in quotes, or write each request on its own line."
             )
         return row
+
+    def _some(self, words: list[Word]) -> tuple[_Row, list[Word]]:
+        """Return what a chunk begins with if that only reads, and the rest."""
+        for joint in reversed(joints(words)):
+            row = self._row(words[:joint])
+            if row and all(match.request.effect == "read" for match in row):
+                return row, words[joint + 1 :]
+        return [], words
 
     def _row(self, words: list[Word]) -> _Row | None:
         """Return the requests between commas and `and`, if all of it can be read so."""

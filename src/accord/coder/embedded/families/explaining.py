@@ -182,6 +182,7 @@ EXPLAINING = (
             "(what is | what's | whats) (in|inside) [file] <path:file>",
             "(tell) [me] (about) [file|module] <paths:places>",
             "(what) (does|is) [file|module] <path:file> [do|for|about]",
+            "(what) [file|module] <path:file> (does|is) [about|for]",
             "(how is) [file|module] <path:file> (structured|organised|organized|built)",
             "(what do i have | what is) in [file] <path:file>",
         ),

@@ -43,6 +43,13 @@ def _list(asked: Asked) -> Recipe:
     return True
 
 
+def _list_all(asked: Asked) -> Recipe:
+    done = True
+    for place in asked.places()[:_AT_ONCE]:
+        done &= yield from _list(replace(asked, held={"where": place}))
+    return done
+
+
 def _tree(asked: Asked) -> Recipe:
     where = asked.place("where").path
     result = yield from use("list", path=where, depth=3)
@@ -316,6 +323,14 @@ LOOKING = (
         ),
         "read",
         _list,
+    ),
+    Request(
+        "list several",
+        "See `list`.",
+        (),
+        (f"list|ls [files|contents] [{_IN}] [folders|directories] <paths:places>",),
+        "read",
+        _list_all,
     ),
     Request(
         "tree",

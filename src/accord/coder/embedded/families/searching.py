@@ -14,7 +14,7 @@ from accord.coder.embedded.kit import (
     shortened,
     tick,
 )
-from accord.coder.embedded.recipe import Recipe, Say, use
+from accord.coder.embedded.recipe import Recipe, Say, Use, use
 from accord.coder.embedded.request import Asked, Request
 
 __all__ = ("MOST_HITS", "SEARCHING", "hits_of")
@@ -66,6 +66,28 @@ def _grep(asked: Asked) -> Recipe:
         )
         return True
     yield Say(_head(what, hits, within) + "\n\n" + _grouped(hits, 30))
+    return True
+
+
+def _find_any(asked: Asked) -> Recipe:
+    """Look for a text in files, and in their names."""
+    text = asked.text("text")
+    inside, names = yield (
+        Use("grep", {"pattern": literally(text), "limit": MOST_HITS}),
+        Use("glob", {"pattern": f"*{text}*"}),
+    )
+    hits = [] if inside.failed else hits_of(lines_of(inside))
+    paths = [] if names.failed else lines_of(names)
+    if inside.failed and names.failed:
+        yield could_not(f"search for {tick(text)}", inside)
+        return False
+    if paths:
+        head = f"{plural(len(paths), 'name has', 'names have')} {tick(text)} in it:"
+        yield Say(f"{head}\n\n{bullets([*map(tick, paths)], 20)}")
+    if hits:
+        yield Say(_head(tick(text), hits, "") + "\n\n" + _grouped(hits, 30))
+    if not (hits or paths):
+        yield Say(f"{tick(text)} is nowhere in this project, neither in a file nor in a name.")
     return True
 
 
@@ -196,5 +218,13 @@ SEARCHING = (
         ),
         "read",
         _grep,
+    ),
+    Request(
+        "find text",
+        "Finds a word or two, in files and in their names.",
+        ("find fetch_all",),
+        ("find|locate [text|word|string] <text:few>",),
+        "read",
+        _find_any,
     ),
 )

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+from accord.coder.embedded.page import REAL_MODEL, WHAT_IT_IS, help_text
 from accord.coder.embedded.recipe import Recipe, Say
 from accord.coder.embedded.request import Asked, Request
 
-__all__ = ("TALKING", "WHAT_IT_IS")
-
-WHAT_IT_IS = (
-    "I am the embedded model: no language model, just a program without network that carries out"
-    " plain requests, the same way every time."
-)
+__all__ = ("TALKING",)
 
 
 def _help(asked: Asked) -> Recipe:
-    from accord.coder.embedded.page import help_text
-
-    yield Say(help_text(asked.text("topic")))
+    yield Say(help_text(asked.table, asked.text("topic")))
     return True
 
 
 def _who(asked: Asked) -> Recipe:
-    from accord.coder.embedded.page import REAL_MODEL
-
     yield Say(f"{WHAT_IT_IS} Say `help` for the list of them.\n\n{REAL_MODEL}")
     return True
 
