@@ -102,6 +102,21 @@ async def test_cancel_ends_the_command_and_all_it_has_started(
         await gone(pid)
 
 
+async def test_command_is_stopped_alone_and_the_turn_goes_on(tmp_path: Path) -> None:
+    pipe, model = tmp_path / "pipe", Told()
+    os.mkfifo(pipe)
+    async with talking(2, cwd=tmp_path, model=model) as talk:
+        async with talk.using("execute", command="echo $$ > pipe; sleep 1000"):
+            pid = int(await asyncio.to_thread(pipe.read_text))
+            assert talk.call.can_cancel
+            await talk.session.cancel_tool(talk.call.id)
+        assert talk.stop_reason == "end_turn"
+        assert talk.call.status == "cancelled"
+        assert model.results[0].text == "The user stopped it."
+        assert model.results[0].failed
+    await gone(pid)
+
+
 async def gone(pid: int) -> None:
     """Wait for the end of a process."""
     async with asyncio.timeout(20):

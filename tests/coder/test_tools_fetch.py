@@ -128,6 +128,7 @@ async def test_redirect_to_another_host_is_asked_about_anew(tmp_path: Path) -> N
         assert len(talk.asked) == 1
         assert (await talk.use("fetch", url=one.url("/other"))).text == "here"
         assert len(talk.asked) == 3
+        assert talk.asked[-1].title == f"Fetch {one.url('/page', host='localhost')}"
 
 
 async def test_redirects_without_end_and_to_elsewhere_are_refused(tmp_path: Path) -> None:

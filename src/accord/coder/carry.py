@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import Content, RequestError, StartError, TransportError, Turn
+from accord.agent import WorkCancelled
 from accord.coder.conversation import Results, ToolResult, ToolUse
 from accord.coder.gate import Refused, pass_gate
 from accord.coder.tools.base import Outcome, Tool, ToolFailed
@@ -63,7 +64,10 @@ async def _use(use: ToolUse, turn: Turn, work: Work) -> ToolResult:
             await call.output({"error": str(error)})
             await call.fail(str(error))
         return _result(use, (str(error),), failed=True)
-    return await _run(tool, given, use, turn, work)
+    try:
+        return await _run(tool, given, use, turn, work)
+    except WorkCancelled:
+        return _result(use, ("The user stopped it.",), failed=True)
 
 
 async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work) -> ToolResult:
@@ -73,6 +77,7 @@ async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work
         name=tool.name,
         locations=tool.locations(given, work),
         raw_input=_json(use.arguments),
+        cancellable=tool.cancellable,
     ) as call:
         try:
             access = tool.access(given, work)

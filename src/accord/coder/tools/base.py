@@ -54,6 +54,7 @@ class Tool(ABC, Generic[F]):
     description: str
     takes: type[F]
     parallel: bool = False  # may run beside others
+    cancellable: bool = False  # the user may stop it alone, where the client can say so
 
     @property
     def spec(self) -> ToolSpec:

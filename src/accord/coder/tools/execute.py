@@ -51,6 +51,7 @@ class Execute(Tool[Executing]):
         "`cwd`; what it leaves running is ended."
     )
     takes = Executing
+    cancellable = True
 
     def title(self, given: Executing, work: Work) -> str:
         """Name the command."""

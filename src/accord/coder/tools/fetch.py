@@ -43,6 +43,7 @@ class Fetch(Tool[Fetching]):
     kind = "fetch"
     description = "Get a page or a text of the web; HTML comes as plain text with its links."
     takes = Fetching
+    cancellable = True
 
     def title(self, given: Fetching, work: Work) -> str:
         """Name the address."""
@@ -67,6 +68,7 @@ class Fetch(Tool[Fetching]):
             if url.scheme == "https" and target.scheme == "http":
                 raise ToolFailed(f"{url.hostname} leads to an address that is not encrypted.")
             if (target.hostname, target.port) != (url.hostname, url.port):
+                await call.update(title=f"Fetch {one_line(urlunsplit(target))}")  # asked about now
                 await pass_gate(Access("fetch", subject=urlunsplit(target)), call, work)
             url = target
         raise ToolFailed(f"{given.url} leads on and on.")

@@ -55,6 +55,7 @@ class Grep(Tool[Grepping]):
     )
     takes = Grepping
     parallel = True
+    cancellable = True
 
     def title(self, given: Grepping, work: Work) -> str:
         """Name the expression, and where it is searched for."""
