@@ -75,6 +75,12 @@ def own_test_files() -> list[Path]:
     ]
 
 
+@cache
+def named() -> dict[str, list[Path]]:
+    """Return for each rule that a test of the project names the files that name it."""
+    return named_by(own_test_files())
+
+
 class Reason(NamedTuple):
     """Why no test names some rules; `kind` is what such reasons have in common."""
 
@@ -102,14 +108,14 @@ def _ids(word: str) -> Iterable[str]:
     area, _, number = f"R-{word}".rpartition("-")
     if number != "*":
         return [f"{area}-{number}"]
-    named = named_by(own_test_files())
-    return [name for name in rules() if name.startswith(f"{area}-") and name not in named]
+    return [name for name in rules() if name.startswith(f"{area}-") and name not in named()]
 
 
 def report() -> str:
     """Return what `make requirements` prints."""
-    named = named_by(own_test_files()).keys() & rules().keys()
-    apart = {name for reason in reasons() for name in reason.ids}
+    tested = named().keys() & rules().keys()
+    given = {name for reason in reasons() for name in reason.ids}
+    apart = given - tested
     lines: list[str] = []
     for kind, group in groupby(reasons(), lambda reason: reason.kind):
         lines.append(kind)
@@ -117,10 +123,12 @@ def report() -> str:
             areas = Counter(name.split("-")[1] for name in sorted(reason.ids))
             counted = ", ".join(f"{area} {count}" for area, count in areas.items())
             lines.append(f"  {len(reason.ids):>3} {reason.why} ({counted})")
-    missing = [rule for rule in rules().values() if rule.id not in named | apart]
+    missing = [rule for rule in rules().values() if rule.id not in tested | apart]
+    if given & tested:
+        lines.append(f"no reason needed any more: {', '.join(sorted(given & tested))}")
     lines += [f"{rule.id:<13} {rule.level:<10} {rule.who}  {rule.versions}" for rule in missing]
     lines.append(
-        f"{len(named)} of {len(rules())} rules are named by tests, "
+        f"{len(tested)} of {len(rules())} rules are named by tests, "
         f"{len(apart)} have a reason why not, {len(missing)} have none."
     )
     return "\n".join(lines)

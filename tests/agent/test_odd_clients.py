@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -246,6 +246,7 @@ def test_agent_works_for_clients_with_any_offers(version: int) -> None:
                 assert "error" not in message
             await raw.hang_up()
 
+    @settings(max_examples=30)
     @given(OFFER)
     def check(offers: Any) -> None:
         asyncio.run(turn(offers))
