@@ -22,8 +22,9 @@ from accord.model.content import Content
 
 if TYPE_CHECKING:
     from accord import v2
+    from accord.model.login import Account
 
-__all__ = ("background_to_wire", "beside", "entries_of")
+__all__ = ("accounts_to_wire", "background_to_wire", "beside", "entries_of")
 
 
 def beside(types: Any, content_to_wire: Callable[[Content], Any], report: Report) -> Any:
@@ -100,6 +101,20 @@ def _state(types: Any, report: SubagentReport) -> Any:
             return types.RequiresActionState(**known)
         case _:
             return types.RunningState(**known)
+
+
+def accounts_to_wire(types: Any, accounts: Iterable[Account]) -> list[Any]:
+    """Return who is logged in as a version writes it."""
+    return [
+        types.AuthAccount(
+            label=account.label,
+            active=account.active,
+            name=account.name,
+            email=account.email,
+            organization=account.organization,
+        )
+        for account in accounts
+    ]
 
 
 def background_to_wire(items: Iterable[tuple[str, str]]) -> list[v2.BackgroundWork]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from accord import v1
+from accord.agent.beside import accounts_to_wire
 from accord.agent.mixins import (
     Authentication,
     Login,
@@ -19,9 +20,8 @@ from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
-    from accord.model.login import Account
 
-__all__ = ("accounts_to_wire", "extra_roles")
+__all__ = ("extra_roles",)
 
 
 class _LoginRole(AgentRole):
@@ -61,27 +61,13 @@ class _LoginRole(AgentRole):
     ) -> v1.AuthStatusResponse:
         state, accounts = await self._agent.accounts()
         self.host.told_login = state, tuple(accounts)
-        return v1.AuthStatusResponse(state=state, accounts=accounts_to_wire(accounts))
+        return v1.AuthStatusResponse(state=state, accounts=accounts_to_wire(v1, accounts))
 
     def _derived(self) -> v1.AgentCapabilities:
         offered = super()._derived()
         if self.host.agent.unstable or tells_accounts(self._agent):
             return offered
         return replace(offered, auth=replace(offered.auth, status=None))
-
-
-def accounts_to_wire(accounts: Sequence[Account]) -> list[v1.AuthAccount]:
-    """Return who is logged in as v1 writes it."""
-    return [
-        v1.AuthAccount(
-            label=account.label,
-            active=account.active,
-            name=account.name,
-            email=account.email,
-            organization=account.organization,
-        )
-        for account in accounts
-    ]
 
 
 def _auth_method(login: Login | TerminalLogin) -> v1.AuthMethod:

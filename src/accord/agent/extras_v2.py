@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accord import v2
+from accord.agent.beside import accounts_to_wire
 from accord.agent.mixins import (
     Authentication,
     Login,
@@ -18,9 +18,8 @@ from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
-    from accord.model.login import Account
 
-__all__ = ("accounts_to_wire", "extra_roles")
+__all__ = ("extra_roles",)
 
 
 class _LoginRole(AgentRole):
@@ -64,27 +63,13 @@ class _LoginRole(AgentRole):
     ) -> v2.AuthStatusResponse:
         state, accounts = await self._agent.accounts()
         self.host.told_login = state, tuple(accounts)
-        return v2.AuthStatusResponse(state=state, accounts=accounts_to_wire(accounts))
+        return v2.AuthStatusResponse(state=state, accounts=accounts_to_wire(v2, accounts))
 
     def _derived(self) -> v2.AgentCapabilities:
         offered = super()._derived()
         if self.host.agent.unstable or tells_accounts(self._agent):
             return offered
         return replace(offered, auth=replace(offered.auth, status=None))
-
-
-def accounts_to_wire(accounts: Sequence[Account]) -> list[v2.AuthAccount]:
-    """Return who is logged in as v2 writes it."""
-    return [
-        v2.AuthAccount(
-            label=account.label,
-            active=account.active,
-            name=account.name,
-            email=account.email,
-            organization=account.organization,
-        )
-        for account in accounts
-    ]
 
 
 def _auth_method(login: Login | TerminalLogin) -> v2.AuthMethod:

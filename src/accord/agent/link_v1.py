@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from accord import v1
-from accord.agent.beside import beside, entries_of
+from accord.agent.beside import accounts_to_wire, beside, entries_of
 from accord.agent.link import Link, Question, mode_of
 from accord.agent.reports import (
     CommandsReport,
@@ -322,10 +322,10 @@ class LinkV1(Link):
 
     async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
         if self._client.offers("auth_status_update"):
-            from accord.agent.extras_v1 import accounts_to_wire
-
             await self._client.auth_status_update(
-                v1.AuthStatusUpdateNotification(state=state, accounts=accounts_to_wire(accounts))
+                v1.AuthStatusUpdateNotification(
+                    state=state, accounts=accounts_to_wire(v1, accounts)
+                )
             )
 
     def withdraw(self, session_id: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from accord import v2
-from accord.agent.beside import background_to_wire, beside, entries_of
+from accord.agent.beside import accounts_to_wire, background_to_wire, beside, entries_of
 from accord.agent.link import Link, Question
 from accord.agent.reports import (
     CommandsReport,
@@ -174,10 +174,10 @@ class LinkV2(Link):
 
     async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
         if self._client.offers("auth_status_update"):
-            from accord.agent.extras_v2 import accounts_to_wire
-
             await self._client.auth_status_update(
-                v2.AuthStatusUpdateNotification(state=state, accounts=accounts_to_wire(accounts))
+                v2.AuthStatusUpdateNotification(
+                    state=state, accounts=accounts_to_wire(v2, accounts)
+                )
             )
 
     def withdraw(self, session_id: str) -> None:

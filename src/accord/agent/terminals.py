@@ -104,10 +104,12 @@ class Terminals:
                 await command.kill()
                 await command.wait()
             finally:
-                await command.kill()
-                shown.over.set()
-                shown.changed.set()
-                await showing
+                try:
+                    await command.kill()
+                finally:  # a second cancel leaves no task behind, either
+                    shown.over.set()
+                    shown.changed.set()
+                    await showing
                 await shown.end(*command.status())
         finally:
             await command.aclose()
