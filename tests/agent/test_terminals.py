@@ -70,7 +70,11 @@ async def test_v1_terminal_of_the_client_runs_the_command(tmp_path: Path) -> Non
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Test", kind="execute"):
-            ran.append(await turn.terminals.run("pytest", "-q", env={"A": "b"}, output_bytes=99))
+            ran.append(
+                await turn.terminals.run(
+                    "pytest", "-q", env={"A": "b", "HOME": None}, output_bytes=99
+                )
+            )
 
     async with talk(Does(work), V1, cwd=str(tmp_path), client=Terminal) as client:
         assert await client.prompt("go") == "end_turn"

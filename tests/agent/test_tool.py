@@ -135,6 +135,24 @@ async def test_refused_change_is_cancelled_although_it_was_shown(version: int, s
 
 @requirement("R-TOOL-17", "R-TOOL-20", "R-TOOL-21", "R-TOOL-22", "R-TOOL-24")
 @BOTH
+async def test_call_that_the_agent_refuses_says_why_and_was_never_in_progress(
+    version: int,
+) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Delete /", kind="delete") as call:
+            await call.refuse("Never.", raw_output={"error": "Never."})
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        assert client.statuses()[-1] == ("failed" if version == V1 else "cancelled")
+        assert "in_progress" not in client.statuses()
+        call = client.tool()
+        assert call["raw_output"] == {"error": "Never."}
+        types = client.types
+        assert call["content"] == [types.Content(content=types.TextContent(text="Never."))]
+
+
+@BOTH
 async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
