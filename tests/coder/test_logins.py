@@ -1,0 +1,148 @@
+"""Logging in to the coder: what is said where a key is missing, and how one is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accord import AuthRequired
+from accord.coder.agent import Coder
+from accord.coder.logins import ask_for_key
+from accord.coder.models.keys import Keys
+from accord.coder.models.sources import KEY_VARIABLES, SOURCES
+from accord.coder.settings import Settings
+from coder.models.provider import Says, providing
+from coder.talk import BOTH, talking
+
+OPENAI = next(source for source in SOURCES if source.id == "openai")
+SECRET = "sk-do-not-tell-anybody"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*KEY_VARIABLES, "ACCORD_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+@BOTH
+async def test_session_of_a_model_without_key_says_what_to_set(
+    version: int, tmp_path: Path
+) -> None:
+    with pytest.raises(AuthRequired) as caught:
+        async with talking(version, cwd=tmp_path, settings=Settings(model="openai:gpt-6.1-sol")):
+            pass
+    assert "OPENAI_API_KEY" in caught.value.message
+    assert "--login openai" in caught.value.message
+
+
+@BOTH
+async def test_logins_are_offered(version: int, tmp_path: Path) -> None:
+    async with talking(version, cwd=tmp_path) as talk:
+        offered = {method.id: method for method in talk.agent.auth_methods}
+        assert "environment" in offered
+        assert "OPENAI_API_KEY" in str(offered["environment"])
+
+
+@BOTH
+async def test_key_kept_meanwhile_is_found_by_logging_in(version: int, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    settings = Settings(model="openai:gpt-6.1-sol", config=config)
+    coder = Coder(settings)
+    with pytest.raises(AuthRequired):
+        async with talking(version, cwd=tmp_path, coder=coder):
+            pass
+    assert ask_for_key("openai", config, ask=lambda _prompt: f" {SECRET}\n") == 0
+    coder.keys.look_again()
+    async with talking(version, cwd=tmp_path, coder=coder) as talk:
+        await talk.agent.authenticate("environment")
+        await talk.agent.logout()
+        with pytest.raises(AuthRequired):
+            await talk.agent.authenticate("environment")
+        with pytest.raises(AuthRequired):
+            await talk.agent.new_session(tmp_path)
+    assert Keys(config, {}).find(OPENAI) is None
+
+
+@BOTH
+async def test_switch_to_a_model_without_key_is_refused_and_the_old_one_goes_on(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
+    async with talking(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
+        monkeypatch.delenv("MISTRAL_API_KEY")
+        with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
+            await talk.session.set_option("model", "mistral:mistral-medium-latest")
+        assert talk.work.session.option("model") == "embedded"
+        assert await talk.prompt("help")
+
+
+@BOTH
+async def test_switch_to_another_model_holds_from_the_next_prompt_on(
+    version: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+    async with providing(Says("From far away.")) as provider:
+        settings = Settings(model="compatible:m", base_url=provider.url)
+        async with talking(version, cwd=tmp_path, settings=settings) as talk:
+            await talk.session.set_option("model", "embedded")
+            assert await talk.prompt("help") != "From far away."
+            await talk.session.set_option("model", "compatible:m")
+            assert await talk.prompt("Hello") == "From far away."
+
+
+@BOTH
+async def test_effort_is_offered_where_the_model_can_be_told(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    async with providing(Says("Hm."), Says("Hm.", thinking="Well.")) as provider:
+        settings = Settings(model="anthropic:claude-sonnet-5-5", base_url=provider.root)
+        async with talking(version, cwd=tmp_path, settings=settings) as talk:
+            await talk.prompt("Hello")
+            await talk.session.set_option("effort", "high")
+            await talk.prompt("Think")
+            before, after = (asked.body for asked in provider.requests)
+            assert "effort" not in str(before.get("output_config"))
+            assert after["output_config"]["effort"] == "high"
+            await talk.session.set_option("model", "embedded")
+            assert "effort" not in {option.id for option in talk.work.session.options}
+
+
+def test_key_is_asked_for_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
+
+    def ask(prompt: str) -> str:
+        asked.append(prompt)
+        return SECRET
+
+    assert ask_for_key("openai", tmp_path, ask=ask) == 0
+    assert "OpenAI" in asked[0]
+    said = capsys.readouterr()
+    assert not said.out
+    assert SECRET not in said.err
+    assert Keys(tmp_path, {}).find(OPENAI) == SECRET
+
+
+@pytest.mark.parametrize("typed", ["", "   ", "two words", "with\x00nul"])
+def test_what_is_no_key_is_not_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: str
+) -> None:
+    assert ask_for_key("openai", tmp_path, ask=lambda _prompt: typed) == 1
+    assert "no key" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_provider_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask_for_key("nobody", tmp_path, ask=lambda _prompt: SECRET) == 1
+    assert "there are anthropic" in capsys.readouterr().err
+
+
+def test_who_gives_up_keeps_nothing(tmp_path: Path) -> None:
+    def ask(_prompt: str) -> str:
+        raise EOFError
+
+    assert ask_for_key("openai", tmp_path, ask=ask) == 1
+    assert not list(tmp_path.iterdir())
