@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord import Agent, AuthRequired, Command, Info, MemoryStore, Session, Turn, __version__
-from accord.agent.mixins import Authentication, Login
+from accord.agent import Authentication, Login
 
 if TYPE_CHECKING:
-    from accord.agent.tool import ToolCall
+    from accord.agent import ConnectedClient, ToolCall
 
 __all__ = ("ScriptAgent",)
 
@@ -27,6 +27,7 @@ class ScriptAgent(Authentication, Agent):
         Login("refused", "Log in without success", "Never works"),
     )
     prompt_content = frozenset({"image", "audio", "resource"})
+    system_prompt = frozenset({"append", "override"})
     unstable = True  # whoever tests against it wants all of it
 
     def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
@@ -55,6 +56,12 @@ class ScriptAgent(Authentication, Agent):
         session.data["leave"] = self.leave
         await session.set_options(OPTIONS)
         await session.commands([Command(act.name, act.does, act.takes or None) for act in ACTS])
+
+    async def extension_request(self, method: str, params: Any, client: ConnectedClient) -> Any:
+        """Answer `_accord/echo` with its params."""
+        if method == "_accord/echo":
+            return {"params": params, "version": client.version}
+        return await super().extension_request(method, params, client)
 
     async def permit(self, call: ToolCall) -> bool | None:
         """Let the mode decide: `auto` allows, `read` refuses, `ask` leaves it to the user."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord import Turn
-from accord.scripted import asking, ending, machine, setting, showing, speaking, whole
+from accord.scripted import asking, beside, ending, machine, setting, showing, speaking, whole
 from accord.scripted.acts import Act
 from accord.scripted.setting import OPTIONS
 
@@ -21,6 +21,7 @@ ACTS = (
     *showing.ACTS,
     *asking.ACTS,
     *machine.ACTS,
+    *beside.ACTS,
     *setting.ACTS,
     *ending.ACTS,
 )

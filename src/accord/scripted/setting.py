@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord import Choice, Command, Cost, Select, Switch, Turn
-from accord.agent.mixins import Authentication
+from accord.agent import Authentication
 from accord.scripted.acts import Act, Misused
 
 __all__ = ("ACTS", "MODES", "OPTIONS")
