@@ -1,0 +1,201 @@
+"""Turns: compactions, what is counted, what stays of a turn that breaks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from accord import Cost, RequestError, Tokens, UsageChanged
+from accord.coder.conversation import Answer, Message, Prompt, Results, ToolResult, ToolUse
+from accord.coder.models.base import (
+    ContextOverflow,
+    Finished,
+    Model,
+    ModelError,
+    Piece,
+    Request,
+    Text,
+)
+from accord.coder.models.compact import SUMMARISE, compacted, last_turns, summarise
+from coder.talk import BOTH, talking
+
+Answering = Callable[[Request], str | Exception]
+
+
+class Small(Model):
+    """A model with little room, which says what `answering` returns."""
+
+    name = "small"
+
+    def __init__(self, answering: Answering, *, context_size: int = 1000) -> None:
+        self.answering = answering
+        self.context_size = context_size
+        self.requests: list[Request] = []
+        self.used = 10
+
+    @property
+    def summaries(self) -> list[Request]:
+        return [r for r in self.requests if r.instructions == SUMMARISE]
+
+    async def answer(self, request: Request) -> AsyncIterator[Piece]:
+        self.requests.append(request)
+        if request.instructions == SUMMARISE:
+            said: str | Exception = "They greeted each other."
+        else:
+            said = self.answering(request)
+        if isinstance(said, Exception):
+            raise said
+        yield Text(said)
+        yield Finished(
+            reason="end",
+            tokens=Tokens(total=self.used, input=self.used - 5, output=5),
+            context=self.used,
+            cost=Cost(0.25),
+        )
+
+
+@BOTH
+async def test_conversation_is_summarised_when_the_context_is_nearly_full(
+    version: int, tmp_path: Path
+) -> None:
+    model = Small(lambda _: "a" * 15_000)
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        await talk.prompt("First: " + "b" * 15_000)
+        assert not model.summaries
+        model.used = 900
+        await talk.prompt("Second")
+        assert not model.summaries
+        await talk.prompt("Third")
+        assert len(model.summaries) == 1
+        assert "First: " in str(model.summaries[0].messages)
+        told = str(model.requests[-1].messages)
+        assert "They greeted each other." in told
+        assert "Third" in told
+        assert "First: " not in told
+
+
+@BOTH
+async def test_overflow_is_answered_by_a_summary_and_one_more_try(
+    version: int, tmp_path: Path
+) -> None:
+    def answering(request: Request) -> str | Exception:
+        if "First" in str(request.messages) and "Second" in str(request.messages):
+            return ContextOverflow("The conversation is too long for the model.")
+        return "c" * 30_000
+
+    model = Small(answering, context_size=100_000)
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        await talk.prompt("First")
+        assert (await talk.prompt("Second")).startswith("ccc")
+        assert len(model.summaries) == 1
+
+
+@BOTH
+async def test_overflow_in_spite_of_a_summary_is_an_error(version: int, tmp_path: Path) -> None:
+    too_long = ContextOverflow("The conversation is too long for the model.")
+    model = Small(lambda _: too_long)
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        with pytest.raises(RequestError, match="too long"):
+            await talk.prompt("Hello")
+
+
+@BOTH
+async def test_summary_is_counted_and_the_context_is_smaller_then(
+    version: int, tmp_path: Path
+) -> None:
+    model = Small(lambda _: "a" * 30_000)
+    model.used = 900
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        await talk.prompt("First")
+        await talk.prompt("Second")
+        usages = [event.usage for event in talk.events if isinstance(event, UsageChanged)]
+        assert [usage.cost.amount for usage in usages] == [0.25, 0.5, 0.75]
+        assert usages[1].used < usages[0].used
+
+
+@BOTH
+async def test_turn_goes_on_when_the_model_gives_no_summary(version: int, tmp_path: Path) -> None:
+    model = Small(lambda _: "Fine.")
+    model.used = 900
+
+    async def no_summary(request: Request) -> AsyncIterator[Piece]:
+        if request.instructions == SUMMARISE:
+            raise ModelError("It is not available.")
+        async for piece in Small.answer(model, request):
+            yield piece
+
+    model.answer = no_summary  # type: ignore[method-assign]
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        assert await talk.prompt("One") == "Fine."
+        assert await talk.prompt("Two") == "Fine."
+
+
+def conversation(turns: int, length: int) -> list[Message]:
+    found: list[Message] = []
+    for at in range(turns):
+        use = ToolUse(f"use-{at}", "read", "{}")
+        found += [
+            Prompt((f"prompt {at}",)),
+            Answer(text=f"answer {at}", uses=(use,)),
+            Results((ToolResult(use.id, "read", ("x" * length,)),)),
+            Answer(text=f"done {at}"),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("length", [10, 3000, 9000, 50_000])
+@pytest.mark.parametrize("kept", [1, 2, 3, 4])
+def test_what_stays_begins_with_a_prompt_and_has_results_for_every_use(
+    length: int, kept: int
+) -> None:
+    messages = conversation(6, length)[: 20 + kept]
+    found = compacted(messages, "the summary")
+    assert isinstance(found[0], Prompt)
+    assert "the summary" in str(found[0])
+    assert "prompt 5" in str(found)
+    for at, message in enumerate(found):
+        if isinstance(message, Results):
+            before = found[at - 1]
+            assert isinstance(before, Answer)
+            assert [u.id for u in before.uses] == [r.use_id for r in message.results]
+        assert type(message) is not type(found[at - 1]) or at == 0
+    assert len(str(found)) < 60_000 + length
+
+
+async def test_what_is_summarised_fits_into_the_model() -> None:
+    model = Small(lambda _: "", context_size=2000)
+    summary = await summarise(conversation(20, 50_000), model, "the name of the file")
+    assert summary.text == "They greeted each other."
+    (request,) = model.requests
+    assert len(str(request.messages)) < 2000 * 4
+    assert "the name of the file" in str(request.messages)
+
+
+def test_models_that_cannot_summarise_keep_the_last_turns() -> None:
+    found = last_turns(conversation(6, 10))
+    assert found[0] == Prompt(("prompt 3",))
+    assert found[-1] == Answer(text="done 5")
+    short = conversation(2, 10)
+    assert last_turns(short) == short
+
+
+@BOTH
+async def test_what_was_said_before_an_error_is_known_afterwards(
+    version: int, tmp_path: Path
+) -> None:
+    class Breaking(Small):
+        async def answer(self, request: Request) -> AsyncIterator[Piece]:
+            self.requests.append(request)
+            yield Text("I had begun")
+            if len(self.requests) == 1:
+                raise ModelError("The connection broke.")
+            yield Finished(reason="end")
+
+    model = Breaking(lambda _: "")
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        with pytest.raises(RequestError, match="The connection broke"):
+            await talk.prompt("Hello")
+        await talk.prompt("Go on")
+        assert model.requests[1].messages[1] == Answer(text="I had begun")
