@@ -56,6 +56,16 @@ def test_vendor_extensions_are_no_finding() -> None:
     assert list(talker.report().failures()) == []
 
 
+def test_what_follows_a_false_version_2_is_judged_as_version_1() -> None:
+    talker = Talker(2)
+    body = {"info": None, "capabilities": None, "agentInfo": {"name": "a", "version": "1"}}
+    talker.initialize(says={**body, "authMethods": []})
+    talker.version = 1
+    talker.new()
+    talker.stop(talker.prompt())
+    assert {found.rule for found in talker.report().failures()} == {"R-INIT-12"}
+
+
 def test_what_did_not_come_into_play_is_not_exercised() -> None:
     report = opened(1).report()
     rules = requirements()

@@ -12,6 +12,7 @@ from accord.conformance.message import Call, Note
 from accord.conformance.session import Entity, Session, Turn
 from accord.errors import DecodeError
 from accord.jsontext import is_array, is_object
+from accord.rules.negotiation import is_false_v2
 from accord.v1.initialize import InitializeRequest as ClientV1
 from accord.v1.initialize import InitializeResponse as AgentV1
 from accord.v1.methods import METHODS as V1
@@ -139,7 +140,8 @@ class Talk:
         version = result.get("protocolVersion")
         if version not in (1, 2):
             return
-        self.version = 2 if version == 2 else 1
+        # Some say 2 and mean 1: what follows is judged by what they mean.
+        self.version = 2 if version == 2 and not is_false_v2(result) else 1
         self.initialized = call
         methods = result.get("authMethods")
         self.auth_methods = methods if is_array(methods) else []
