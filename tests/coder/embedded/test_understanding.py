@@ -166,6 +166,16 @@ def test_it_means_the_file_of_the_request_before() -> None:
     ]
 
 
+def test_it_means_where_a_file_was_moved_to() -> None:
+    understood = understand(("move a.txt to docs/, then read it",))
+    assert plain(understood.steps[1].places()) == ("docs/a.txt",)
+
+
+def test_nothing_is_begun_when_a_later_request_is_not_clear() -> None:
+    assert used(understand(("run ls; rm -rf /",))) == []
+    assert used(understand(("run ls, then delete the junk",))) == []
+
+
 def test_this_file_is_the_one_that_is_linked() -> None:
     link = Link("file:///home/me/my%20app.py#L3-L9", "my app.py")
     assert held("outline this file", link)["paths"] == ("/home/me/my app.py",)

@@ -27,6 +27,10 @@ def recipe_for(understood: Understood, tools: frozenset[str], *, planning: bool 
         yield Say(f"{understood.problem}\n\n`help` says what I understand. {REAL_MODEL}")
         return False
     steps = [replace(step, tools=tools, table=FAMILIES) for step in understood.steps]
+    unclear = [step for step in steps if step.request.asks_back]
+    if unclear and len(steps) > 1:
+        # Who does not know what one step is about does not begin with the others.
+        return (yield from _one(unclear[0]))
     changes = [step for step in steps if step.request.effect not in _HARMLESS]
     if understood.unknown and (changes or not steps):
         yield Say(not_understood(FAMILIES, understood.unknown, done=False))

@@ -60,6 +60,7 @@ class Request(Struct, frozen=True):
     forms: tuple[str, ...]
     effect: Effect
     recipe: Callable[[Asked], Recipe]
+    asks_back: bool = False  # it does nothing but say what is not clear
 
 
 # All requests by the titles of their families.

@@ -116,6 +116,7 @@ def slots_for(source: str) -> Slots:
         "quoted": _quoted,
         "block": _block,
         "nothing": _nothing,
+        "it": _it,
         "over": _said("overwrite", "rewrite"),
         "filewords": _said("file", "files", "folder", "directory"),
         "rest": _rest,
@@ -282,6 +283,11 @@ def _said(*choices: str) -> Slot:
 def _nothing(words: Sequence[Word], at: int) -> Iterator[tuple[int, bool]]:
     """Yield at once: that the form was this one is what matters."""
     yield min(at, len(words)), True
+
+
+def _it(words: Sequence[Word], at: int) -> Iterator[tuple[int, Place]]:
+    """Yield at once: the file is the one that was spoken of."""
+    yield min(at, len(words)), Place("", refers="it")
 
 
 def _rest(words: Sequence[Word], at: int) -> Iterator[tuple[int, bool]]:

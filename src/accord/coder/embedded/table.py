@@ -40,13 +40,11 @@ _ORDER = (
     MOVING,
 )
 REQUESTS: tuple[Request, ...] = tuple(request for family in _ORDER for request in family)
-_ASKS_BACK = ("rename", "delete what")
 
 
 @cache
 def _compiled() -> tuple[tuple[Request, Form], ...]:
-    last = [r for r in REQUESTS if r.name in _ASKS_BACK]
-    ordered = [r for r in REQUESTS if r.name not in _ASKS_BACK] + last
+    ordered = sorted(REQUESTS, key=lambda request: request.asks_back)
     return tuple((request, Form(form)) for request in ordered for form in request.forms)
 
 

@@ -39,8 +39,12 @@ class Understood(Struct, frozen=True):
     def last_place(self) -> Place | None:
         """What `it` means in the prompt after this."""
         for step in reversed(self.steps):
-            for value in reversed(step.held.values()):
-                for place in reversed(_places_of(value)):
+            if (target := step.get("target", Place)) is not None:
+                name = step.place("source").path.rpartition("/")[2]
+                path = target.path + (name if target.path.endswith("/") else "")
+                return Place(path, sure=True)
+            for slot in ("path", "paths"):
+                for place in reversed(_places_of(step.held.get(slot))):
                     if place.path not in ("", "."):
                         return Place(place.path, sure=True)
         return None
@@ -54,10 +58,13 @@ class _Match(Struct, frozen=True):
     @property
     def is_loose(self) -> bool:
         """Whether a part of it is text without quotes, that may be more than was meant."""
-        return any(
-            (isinstance(value, str) and is_bare(value)) or (name == "command" and not value[1])
-            for name, value in self.held.items()
-        ) or self.request.name in ("delete what", "rename")
+        return (
+            any(
+                (isinstance(value, str) and is_bare(value)) or (name == "command" and not value[1])
+                for name, value in self.held.items()
+            )
+            or self.request.asks_back
+        )
 
 
 _Row: TypeAlias = list[_Match]

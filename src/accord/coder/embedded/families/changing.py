@@ -392,6 +392,7 @@ CHANGING = (
         ("rename <old:name> (to|as|into) <new:name>",),
         "none",
         _rename_what,
+        asks_back=True,
     ),
     Request(
         "create",
@@ -440,8 +441,8 @@ CHANGING = (
         (
             "append [text|line|lines] <content:content> (to|at) [end|bottom of] [file] <path:place>",
             "(append|add) [text|line|lines|following|this] to [end of] [file] <path:file> <content:block>",
-            "(add|insert|put|write) [text|line|lines] <loose:content> (to|at|in|into) end|bottom of [file] <path:place>",
-            "(add|insert|put|write) [text|line|lines] <loose:content> (to|at|in|into) <top:top> of [file] <path:place>",
+            "(add|insert|put|write) [text|line|lines] <loose:content> (to|at|in|into) end|bottom of|in [file] <path:place>",
+            "(add|insert|put|write) [text|line|lines] <loose:content> (to|at|in|into) <top:top> of|in [file] <path:place>",
             "prepend [text|line|lines] <loose:content> (to|at|in) [file] <path:place> <top:nothing>",
             "(add|insert|put) [text|line|lines] <loose:content> (before|at) line <before:number> (of|in|to|into) [file] <path:place>",
             "(add|insert|put) [text|line|lines] <loose:content> after line <after:number> (of|in|to|into) [file] <path:place>",

@@ -196,6 +196,7 @@ MOVING = (
         (f"({_VERB}) [<rest:rest>]",),
         "none",
         _unclear_delete,
+        asks_back=True,
     ),
     Request(
         "move",

@@ -204,7 +204,9 @@ def _git(command: str) -> Generator[tuple[Use, ...], Found, str | ToolResult]:
     if result.failed and not ended:
         return result
     if ended:
-        return ToolResult(result.use_id, result.name, (output.strip() or ended,), failed=True)
+        return ToolResult(
+            result.use_id, result.name, (output.strip().partition("\n")[0] or ended,), failed=True
+        )
     return output
 
 

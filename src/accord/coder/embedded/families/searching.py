@@ -186,6 +186,8 @@ SEARCHING = (
             f"(what is | what's | whats) (left|still|there) [left] to (do | be done) [{_WHERE}]",
             f"(are|is) there any|some <mark:mark> [comments|left] [{_WHERE}]",
             f"<mark:mark> [<more:more>] [comments] [{_WHERE}]",
+            f"[count] (how many) <mark:mark> [<more:more>] [comments] [are|do] [there|we] [are|have|left] [{_WHERE}]",
+            f"count [all] <mark:mark> [<more:more>] [comments] [{_WHERE}]",
         ),
         "read",
         _todos,

@@ -57,6 +57,14 @@ TALKING = (
         _who,
     ),
     Request(
+        "how",
+        "See `help`.",
+        (),
+        ("(how do i | how can i | how to | how does | how do you) <topic:name> [<rest:rest>]",),
+        "none",
+        _help,
+    ),
+    Request(
         "hello",
         "Greets back.",
         ("hello",),
@@ -72,7 +80,7 @@ TALKING = (
         "Is thanked.",
         ("thanks",),
         (
-            "(thanks|thank|thx|great|nice|cool|perfect|ok|okay|bye|goodbye|done|stop) [you] [a|so|very] [lot|much] [job|work|bye]",
+            "(thanks|thank|thx|great|nice|cool|perfect|ok|okay|bye|goodbye) [you] [a|so|very] [lot|much] [job|work|bye]",
         ),
         "none",
         _thanks,
