@@ -31,6 +31,10 @@ def recipe_for(understood: Understood, tools: frozenset[str], *, planning: bool 
     if unclear and len(steps) > 1:
         # Who does not know what one step is about does not begin with the others.
         return (yield from _one(unclear[0]))
+    for step in steps:
+        if step.request.doubt is not None and (question := step.request.doubt(step)):
+            yield Say(question)
+            return False
     changes = [step for step in steps if step.request.effect not in _HARMLESS]
     if understood.unknown and (changes or not steps):
         yield Say(not_understood(FAMILIES, understood.unknown, done=False))

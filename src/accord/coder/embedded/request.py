@@ -51,7 +51,8 @@ class Asked(Struct, frozen=True):
 class Request(Struct, frozen=True):
     """One thing that can be asked for, with all the ways to say it.
 
-    `does` is for the documentation: a sentence. The first example is shown by `help`.
+    `does` is for the documentation: a sentence. The first example is shown by `help`. `doubt`
+    returns what is to be asked back before anything is begun, "" for nothing.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Request(Struct, frozen=True):
     effect: Effect
     recipe: Callable[[Asked], Recipe]
     asks_back: bool = False  # it does nothing but say what is not clear
+    doubt: Callable[[Asked], str] | None = None
 
 
 # All requests by the titles of their families.

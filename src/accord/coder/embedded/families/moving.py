@@ -16,25 +16,27 @@ _DELETE = "Delete them"
 _KEEP = "Keep them"
 
 
-def _delete(asked: Asked) -> Recipe:
+def _doubt_delete(asked: Asked) -> str:
     places = asked.places() or (asked.place(),)
     named = asked.held.get("named") is not None
     unclear = [place.path for place in places if not (place.sure or named)]
     if any(place.path.strip("./~\\") == "" or place.refers == "here" for place in places):
-        yield Say("I do not delete the whole project. Nothing was deleted; name the files.")
-        return False
+        return "I do not delete the whole project. Nothing was deleted; name the files."
     if unclear:
         name = unclear[0]
-        yield Say(
+        return (
             f"I understood that something is to be deleted, but not whether {tick(name)} is a file."
             f" Nothing was deleted. If it is one, say `delete the file {name}`."
         )
-        return False
+    if len(places) > 1 and any(char in place.path for place in places for char in "*?"):
+        return "Delete by one pattern at a time, please. Nothing was deleted."
+    return ""
+
+
+def _delete(asked: Asked) -> Recipe:
+    places = asked.places() or (asked.place(),)
     patterns = [place.path for place in places if any(char in place.path for char in "*?")]
     if patterns:
-        if len(places) > 1:
-            yield Say("Delete by one pattern at a time, please. Nothing was deleted.")
-            return False
         return (yield from _delete_matching(asked, patterns[0], "."))
     return (yield from _delete_all([place.path for place in places]))
 
@@ -100,15 +102,21 @@ def _unclear_delete(asked: Asked) -> Recipe:
     return False
 
 
-def _move(asked: Asked) -> Recipe:
+def _doubt_move(asked: Asked) -> str:
     source, target = asked.place("source"), asked.place("target")
+    if source.path.strip("./~\\") == "":
+        return "I do not move the whole project. Nothing was moved."
     if not (source.sure or asked.held.get("named") is not None):
-        yield Say(
+        return (
             f"I understood that something is to be moved, but not whether {tick(source.path)} is a"
             f" file. Nothing was moved. If it is one, say"
             f" `move the file {source.path} to {target.path}`."
         )
-        return False
+    return ""
+
+
+def _move(asked: Asked) -> Recipe:
+    source, target = asked.place("source"), asked.place("target")
     path = yield from _target(asked, source.path, target)
     result = yield from use("move", source=source.path, target=path)
     if result.failed:
@@ -175,6 +183,7 @@ MOVING = (
         ),
         "delete",
         _delete,
+        doubt=_doubt_delete,
     ),
     Request(
         "delete by pattern",
@@ -217,6 +226,7 @@ MOVING = (
         ),
         "delete",
         _move,
+        doubt=_doubt_move,
     ),
     Request(
         "copy",
