@@ -167,6 +167,7 @@ def test_wrong_command_line_is_status_2(
 # Sessions that go on.
 
 
+@pytest.mark.slow
 @BOTH
 def test_latest_session_of_the_folder_goes_on(
     version: int, capsys: pytest.CaptureFixture[str]
@@ -182,6 +183,7 @@ def test_latest_session_of_the_folder_goes_on(
     ]
 
 
+@pytest.mark.slow
 @BOTH
 def test_session_goes_on_by_its_id(version: int, capfd: pytest.CaptureFixture[str]) -> None:
     ids: list[str] = []

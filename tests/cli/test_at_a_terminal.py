@@ -10,7 +10,10 @@ import pytest
 
 from cli.screen import CTRL_C, at_a_terminal
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals"),
+    pytest.mark.slow,  # each starts two programs
+]
 
 ASK = [sys.executable, "-m", "accord", "ask"]
 AGENTS = Path(__file__).parent / "agents.py"

@@ -18,6 +18,8 @@ from accord.model.mcp import McpSse
 from coder.talk import BOTH, talking
 from coder.told import Told
 
+pytestmark = pytest.mark.slow  # each starts a server that imports a lot
+
 SERVER = Path(__file__).with_name("mcp_server.py")
 
 
