@@ -28,7 +28,15 @@ METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
 EMBEDDED_PAGE = Path(__file__).parent / "reference" / "embedded-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
-COMMANDS = (["accord"], ["accord", "ask"], ["accord", "agent"], ["accord.schema"])
+COMMANDS = (
+    ["accord"],
+    ["accord", "ask"],
+    ["accord", "check"],
+    ["accord", "check", "rules"],
+    ["accord", "check", "trace"],
+    ["accord", "agent"],
+    ["accord.schema"],
+)
 
 INTRO = """\
 # Methods
@@ -49,8 +57,8 @@ COMMANDS_INTRO = """\
 
 <!-- Written by docs/generate.py from the programs' own help; `make docs` does it again. -->
 
-`accord ask` needs the extra `cli` (`pip install 'accord[cli]'`); `accord agent` and
-`python -m accord.schema` need nothing.
+`accord ask` and `accord check` need the extra `cli` (`pip install 'accord[cli]'`);
+`accord agent` and `python -m accord.schema` need nothing.
 
 What `accord ask --json` writes stands in [Events as JSON](ask-json.md).
 """
