@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord import Cost, RequestError, Tokens, UsageChanged
+from accord import Compaction, Cost, RequestError, Tokens, UsageChanged
 from accord.coder.conversation import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord.coder.models.base import (
     ContextOverflow,
@@ -19,6 +19,7 @@ from accord.coder.models.base import (
     Text,
 )
 from accord.coder.models.compact import SUMMARISE, compacted, last_turns, summarise
+from accord.coder.settings import Settings
 from coder.talk import BOTH, talking
 
 Answering = Callable[[Request], str | Exception]
@@ -130,6 +131,40 @@ async def test_turn_goes_on_when_the_model_gives_no_summary(version: int, tmp_pa
     async with talking(version, cwd=tmp_path, model=model) as talk:
         assert await talk.prompt("One") == "Fine."
         assert await talk.prompt("Two") == "Fine."
+
+
+@BOTH
+async def test_compaction_is_shown_with_its_summary(version: int, tmp_path: Path) -> None:
+    model = Small(lambda _: "a" * 30_000)
+    model.used = 900
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        await talk.prompt("First")
+        await talk.prompt("Second")
+        shown = [event for event in talk.events if isinstance(event, Compaction)]
+        assert shown[0].status == "in_progress"
+        assert shown[-1].status == "completed"
+        assert shown[-1].summary == ("They greeted each other.",)
+
+
+@BOTH
+async def test_session_that_is_loaded_goes_on_from_the_summary(
+    version: int, tmp_path: Path
+) -> None:
+    model = Small(lambda _: "a" * 30_000)
+    model.used = 900
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=tmp_path, model=model, settings=settings) as talk:
+        await talk.prompt("First")
+        await talk.prompt("Second")
+        known = talk.work.messages
+        session_id = talk.session.id
+    again = Small(lambda _: "Good.", context_size=100_000)
+    async with talking(
+        version, cwd=tmp_path, model=again, settings=settings, load=session_id
+    ) as talk:
+        await talk.prompt("Third")
+        assert list(again.requests[-1].messages[:-1]) == known
+        assert talk.work.cost == Cost(1.0)
 
 
 def conversation(turns: int, length: int) -> list[Message]:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from accord import Content, Image, Link, Resource, Turn
+from accord.agent.reports import UsageReport
 from accord.coder.commands.base import asked_for
 from accord.coder.conversation import repaired
 from accord.coder.history import messages_from
@@ -56,6 +57,9 @@ async def _restore(turn: Turn, work: Work) -> None:
 
         return reread(content, cwd)
 
+    for report in reports:
+        if isinstance(report, UsageReport):
+            work.cost = report.usage.cost
     before = messages_from(reports, reread, until=turn.message_id)
     work.messages = repaired([*before, *work.messages])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from itertools import takewhile
 
 from accord import AuthRequired, Content, Cost, RequestError, Tokens, Turn
 from accord.coder.carry import carry_out
@@ -75,7 +76,7 @@ async def _fitting_answer(
         from accord.coder.tools.mcp import offer_tools
 
         offer_tools(work)
-    if work.context > _FULL * model.context_size:
+    if _used(work) > _FULL * model.context_size:
         await compact(turn, work, model)
     try:
         return await _answer(turn, work, model, instructions)
@@ -83,6 +84,16 @@ async def _fitting_answer(
         if not await compact(turn, work, model):
             raise
     return await _answer(turn, work, model, instructions)
+
+
+def _used(work: Work) -> int:
+    """Return about how many tokens of the context the next request takes."""
+    from accord.coder.models.compact import size_of
+
+    if not work.context:  # nobody has counted yet: the session was opened again, say
+        return size_of(work.messages)
+    new = takewhile(lambda message: not isinstance(message, Answer), reversed(work.messages))
+    return work.context + size_of(list(new))
 
 
 async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tuple[Answer, str]:
@@ -160,31 +171,37 @@ def _added(before: Tokens | None, more: Tokens) -> Tokens:
 
 
 async def compact(turn: Turn, work: Work, model: Model, *, hint: str = "") -> bool:
-    """Put a summary in place of what was said, all but the end; tell whether that was possible."""
-    from accord.coder.models.compact import compacted, last_turns, size_of, summarise
+    """Put a summary in place of what was said, all but the end; tell whether that was possible.
+
+    The summary is stored as that of the compaction: who reads the session again goes on with it.
+    """
+    from accord.coder.models.compact import (
+        compacted,
+        last_turns,
+        nothing_to_drop,
+        size_of,
+        summarise,
+    )
 
     messages = repaired(work.messages)
-    if not model.summarises:
-        work.messages = last_turns(messages)
-        return len(work.messages) < len(messages)
-    await turn.think("Summarising what was said so far, to make room.\n")
-    try:
-        summary = await summarise(messages, model, hint)
-    except ModelError as error:
-        await turn.think(f"That was not possible: {error}\n")
+    if nothing_to_drop(messages):
         return False
-    work.messages = compacted(messages, summary.text)
-    if summary.finished is not None:
-        work.context = size_of(work.messages)
-        await _count(
-            Finished(
-                reason="end",
-                tokens=summary.finished.tokens,
-                cost=summary.finished.cost,
-                context=work.context,
-            ),
-            turn,
-            work,
-            model,
-        )
+    if turn.session.link.version == 1:  # whose clients may show no compactions
+        await turn.think("Shortening what was said so far, to make room.\n")
+    async with turn.compaction() as shown:
+        if not model.summarises:
+            work.messages = last_turns(messages)
+            return len(work.messages) < len(messages)
+        try:
+            summary = await summarise(messages, model, hint)
+        except ModelError as error:
+            await shown.fail(str(error))
+            return False
+        await shown.summary(summary.text)
+        work.messages = compacted(messages, summary.text)
+    work.context = size_of(work.messages)
+    took = summary.finished
+    if took is not None:
+        after = Finished(reason="end", tokens=took.tokens, cost=took.cost, context=work.context)
+        await _count(after, turn, work, model)
     return True

@@ -8,7 +8,15 @@ from accord import Content
 from accord.coder.conversation import Answer, Message, Prompt, Results
 from accord.coder.models.base import Finished, Model, ModelError, Request, Text
 
-__all__ = ("SUMMARISE", "Summary", "compacted", "last_turns", "size_of", "summarise")
+__all__ = (
+    "SUMMARISE",
+    "Summary",
+    "compacted",
+    "last_turns",
+    "nothing_to_drop",
+    "size_of",
+    "summarise",
+)
 
 # Characters of the end of a conversation that stay word for word.
 _KEPT = 20_000
@@ -73,6 +81,11 @@ def compacted(messages: Sequence[Message], summary: str) -> list[Message]:
         case _:
             pass
     return [Prompt((_OPENING + summary, *first)), *tail]
+
+
+def nothing_to_drop(messages: Sequence[Message]) -> bool:
+    """Tell whether all of a conversation would stay word for word."""
+    return _cut(messages) == 0
 
 
 def last_turns(messages: Sequence[Message]) -> list[Message]:
