@@ -174,6 +174,8 @@ def test_it_means_where_a_file_was_moved_to() -> None:
 def test_nothing_is_begun_when_a_later_request_is_not_clear() -> None:
     assert used(understand(("run ls; rm -rf /",))) == []
     assert used(understand(("run ls, then delete the junk",))) == []
+    assert used(understand(("run ls, then add tests to a.py",))) == []
+    assert used(understand(("delete a.txt, then run away",))) == []
 
 
 def test_this_file_is_the_one_that_is_linked() -> None:

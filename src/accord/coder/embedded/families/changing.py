@@ -28,17 +28,21 @@ _MOST_FILES = 60
 _JOINTS = frozenset(("with", "by", "to", "into", "in", "for", "and"))
 
 
-def _replace(asked: Asked) -> Recipe:
+def _doubt_replace(asked: Asked) -> str:
     old, new = asked.text("old"), asked.text("new")
     place = asked.get("path", Place)
     unclear = [t for t in (old, new) if is_bare(t) and _JOINTS & set(t.lower().split())]
     if place is None or unclear or not old:
         where = "in which file" if place is None else "where the one text ends"
-        yield Say(
+        return (
             f"I understood that something is to be replaced, but not {where}. Nothing was changed."
             f' Say it like this: `replace "{_short(old)}" with "{_short(new)}" in FILE`.'
         )
-        return False
+    return ""
+
+
+def _replace(asked: Asked) -> Recipe:
+    old, new, place = asked.text("old"), asked.text("new"), asked.place()
     if old == new:
         yield Say("Both texts are the same; there is nothing to replace.")
         return True
@@ -215,13 +219,22 @@ def exists(path: str) -> Steps:
     )
 
 
+def _doubt_create(asked: Asked) -> str:
+    path, loose = asked.place().path, asked.text("loose")
+    if is_bare(loose):
+        return _quote(f"create {tick(path)}", loose, f'create {path} with "…"')
+    return ""
+
+
+def _doubt_add(asked: Asked) -> str:
+    path, loose = asked.place().path, asked.text("loose")
+    if is_bare(loose):
+        return _quote(f"add something to {tick(path)}", loose, f'append "…" to {path}')
+    return ""
+
+
 def _create(asked: Asked) -> Recipe:
-    path, content = asked.place().path, asked.text("content")
-    if loose := asked.text("loose"):
-        if is_bare(loose):
-            yield Say(_quote(f"create {tick(path)}", loose, f'create {path} with "…"'))
-            return False
-        content = loose
+    path, content = asked.place().path, asked.text("content") or asked.text("loose")
     if path in (".", "..") or path.endswith("/"):
         yield Say(f"{tick(path)} is the name of a folder, not of a file. Nothing was created.")
         return False
@@ -254,12 +267,7 @@ def _quote(what: str, loose: str, form: str) -> str:
 
 
 def _add(asked: Asked) -> Recipe:
-    path, content = asked.place().path, asked.text("content")
-    if loose := asked.text("loose"):
-        if is_bare(loose):
-            yield Say(_quote(f"add something to {tick(path)}", loose, f'append "…" to {path}'))
-            return False
-        content = loose
+    path, content = asked.place().path, asked.text("content") or asked.text("loose")
     text = yield from whole(asked, path)
     if isinstance(text, ToolResult):
         yield could_not(f"read {tick(path)}", text)
@@ -365,6 +373,7 @@ CHANGING = (
         ),
         "edit",
         _replace,
+        doubt=_doubt_replace,
     ),
     Request(
         "rename a symbol",
@@ -420,6 +429,7 @@ CHANGING = (
         ),
         "edit",
         _create,
+        doubt=_doubt_create,
     ),
     Request(
         "create a folder",
@@ -452,6 +462,7 @@ CHANGING = (
         ),
         "edit",
         _add,
+        doubt=_doubt_add,
     ),
     Request(
         "take out lines",

@@ -37,17 +37,24 @@ _FAILED = re.compile(
 )
 
 
-def _run(asked: Asked) -> Recipe:
+def _command(asked: Asked) -> tuple[str, bool]:
+    """Return the command, and whether it was marked as one."""
     command, sure = asked.held["command"]
-    prefix = asked.text("program")
-    if prefix:
-        command = f"{prefix} {command}".strip()
-    if not command or ("\n" in command.strip() and not sure) or (not sure and is_prose(command)):
-        yield Say(
-            f"I understood that something is to be run, but {tick(command)} does not look like a"
-            " command. Nothing was run. Put the command in backticks: run `make docs`."
-        )
-        return False
+    return f"{asked.text('program')} {command}".strip(), sure
+
+
+def _doubt_run(asked: Asked) -> str:
+    command, sure = _command(asked)
+    if command and (sure or ("\n" not in command and not is_prose(command))):
+        return ""
+    return (
+        f"I understood that something is to be run, but {tick(command)} does not look like a"
+        " command. Nothing was run. Put the command in backticks: run `make docs`."
+    )
+
+
+def _run(asked: Asked) -> Recipe:
+    command, sure = _command(asked)
     words = command.split()
     if len(words) == 1 and re.fullmatch(r"[\w./-]+\.py", command) and not sure:
         if re.match(r"(?:.*/)?test_[^/]*$", command):
@@ -350,5 +357,6 @@ RUNNING = (
         ),
         "run",
         _run,
+        doubt=_doubt_run,
     ),
 )
