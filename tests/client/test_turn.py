@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from accord import (
+    Agent,
     ClientSession,
     ConnectionLost,
     InternalError,
@@ -19,13 +20,17 @@ from accord import (
     StateChanged,
     Text,
     ToolCall,
+    Turn,
     UnknownUpdate,
     UserText,
+    connect,
+    serve,
     v2,
 )
+from accord.transports.memory import pair
 from client.wire import BOTH, Speaker, agent_by_hand, session_with
 from requirement import requirement
-from sides import Raw
+from sides import QUICK, Raw
 
 
 async def greet(speaker: Speaker) -> None:
@@ -119,6 +124,24 @@ async def test_cancelled_turn_ends_with_the_stop_reason_cancelled(version: int) 
                 await turn.cancel()
                 await turn.cancel()
     assert turn.stop_reason == "cancelled"
+
+
+class Waiting(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await asyncio.Event().wait()
+
+
+@BOTH
+async def test_turn_can_be_cancelled_as_soon_as_it_is_entered(version: int) -> None:
+    here, there = pair()
+    serving = asyncio.ensure_future(serve(Waiting(), here, limits=QUICK))
+    async with asyncio.timeout(20), connect(there, versions=(version,), limits=QUICK) as agent:
+        session = await agent.new_session("/here")
+        for _ in range(3):
+            async with session.prompt("Hi") as turn:
+                await turn.cancel()
+            assert turn.stop_reason == "cancelled"
+    await serving
 
 
 @BOTH

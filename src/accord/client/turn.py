@@ -52,6 +52,7 @@ class ClientTurn:
         self._number = 0  # among the turns of the session
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
+        self._sent = asyncio.Event()  # the prompt is on its way, or never will be
         self._over = asyncio.Event()
         self._ending = _Ending(None)
 
@@ -117,6 +118,7 @@ class ClientTurn:
             return
         feed = self._feed
         feed.cancelling = True
+        await self._sent.wait()  # what comes before the prompt cancels nothing
         await self._dialect.cancel(feed.session_id)
         state = feed.transcript.state
         background = () if state is None else state.background or ()
@@ -139,6 +141,7 @@ class ClientTurn:
         try:
             if not self._dialect.echoes_prompts:
                 self._tell_of_prompt()
+            self._sent.set()
             ended = await self._dialect.prompt(feed.session_id, self._contents, self._inserted)
         except AccordError as exc:
             self._end(Ended(stop_reason="error"), exc)
@@ -207,6 +210,7 @@ class ClientTurn:
     def _leave(self) -> None:
         """Let the session go on without this turn."""
         assert self._queue is not None
+        self._sent.set()
         self._over.set()
         feed = self._feed
         if feed.queue is self._queue:
