@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from accord import Content, Image
-from accord.agent.reports import Report, Said, ToolReport
+from accord.agent.reports import CompactionReport, Report, Said, ToolReport
 from accord.coder.conversation import Answer, Message, Prompt, Results, ToolResult, ToolUse
 
 __all__ = ("messages_from",)
@@ -39,6 +39,8 @@ def messages_from(reports: Iterable[Report], reread: Reread, *, until: str = "")
                 building.answer("".join(part for part in content if isinstance(part, str)))
             case ToolReport():
                 building.tool(report)
+            case CompactionReport(status="completed", summary=tuple(summary)):
+                building.compaction("".join(part for part in summary if isinstance(part, str)))
             case _:
                 pass
     return building.messages()
@@ -74,6 +76,12 @@ class _Building:
         if not failed and report.content is not UNSET:
             content += [part for part in report.content if isinstance(part, Image)]
         self._found.append(Results((ToolResult(use.id, use.name, tuple(content), failed),)))
+
+    def compaction(self, summary: str) -> None:
+        from accord.coder.models.compact import compacted
+
+        if summary:
+            self._found = compacted(self._found, summary)
 
     def messages(self) -> list[Message]:
         return self._found

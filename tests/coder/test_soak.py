@@ -1,0 +1,113 @@
+"""Many turns in one process, cancelled at any point, leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import sys
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.coder.agent import Coder
+from accord.coder.settings import Settings
+from coder.talk import BOTH, Talking, talking
+from coder.told import Told, telling
+
+TURNS = 500
+TURNS_OF_ONE = 50  # session
+MOST_GROWTH_BYTES = 500_000  # over all turns
+
+# What a turn does; the user is asked for some of it.
+DOING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("read", {"path": "notes.txt"}),
+    ("list", {"path": "."}),
+    ("grep", {"pattern": "o", "path": "."}),
+    ("write", {"path": "new.txt", "text": "x\n"}),
+    ("execute", {"command": "echo hi"}),
+    ("execute", {"command": "sleep 30"}),
+    ("execute", {"command": "sleep 30 | cat"}),
+    ("plan", {"entries": [{"content": "a"}]}),
+    ("read", {"path": ".env"}),
+    ("nothing", {}),
+)
+
+
+async def one_turn(talk: Talking, chance: random.Random) -> str:
+    """Run a turn and cancel it after some of its events, at once or not at all."""
+    uses = [chance.choice(DOING) for _ in range(chance.randint(1, 3))]
+    waits = any(arguments.get("command", "").startswith("sleep") for _, arguments in uses)
+    left = chance.randint(0, 12 if not waits else 4)
+    async with talk.session.prompt(telling(uses)) as turn:
+        if left == 0:
+            await turn.cancel()
+        async for event in turn:
+            left -= 1
+            sleeping = getattr(event, "kind", "") == "execute" and waits
+            if left == 0 or (sleeping and event.status == "in_progress"):
+                await turn.cancel()
+    return turn.stop_reason or ""
+
+
+def children() -> set[str]:
+    """Return the processes that this one has started, and that are there."""
+    found: set[str] = set()
+    for task in Path("/proc/self/task").iterdir():
+        found |= set((task / "children").read_text().split())
+    return found
+
+
+def handles() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # numbers
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@BOTH
+async def test_cancelled_turns_leave_nothing_behind(version: int, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    (tmp_path / ".env").write_text("A=1\n")
+    chance = random.Random(version)
+    coder = Coder(Settings(data=tmp_path / "data"), model=Forgetful())
+    stops: Counter[str] = Counter()
+    before: tuple[int, int, int] | None = None
+    # What the client keeps of a session goes with its connection.
+    for _ in range(TURNS // TURNS_OF_ONE):
+        async with talking(version, cwd=tmp_path, model=coder.model, coder=coder) as talk:
+            for _ in range(TURNS_OF_ONE):
+                stops[await one_turn(talk, chance)] += 1
+            assert len(coder.open_sessions) == 1
+        assert children() == set()
+        if before is None:  # all that is made once is there
+            tracemalloc.start()
+            before = left_behind()
+    after = left_behind()
+    tracemalloc.stop()
+    await coder.aclose()
+    assert before is not None
+    assert coder.open_sessions == {}
+    assert after[:2] == before[:2], asyncio.all_tasks()
+    assert after[2] - before[2] < MOST_GROWTH_BYTES
+    assert set(stops) == {"cancelled", "end_turn"}
+    assert min(stops.values()) > TURNS // 10
+
+
+def left_behind() -> tuple[int, int, int]:
+    """Return how many tasks, open files and bytes there are."""
+    gc.collect()
+    return len(asyncio.all_tasks()), handles(), tracemalloc.get_traced_memory()[0]
+
+
+class Forgetful(Told):
+    """Does not keep what it was asked."""
+
+    async def answer(self, request: Any) -> Any:
+        async for piece in super().answer(request):
+            yield piece
+        self.requests.clear()
