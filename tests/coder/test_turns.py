@@ -217,6 +217,22 @@ def test_models_that_cannot_summarise_keep_the_last_turns() -> None:
 
 
 @BOTH
+async def test_model_that_cannot_summarise_keeps_the_last_turns(
+    version: int, tmp_path: Path
+) -> None:
+    model = Small(lambda _: "a" * 15_000)
+    model.summarises = False
+    model.used = 900
+    async with talking(version, cwd=tmp_path, model=model) as talk:
+        for at in range(5):
+            await talk.prompt(f"Prompt {at}")
+        assert not model.summaries
+        told = str(model.requests[-1].messages)
+        assert "Prompt 1" not in told
+        assert "Prompt 2" in told
+
+
+@BOTH
 async def test_what_was_said_before_an_error_is_known_afterwards(
     version: int, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ class Embedded(Model):
 
     name = "embedded"
     context_size = 1_000_000
+    summarises = False
 
     def __init__(self) -> None:
         self._last: tuple[tuple[tuple[Content, ...], ...], Understood] | None = None
