@@ -11,7 +11,7 @@ import click
 
 __all__ = ("command",)
 
-BROKEN = 1
+_BROKEN = 1
 
 _Function = Callable[..., Any]
 
@@ -33,11 +33,11 @@ def _reporting(function: _Function) -> _Function:
     )
 
 
-@command.command()
+@command.command("rules")
 @click.option("--area", metavar="AREA", help="Only those of one area, as CANCEL.")
 @click.option("--version", type=click.Choice(["1", "2"]), help="Only those of one version.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON array.")
-def rules(area: str | None, version: str | None, as_json: bool) -> int:
+def _rules(area: str | None, version: str | None, as_json: bool) -> int:
     """List the rules, and who judges them."""
     from msgspec import to_builtins
 
@@ -60,10 +60,10 @@ def rules(area: str | None, version: str | None, as_json: bool) -> int:
     return 0
 
 
-@command.command()
+@command.command("trace")
 @click.argument("file", type=click.File("rb"))
 @_reporting
-def trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
+def _trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
     """Judge a recorded conversation.
 
     FILE (- for stdin) has one JSON object per line: `time` in seconds, `from` ("client" or
@@ -88,4 +88,4 @@ def trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
         from accord.cli.findings import show_report
 
         show_report(report)
-    return BROKEN if report.broken(strict=strict) else 0
+    return _BROKEN if report.broken(strict=strict) else 0
