@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +77,25 @@ async def test_an_error_answer_is_raised_as_the_class_of_its_code() -> None:
         with pytest.raises(ResourceNotFound) as caught:
             await call
         assert caught.value.data == {"sessionId": "s"}
+
+
+async def test_a_call_that_failed_keeps_nothing_alive() -> None:
+    class Reader:
+        def read(self, text: Any) -> Any:
+            return any_json(text)
+
+    reader = Reader()
+    gone = weakref.ref(reader)
+
+    def refuse(params: Any, context: Any) -> None:
+        raise ResourceNotFound
+
+    async with both_ours(serving(), serving(ask_it=refuse)) as (left, _):
+        assert isinstance(await error_of(left.call("it", Params(n=1), reader.read)), RequestError)
+        del reader
+        await settled()
+        gc.collect()
+        assert gone() is None
 
 
 @requirement("R-ERR-04")

@@ -16,7 +16,7 @@ from accord.lanes import Asker
 __all__ = ("Call", "fail", "settle")
 
 
-class Call(Struct, gc=False):
+class Call(Struct):  # an error and the frames that it came through lead back here
     """A request of ours that waits for its answer."""
 
     method: str
