@@ -352,3 +352,34 @@ def mode_that_was_not_listed(t: Talker) -> None:
 @breaks("R-MODE-03", 1)
 def mode_that_is_not_listed(t: Talker) -> None:
     t.update("current_mode_update", currentModeId="other")
+
+
+@breaks("R-DIR-06", 1, 2, also={"R-DIR-02"})
+def relative_root_accepted(t: Talker) -> None:
+    t.new({"additionalDirectories": ["more"]}, sessionId="s2")
+
+
+@breaks("R-SESS-35", 2)
+def resume_without_directory(t: Talker) -> None:
+    t.refused("session/resume", {"sessionId": "old"}, -32602)
+
+
+@breaks("R-TITLE-04", 1, 2)
+def title_not_told(t: Talker) -> None:
+    t.call("session/set_title", t.here(title="A title"), {})
+
+
+@breaks("R-TERM-02", 1)
+def terminal_without_id(t: Talker) -> None:
+    t.call("terminal/create", t.here(command="make"), {}, "agent")
+
+
+@breaks("R-TERM-07", 1)
+def exit_code_as_words(t: Talker) -> None:
+    t.call("terminal/create", t.here(command="make"), {"terminalId": "x"}, "agent")
+    t.call("terminal/wait_for_exit", t.here(terminalId="x"), {"exitCode": "none"}, "agent")
+
+
+@breaks("R-BGW-01", 2)
+def background_as_a_number(t: Talker) -> None:
+    t.state("running", background=1)

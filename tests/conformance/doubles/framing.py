@@ -44,6 +44,7 @@ def second_answer(t: Talker) -> None:
 @breaks("R-GEN-06", 2, by="client")
 def null_id(t: Talker) -> None:
     t.send("client", id=None, method="session/list", params={})
+    t.send("agent", id=None, error={"code": -32600, "message": "A null id"})
 
 
 @breaks("R-GEN-06", 1, by="client")
@@ -60,6 +61,7 @@ def id_in_use(t: Talker) -> None:
 @breaks("R-STDIO-03", 1, 2, by="agent")
 def half_a_frame(t: Talker) -> None:
     t.raw("agent", '{"jsonrpc": "2.0", "method"')
+    t.send("client", id=None, error={"code": -32700, "message": "Parse error"})
 
 
 @breaks("R-STDIO-03", 1, by="agent")
@@ -90,6 +92,7 @@ def method_and_result(t: Talker) -> None:
 @breaks("R-BATCH-12", 1, 2, by="client")
 def batch(t: Talker) -> None:
     t.raw("client", '[{"jsonrpc": "2.0", "method": "_example.com/x"}]')
+    t.send("agent", id=None, error={"code": -32600, "message": "No batches"})
 
 
 @breaks("R-ERR-01", 1, 2, by="agent")
@@ -123,3 +126,21 @@ def trace_context_of_another_kind(t: Talker) -> None:
 @breaks("R-ERR-02", 2, by="agent")
 def unknown_session_with_other_data(t: Talker) -> None:
     t.refused("session/delete", {"sessionId": "old"}, -32002, data={"id": "old"})
+
+
+@breaks("R-GEN-14", 2, by="agent", also={"R-GEN-06"})
+def null_id_served(t: Talker) -> None:
+    t.send("client", id=None, method="session/list", params={})
+    t.send("agent", id=None, result={"sessions": []})
+
+
+@breaks("R-BATCH-10", 1, 2, by="agent", also={"R-BATCH-12"})
+def entry_of_a_batch_answered(t: Talker) -> None:
+    t.raw("client", '[{"jsonrpc": "2.0", "id": "b", "method": "session/list"}]')
+    t.send("agent", id="b", result={"sessions": []})
+
+
+@breaks("R-ERR-03", 1, 2, by="agent", also={"R-STDIO-03"})
+def another_code_for_what_cannot_be_read(t: Talker) -> None:
+    t.raw("client", '{"jsonrpc": "2.0", "id"')
+    t.send("agent", id=None, error={"code": -32603, "message": "Internal error"})

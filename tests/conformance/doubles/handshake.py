@@ -389,3 +389,18 @@ def login_by_variables(t: Talker) -> None:
 def environment_as_a_map(t: Talker) -> None:
     method = {"type": "terminal", "methodId": "tty", "name": "T", "env": {"A": "b"}}
     t.initialize(says={"authMethods": [method]})
+
+
+@breaks("R-INIT-06", 1, bare=True)
+def other_version_refused(t: Talker) -> None:
+    params = {"protocolVersion": 2, "info": {"name": "a", "version": "1"}}
+    t.refused("initialize", params, -32602)
+    t.initialize()
+
+
+@breaks("R-AUTH-26", 1, 2)
+def session_after_the_logout(t: Talker) -> None:
+    t.refused("session/new", {"cwd": "/project", "mcpServers": []}, -32000)
+    t.call("authenticate" if t.version == 1 else "auth/login", {"methodId": "key"}, {})
+    t.call("logout" if t.version == 1 else "auth/logout", {}, {})
+    t.new(sessionId="s2")

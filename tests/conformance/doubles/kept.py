@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.doubles.talking import (
+    INFO,
     OPTIONS,
     SELECT_1,
     SELECT_2,
@@ -26,7 +27,8 @@ def everything(version: int) -> Talker:
     if version == 2:
         data = {"requested": 1, "supported": [2]}
         t.refused("initialize", {"protocolVersion": 1}, -32022, data=data)
-    t.initialize()
+    # A client that knows both versions, and an agent that knows one of them.
+    t.initialize(asks={"protocolVersion": 2, "info": INFO})
     t.new()
     t.stop(t.prompt())
     _sessions(t)
@@ -74,11 +76,13 @@ def _sessions(t: Talker) -> None:
 
 
 def _login(t: Talker) -> None:
+    t.refused("session/new", {"cwd": "/project", "mcpServers": []}, -32000)
     t.call("authenticate" if t.version == 1 else "auth/login", {"methodId": "key"}, {})
     t.new(sessionId="s3")
     t.call("auth/status", {}, {"state": "authenticated"})
     t.note("auth/status_update", {"state": "unknown"}, "agent")
     t.call("logout" if t.version == 1 else "auth/logout", {}, {})
+    t.refused("session/new", {"cwd": "/project", "mcpServers": []}, -32000)
 
 
 def _providers(t: Talker) -> None:
@@ -187,7 +191,7 @@ def _turns_2(t: Talker) -> None:
     t.session = "s2"
     t.update("terminal_update", terminalId="x", command="make", cwd="/project")
     t.state("idle", background=[{"type": "terminal", "terminalId": "x"}])
-    t.update("terminal_update", terminalId="x", exitStatus={"exitCode": 0})
+    t.update("terminal_update", terminalId="x", command="make", exitStatus={"exitCode": 0})
     t.state("idle", background=[])
     t.session = "s1"
     t.refused("session/prompt", t.here(prompt=[{"type": "_x"}]), -32602)

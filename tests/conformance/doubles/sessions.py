@@ -196,3 +196,9 @@ def filter_lost_on_the_next_page(t: Talker) -> None:
 def archived_not_told(t: Talker) -> None:
 
     t.call("session/list", {}, {"sessions": [{"sessionId": "a", "cwd": "/project"}]})
+
+
+@breaks("R-SUBAG-03", 1, 2)
+def child_resumed(t: Talker) -> None:
+    t.update("subagent_update", sessionId="child")
+    t.fail(_open(t, "session/resume", "child"), -32602)

@@ -309,3 +309,9 @@ def required_provider_disabled(t: Talker) -> None:
 def unknown_provider_not_disabled(t: Talker) -> None:
     _list(t, _provider())
     t.refused("providers/disable", {"providerId": "other"}, -32602)
+
+
+@breaks("R-DTERM-01", 2)
+def terminal_used_again(t: Talker) -> None:
+    t.update("terminal_update", terminalId="x", command="make", exitStatus={"exitCode": 0})
+    t.update("terminal_update", terminalId="x", command="ls")

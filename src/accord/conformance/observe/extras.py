@@ -7,7 +7,7 @@ from typing import Any
 from accord.conformance.frame import Side
 from accord.conformance.judge import Judge
 from accord.conformance.message import Call, Note
-from accord.conformance.observe.paths import items
+from accord.conformance.observe.paths import is_absolute, items
 from accord.conformance.shapes import shown
 from accord.conformance.talk import SETUPS, update_of
 from accord.jsontext import is_array, is_object
@@ -18,10 +18,11 @@ _TERMINAL = ("completed", "failed", "cancelled")
 
 
 class Extras(Judge):
-    """R-REQCAN-02, R-DIR-11, R-SYSP-05, R-COMP-03, R-PROV, R-ERR-02."""
+    """R-REQCAN-02, R-DIR, R-SYSP-05, R-COMP-03, R-PROV, R-ERR-02."""
 
     rules = (
         "R-REQCAN-02",
+        "R-DIR-06",
         "R-DIR-11",
         "R-SYSP-05",
         "R-COMP-03",
@@ -109,9 +110,26 @@ class Extras(Judge):
             )
         self._compactions[key] = (status, note)
 
+    def _bad_roots(self, call: Call) -> None:
+        """What is no absolute path is refused, not left out."""
+        roots = call.params.get("additionalDirectories")
+        if roots is None or roots == []:
+            return
+        good = is_array(roots) and all(isinstance(r, str) and is_absolute(r) for r in roots)
+        if not good:
+            self.judge(
+                "R-DIR-06",
+                not call.ok,
+                call,
+                expected="an error for roots that are no absolute paths",
+                got="a result",
+            )
+
     def answered(self, call: Call) -> None:
         if call.sender != "client" or not is_object(call.params):
             return
+        if call.method in SETUPS:
+            self._bad_roots(call)
         ident = str(call.params.get("providerId"))
         match call.method:
             case "providers/list" if call.ok and is_object(call.result):

@@ -71,6 +71,8 @@ _ROWS = (
         _V2,
         ("type",),
     ),
+    _Row("R-SESS-35", r"ResumeSessionRequest\.cwd", _V2, ("missing", "type")),
+    _Row("R-TITLE-04", r"SetSessionTitleResponse\.title", what=_WRONG),
     _Row("R-MCP-11", r"(New|Load)SessionRequest\.mcpServers", _V1, ("missing",)),
     _Row("R-MCP-04", r"McpServer\w+\.(args|env|headers)", _V1, _WRONG),
     _Row("R-MCP-05", r"\w+\.type", _V2, ("missing", "type"), r"mcpServers\S*\.type"),
@@ -98,6 +100,9 @@ _ROWS = (
     _Row("R-PERM-11", r"CommandPermissionSubject\.\w+", _V2, _WRONG),
     _Row("R-PERM-16", r"PermissionOption\.kind", _V1, ("value", "missing", "type")),
     _Row("R-PERM-04", r"(RequestPermissionResponse|SelectedPermissionOutcome)\.\w*", what=_WRONG),
+    _Row("R-TERM-02", r"CreateTerminalResponse\.terminalId", _V1, _WRONG),
+    _Row("R-TERM-07", r"WaitForTerminalExitResponse\.(exitCode|signal)", _V1, _WRONG),
+    _Row("R-BGW-01", r"\w+StateUpdate\.background", _V2, _WRONG),
     _Row("R-DTERM-14", r"TerminalExitStatus\.exitCode", _V2, _WRONG),
     # Plans, options, commands.
     _Row("R-PLAN-07", r"Plan\w+\.planId", _V2, ("missing", "type")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from accord import jsontext
 from accord.conformance.frame import Side, other
 from accord.conformance.judge import Judge
 from accord.conformance.message import Broken, Call, Note, RawMessage
@@ -25,12 +26,15 @@ class Framing(Judge):
         "R-GEN-05",
         "R-GEN-06",
         "R-GEN-13",
+        "R-GEN-14",
         "R-STDIO-03",
         "R-STDIO-04",
         "R-STDIO-05",
         "R-STDIO-08",
+        "R-BATCH-10",
         "R-BATCH-12",
         "R-ERR-01",
+        "R-ERR-03",
         "R-REQCAN-05",
     )
 
@@ -39,15 +43,25 @@ class Framing(Judge):
         self._answered: dict[Side, dict[Any, Call]] = {"agent": {}, "client": {}}
         self._faulty: set[Side] = set()  # sent something that the other may not have understood
         self._from_the_start = True
+        # What a side sent that is answered under no id: the rule, and the code it asks for.
+        self._owed: dict[Side, list[tuple[str, int, Broken]]] = {"agent": [], "client": []}
+        self._in_batches: dict[Side, dict[str, Broken]] = {"agent": {}, "client": {}}
 
     def broken(self, broken: Broken) -> None:
         sender = broken.frame.sender
         self._faulty.add(sender)
         text = broken.frame.text.strip()
         if broken.why == "batch":
+            self._owed[sender].append(("R-BATCH-10", -32600, broken))
+            for entry in jsontext.loads(text):
+                if is_object(entry) and "method" in entry and "id" in entry:
+                    self._in_batches[sender][repr(entry["id"])] = broken
             self.judge(
                 "R-BATCH-12", False, broken, expected="one message", got="an array", by=sender
             )
+        elif broken.why == "no message" and text[:1] == b"{":
+            self._owed[sender].append(("R-ERR-03", -32600, broken))
+            self._noise(broken)
         elif broken.why == "not UTF-8" or (broken.why == "not JSON" and text[:1] in b"{["):
             self.judge(
                 "R-STDIO-03",
@@ -57,15 +71,20 @@ class Framing(Judge):
                 got=f"a line that is {broken.why}",
                 by=sender,
             )
+            if broken.why == "not JSON":
+                self._owed[sender].append(("R-ERR-03", -32700, broken))
         else:
-            rule = "R-STDIO-04" if sender == "agent" else "R-STDIO-05"
-            self.judge(
-                rule,
-                False,
-                broken,
-                expected="nothing but messages of the protocol",
-                got="a line that is none",
-            )
+            self._noise(broken)
+
+    def _noise(self, broken: Broken) -> None:
+        rule = "R-STDIO-04" if broken.frame.sender == "agent" else "R-STDIO-05"
+        self.judge(
+            rule,
+            False,
+            broken,
+            expected="nothing but messages of the protocol",
+            got="a line that is none",
+        )
 
     def message(self, raw: RawMessage) -> None:
         sender, fields = raw.frame.sender, raw.fields
@@ -161,6 +180,15 @@ class Framing(Judge):
         self.judge("R-GEN-06", True, by=replier)
         if call.cancelled is not None:
             self.judge("R-REQCAN-05", True, by=replier)
+        if self.talk.version == 2 and (call.id is None or not _is_id(call.id)):
+            self.judge(
+                "R-GEN-14",
+                call.id is None and call.code == -32600,
+                call,
+                expected="-32600 with a null id",
+                got="a result" if call.ok else shown(call.code),
+                by=replier,
+            )
         self._answered[call.sender][_key(call.id)] = call
 
     def stray(self, raw: RawMessage) -> None:
@@ -168,6 +196,17 @@ class Framing(Judge):
         asker = other(replier)
         if raw.fields.get("id") is None:
             self._nameless(raw, asker)
+            return
+        if batch := self._in_batches[asker].get(repr(raw.fields["id"])):
+            self.judge(
+                "R-BATCH-10",
+                False,
+                batch,
+                raw,
+                expected="one -32600 with a null id, and no entry processed",
+                got="an answer to an entry",
+                by=replier,
+            )
             return
         ident = raw.fields["id"]
         earlier = self._answered[asker].get(_key(ident))
@@ -192,6 +231,21 @@ class Framing(Judge):
 
     def _nameless(self, raw: RawMessage, asker: Side) -> None:
         """An answer without an id: to what could not be read, or wrongly to a notification."""
+        owed, error = self._owed[asker], raw.fields.get("error")
+        code = error.get("code") if is_object(error) else None
+        if owed:
+            item = next((item for item in owed if item[1] == code), owed[0])
+            owed.remove(item)
+            self.judge(
+                item[0],
+                item[1] == code,
+                item[2],
+                raw,
+                expected=f"{item[1]} with a null id",
+                got=shown(code),
+                by=raw.frame.sender,
+            )
+            return
         if self._faulty.isdisjoint({asker}) and self.talk.notes[asker] and self._from_the_start:
             self.judge(
                 "R-GEN-05",

@@ -23,6 +23,7 @@ class Handshake(Judge):
     rules = (
         "R-INIT-01",
         "R-INIT-05",
+        "R-INIT-06",
         "R-INIT-12",
         "R-INIT-19",
         "R-INIT-20",
@@ -39,6 +40,7 @@ class Handshake(Judge):
         self._early: list[Call] = []
         self._used = False  # something else was asked since initialize succeeded
         self._too_late: list[Call] = []
+        self._failed: Call | None = None  # asked for another version than 1
 
     def called(self, call: Call) -> None:
         if call.sender != "client":
@@ -115,6 +117,18 @@ class Handshake(Judge):
         answered = result.get("protocolVersion")
         if isinstance(requested, int) and isinstance(answered, int):
             self._version(call, requested, answered)
+        if answered == 1 and requested != 1:
+            self.judge("R-INIT-06", True)
+        elif answered == 1 and self._failed is not None:
+            # It has version 1 after all.
+            self.judge(
+                "R-INIT-06",
+                False,
+                self._failed,
+                call,
+                expected="version 1 as the answer to another one",
+                got=f"error {shown(self._failed.code)}",
+            )
         if answered in (1, 2):
             self.judge(
                 "R-INIT-12",
@@ -149,6 +163,9 @@ class Handshake(Judge):
 
     def _refused(self, call: Call) -> None:
         error = call.reply.error if call.reply else None
+        requested = call.params.get("protocolVersion") if is_object(call.params) else None
+        if isinstance(requested, int) and 1 < requested <= 65_535 and call.code != -32022:
+            self._failed = call
         if call.code == -32022 and is_object(error):
             data = error.get("data")
             self.judge(

@@ -28,12 +28,15 @@ class Login(Judge):
         "R-AUTH-13",
         "R-AUTH-21",
         "R-AUTH-24",
+        "R-AUTH-26",
         "R-ASTAT-02",
     )
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._logged_in: Call | None = None
+        self._logged_out: Call | None = None
+        self._needed = False  # a session was refused for want of a login
 
     def called(self, call: Call) -> None:
         if call.sender != "client" or self.talk.version is None:
@@ -99,6 +102,16 @@ class Login(Judge):
             self._login(call)
         elif call.method in ("logout", "auth/logout"):
             self._logged_in = None
+            self._logged_out = call if call.ok else None
+        elif call.method == "session/new" and self._logged_out is not None and self._needed:
+            self.judge(
+                "R-AUTH-26",
+                call.code == -32000,
+                self._logged_out,
+                call,
+                expected="-32000 after the logout, as before the login",
+                got="a result" if call.ok else shown(call.code),
+            )
         elif call.method == "session/new" and self._logged_in is not None:
             self.judge(
                 "R-AUTH-10",
@@ -108,6 +121,8 @@ class Login(Judge):
                 expected="no error for want of a login after one that succeeded",
                 got="-32000",
             )
+        elif call.method == "session/new":
+            self._needed |= call.code == -32000
 
     def _login(self, call: Call) -> None:
         ident = call.params.get("methodId") if is_object(call.params) else None
@@ -120,7 +135,7 @@ class Login(Judge):
                 got="a result",
             )
         elif call.ok:
-            self._logged_in = call
+            self._logged_in, self._logged_out = call, None
 
     def _offered(self, call: Call, method: dict[str, Any]) -> None:
         kind = method.get("type")

@@ -16,6 +16,7 @@ __all__ = ("Sessions",)
 
 _HISTORY_V1 = ("user_message_chunk", "tool_call")
 _HISTORY_V2 = ("user_message", "user_message_chunk")
+_OPENS = ("session/load", "session/resume")
 _ASKS = ("session/request_permission", "elicitation/create")
 
 
@@ -37,6 +38,7 @@ class Sessions(Judge):
         "R-STATUS-03",
         "R-STATUS-04",
         "R-SUBAG-02",
+        "R-SUBAG-03",
         "R-SUBAG-05",
     )
 
@@ -55,6 +57,14 @@ class Sessions(Judge):
             self._named(ident, call)
             return
         session = self.talk.session(ident)
+        if session is not None and session.child_of and call.method in _OPENS:
+            self.judge(
+                "R-SUBAG-03",
+                False,
+                call,
+                expected="no call to hear of a child session",
+                got=call.method,
+            )
         match call.method:
             case "session/prompt":
                 self._loaded.discard(ident)
@@ -186,6 +196,8 @@ class Sessions(Judge):
     def finished(self) -> None:
         if any(session.closed is not None for session in self.talk.sessions.values()):
             self.judge("R-SESS-33", True)
+        if any(session.child_of for session in self.talk.sessions.values()):
+            self.judge("R-SUBAG-03", True)
         for ident, seen in self._nameless.items():
             self.judge(
                 "R-SESS-02",

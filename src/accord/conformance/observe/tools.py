@@ -32,6 +32,7 @@ class Tools(Judge):
         "R-TOOL-19",
         "R-TOOL-21",
         "R-TOOL-24",
+        "R-DTERM-01",
         "R-TCAN-01",
         "R-TCAN-03",
         "R-TCAN-05",
@@ -100,6 +101,8 @@ class Tools(Judge):
             return
         self._remember(session)
         update = update_of(note)
+        if update.get("sessionUpdate") == "terminal_update":
+            self._reused(session, update, note)
         kind, tool = update.get("sessionUpdate"), update.get("toolCallId")
         if not isinstance(tool, str):
             return
@@ -169,6 +172,22 @@ class Tools(Judge):
                 got=shown(terminal),
             )
         self._shown.add(key)
+
+    def _reused(self, session: Session, update: dict[str, Any], note: Note) -> None:
+        known = session.shown.get(str(update.get("terminalId")))
+        command = update.get("command")
+        if known is None or not isinstance(command, str):
+            return
+        before = known.fields.get("command")
+        again = is_object(known.fields.get("exitStatus")) and before not in (None, command)
+        self.judge(
+            "R-DTERM-01",
+            not again,
+            known.last,
+            note,
+            expected="a terminal of its own for another command",
+            got=f"{shown(command)} in the one of {shown(before)}",
+        )
 
     def _patch(self, diff: dict[str, Any], patch: dict[str, Any], note: Note) -> None:
         text = patch.get("text")
