@@ -65,6 +65,12 @@ def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
     assert status_of(None) == 1
 
 
+@BOTH
+def test_each_message_is_a_paragraph(version: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("updates", *agent("script", version)) == 0
+    assert capsys.readouterr().out == "A message.\n\nOne of each.\n"
+
+
 def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("tools") == 0
     said = capsys.readouterr()

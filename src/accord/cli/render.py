@@ -68,6 +68,8 @@ class Rendered:
         self._waiting = ""  # for what, while there is no session
         self._text = ""  # of the message, as far as it is not printed
         self._written = False  # something of the answer stands in the pipe
+        self._message_id: str | None = None  # of what was said last
+        self._broken_off = False  # what is said next begins a paragraph
         self._plan: Plan | None = None
         self._calls: dict[str, ToolCall] = {}  # that are not done
         self._diffs: dict[str, set[Diff]] = {}
@@ -91,15 +93,18 @@ class Rendered:
     def show(self, event: Event) -> None:
         """Show what happened."""
         match event:
-            case Text(text):
+            case Text(text, message_id):
                 self._thinking = False
+                if message_id != self._message_id:
+                    self._message_id = message_id
+                    self._break_off()
                 self._say(text)
             case Thought():
                 self._thinking = True
             case Media(content=content, role="agent"):
                 self._say(_placeholder(content))
             case Rewritten(role="agent", content=contents):
-                self._flush()
+                self._break_off()
                 self._say("".join(part for part in contents if isinstance(part, str)))
             case ToolCall():
                 self._tool(event)
@@ -156,9 +161,15 @@ class Rendered:
 
     # The answer.
 
+    def _break_off(self) -> None:
+        """Let what is said next begin a paragraph: it is another message."""
+        self._flush()
+        self._broken_off = self._written
+
     def _say(self, text: str) -> None:
         if not self.out.is_terminal:
-            self.out.file.write(text)
+            self.out.file.write("\n\n" + text if self._broken_off else text)
+            self._broken_off = False
             self.out.file.flush()
             self._written = True
             return
@@ -176,7 +187,7 @@ class Rendered:
     # What the agent does.
 
     def _tool(self, call: ToolCall) -> None:
-        self._flush()
+        self._break_off()
         self._shown.update(_terminals_of(call))
         if call.done:
             self._calls.pop(call.id, None)
