@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -384,3 +386,35 @@ async def test_sound_that_the_model_does_not_take_is_told_as_text(
     ):
         await talk.prompt("Listen", Audio(b"RIFF", "audio/wav"))
         assert "cannot hear" in str(provider.requests[0].body["messages"])
+
+
+@pytest.mark.slow
+async def test_many_turns_that_break_stall_and_are_cancelled_leave_nothing_behind(
+    tmp_path: Path, coder_for: Make
+) -> None:
+    chance = random.Random(3)
+    (tmp_path / "a.txt").write_text("eins\n")
+    half = Says("Half of it", uses=[("read", {"path": "a.txt"})])
+    kinds = (Fails(429), Breaks(half, 3), Stalls(half, 4), Breaks(half), Says("Whole."))
+    replies = [chance.choice(kinds) for _ in range(60)]
+
+    async def turn_of(talk: Any, provider: Provider) -> None:
+        async with talk.session.prompt("Go") as turn:
+            if chance.random() < 0.5:
+                for _ in range(chance.randrange(200)):
+                    await asyncio.sleep(0)
+                await turn.cancel()
+            with suppress(RequestError):
+                async for _ in turn:
+                    pass
+
+    before = {task.get_name() for task in asyncio.all_tasks()}
+    async with providing(*replies) as provider:
+        coder = coder_for(provider, Patience(stall_s=0.05, wait=_no_time))
+        async with talking(2, cwd=tmp_path, coder=coder) as talk:
+            while provider.replies:
+                with suppress(RequestError):
+                    await turn_of(talk, provider)
+            ended = {call.status for call in talk.calls}
+            assert ended <= {"completed", "failed", "cancelled"}
+    assert {task.get_name() for task in asyncio.all_tasks()} <= before
