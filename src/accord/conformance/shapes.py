@@ -189,7 +189,7 @@ def _no_variant(kinds: list[Object], value: dict[str, Any], place: _Place) -> It
         if key not in value:
             yield inner.problem("missing", _variants(known), None, known)
             return
-        if value[key] not in known:
+        if not isinstance(value[key], str) or value[key] not in known:
             yield inner.problem("value", _variants(known), value[key], known)
             return
     yield place.problem("type", "a known variant", value)

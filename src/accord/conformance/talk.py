@@ -214,7 +214,7 @@ class Talk:
                 pass
 
     def _tool(self, session: Session, told: dict[str, Any], frame: Frame) -> None:
-        known = told.get("toolCallId") in session.tools
+        known = str(told.get("toolCallId")) in session.tools
         entity = self._told(session.tools, told, "toolCallId", frame)
         if entity is not None and session.turn is not None and not known:
             entity.turn = session.turn

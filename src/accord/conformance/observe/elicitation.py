@@ -116,7 +116,7 @@ class Elicitation(Judge):
         ident = note.params.get("elicitationId")
         self.judge(
             "R-ELIC-29",
-            ident in self._ever,
+            str(ident) in self._ever,
             note,
             expected="the id of a page that was asked for on this connection",
             got=shown(ident),

@@ -97,7 +97,7 @@ class Extras(Judge):
             self._compaction(note, update)
 
     def _compaction(self, note: Note, update: dict[str, Any]) -> None:
-        key, status = (note.session_id, update.get("compactionId")), update.get("status")
+        key, status = (note.session_id, repr(update.get("compactionId"))), update.get("status")
         before = self._compactions.get(key)
         if status in _TERMINAL:
             self.judge(

@@ -99,7 +99,7 @@ class Gates(Judge):
             return
         update = update_of(note)
         kind = update.get("sessionUpdate")
-        if kind in _OF_UPDATE:
+        if isinstance(kind, str) and kind in _OF_UPDATE:
             rule, gate = _OF_UPDATE[kind]
             if self.talk.version == 1:
                 self._gate(rule, gate, f"the update {kind}", note.sender, note)

@@ -155,7 +155,7 @@ class Listing(Judge):
                 )
 
     def _gone(self, sessions: list[dict[str, Any]], wanted: Any, call: Call) -> None:
-        ids = {session.get("sessionId") for session in sessions}
+        ids = {str(session.get("sessionId")) for session in sessions}
         for ident, deleted in self._deleted.items():
             if deleted.reply is not None and deleted.reply.frame.number < call.frame.number:
                 self.judge(

@@ -45,7 +45,7 @@ class Options(Judge):
             mode = call.params.get("modeId")
             self.judge(
                 "R-MODE-02",
-                mode in (session.modes or ()),
+                str(mode) in (session.modes or ()),
                 call,
                 expected="one of the modes that the setup listed",
                 got=shown(mode),
@@ -100,15 +100,15 @@ class Options(Judge):
             )
         elif call.ok and is_object(call.result) and is_array(call.result.get("configOptions")):
             ids = {
-                option.get("id") or option.get("configId")
+                str(option.get("id") or option.get("configId"))
                 for option in items(call.result, "configOptions")
             }
             self.judge(
                 "R-CONF-02",
-                call.params.get("configId") in ids,
+                str(call.params.get("configId")) in ids,
                 call,
                 expected="the complete list, with the option that was set",
-                got=shown(sorted(map(str, ids))),
+                got=shown(sorted(ids)),
             )
 
     def noted(self, note: Note) -> None:
@@ -120,7 +120,7 @@ class Options(Judge):
             mode = update.get("currentModeId")
             self.judge(
                 "R-MODE-03",
-                mode in session.modes,
+                str(mode) in session.modes,
                 session.setup,
                 note,
                 expected="one of the modes that the setup listed",

@@ -91,7 +91,7 @@ class States(Judge):
         update = update_of(note)
         match update.get("sessionUpdate"):
             case "user_message" | "user_message_chunk":
-                self._echoed.setdefault(session.id, set()).add(update.get("messageId"))
+                self._echoed.setdefault(session.id, set()).add(str(update.get("messageId")))
             case "state_update":
                 self._background(session, update, note)
                 if update.get("state") == "idle":

@@ -148,7 +148,7 @@ class Tools(Judge):
         )
 
     def _first(self, session: Session, told: dict[str, Any], seen: Note | Call) -> None:
-        if told.get("toolCallId") in session.tools or self.talk.version != 2:
+        if str(told.get("toolCallId")) in session.tools or self.talk.version != 2:
             return
         if session.setup is not None and session.setup.method == "session/resume":
             return

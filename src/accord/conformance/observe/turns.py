@@ -34,7 +34,7 @@ class Turns(Judge):
         if self.talk.version != 1 or session is None or note.method != "session/update":
             return
         update = update_of(note)
-        last, tool = session.last_turn, update.get("toolCallId")
+        last, tool = session.last_turn, str(update.get("toolCallId"))
         if update.get("sessionUpdate") != "tool_call_update" or last is None:
             return
         if session.turn is None and tool in last.tools:

@@ -1,0 +1,47 @@
+"""Whatever comes, the observer takes it: peers under test send anything."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from accord.conformance.observer import Observer
+from conformance.doubles.kept import everything
+
+ODD: tuple[Any, ...] = (None, True, -1, 1.5, 2**70, "", "s1", "\ud800", [], [None], {}, {"": {}})
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """Return a JSON value with some parts replaced, left out or repeated."""
+    if chance.random() < 0.06:
+        return chance.choice(ODD)
+    if isinstance(value, dict):
+        kept = {key: mutated(item, chance) for key, item in value.items() if chance.random() > 0.03}
+        if chance.random() < 0.05:
+            kept[chance.choice(("id", "method", "params", "type", "sessionId", "x_y"))] = (
+                chance.choice(ODD)
+            )
+        return kept
+    if isinstance(value, list):
+        items = [mutated(item, chance) for item in value]
+        return items * 2 if chance.random() < 0.05 else items
+    return value
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("version", [1, 2])
+def test_mutated_conversations_are_judged_to_the_end(version: int, seed: int) -> None:
+    chance = random.Random(seed)
+    observer = Observer()
+    for frame in everything(version).observer.talk.frames:
+        text = frame.text
+        if frame.number > 6:  # it is settled which version is spoken
+            text = json.dumps(mutated(json.loads(text), chance)).encode()
+        for _ in range(1 + (chance.random() < 0.05)):
+            observer.receive(frame.sender, text, frame.time)
+    report = observer.finish()
+    assert report.broken()
+    assert json.dumps(report.as_json())
