@@ -13,7 +13,8 @@ __all__ = ("Finding",)
 class Finding(Struct, frozen=True, kw_only=True):
     """A rule came into play: it was kept or broken, `by` whom, as `frames` show.
 
-    `expected` and `got` are for people, and empty where the rule was kept.
+    `expected` and `got` are for people, and empty where the rule was kept. `where` names the
+    scenario, if one was played.
     """
 
     rule: str
@@ -22,6 +23,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     expected: str = ""
     got: str = ""
     frames: tuple[Frame, ...] = ()
+    where: str = ""
 
     @property
     def requirement(self) -> Requirement:

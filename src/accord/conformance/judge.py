@@ -17,7 +17,7 @@ from accord.conformance.message import Broken, Call, Note, RawMessage
 from accord.conformance.session import Turn
 from accord.conformance.talk import Talk
 
-__all__ = ("Judge", "Seen")
+__all__ = ("Judge", "Seen", "frames_of")
 
 Seen = Call | Note | Broken | RawMessage | Turn | Frame | None
 
@@ -75,7 +75,7 @@ class Judge:
         if kept:
             self._tell(Finding(rule=rule, passed=True, by=by))
             return
-        frames = {frame.number: frame for item in seen for frame in _frames(item)}
+        frames = {frame.number: frame for item in seen for frame in frames_of(item)}
         self._tell(
             Finding(
                 rule=rule,
@@ -88,14 +88,15 @@ class Judge:
         )
 
 
-def _frames(seen: Seen) -> list[Frame]:
+def frames_of(seen: Seen) -> list[Frame]:
+    """Return the frames that show something."""
     match seen:
         case None:
             return []
         case Frame():
             return [seen]
         case Turn():
-            return _frames(seen.call)
+            return frames_of(seen.call)
         case Call():
             return [seen.frame, *([seen.reply.frame] if seen.reply else [])]
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Frame, Side, other
@@ -19,11 +20,18 @@ OBSERVED = frozenset(rule for judge in JUDGES for rule in judge.rules)
 
 
 class Observer:
-    """Watches one connection from its first frame to its last; `report` grows meanwhile."""
+    """Watches one connection from its first frame to its last; `report` grows meanwhile.
 
-    def __init__(self, judges: tuple[type[Judge], ...] = JUDGES) -> None:
+    `only` is the side to be judged, if not both; `where` goes into what is found from now on.
+    """
+
+    def __init__(
+        self, judges: tuple[type[Judge], ...] = JUDGES, *, only: Side | None = None
+    ) -> None:
         self.talk = Talk()
         self.report = Report()
+        self.only = only
+        self.where = ""
         self._found: list[Finding] = []
         self._judges = [judge(self.talk, self._found.append) for judge in judges]
         self._finished = False
@@ -59,7 +67,11 @@ class Observer:
         return self.report
 
     def _taken(self) -> list[Finding]:
-        found = list(self._found)
+        found = [
+            replace(finding, where=self.where) if self.where else finding
+            for finding in self._found
+            if self.only in (None, finding.by)
+        ]
         self._found.clear()
         for finding in found:
             self.report.add(finding)

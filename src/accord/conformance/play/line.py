@@ -19,32 +19,34 @@ from accord.transports.base import Transport
 
 __all__ = ("Line", "Serve", "Silence")
 
-# What the peer asks for: returns a result, or raises `Refuse`; None leaves it unanswered.
+# Gets what the peer asks for, and answers with `answer` or `refuse`, at once, later or never.
 Serve: TypeAlias = Callable[[Call], None]
 
 ANSWER_S = 10.0
 
 
 class Silence(Exception):
-    """What was waited for did not come in time."""
+    """What was waited for did not come in time, or the peer hung up before."""
 
 
 class Line:
     """One connection, of which this program plays the `side`.
 
     Nothing is checked or mended on the way: `send` takes any bytes. Requests of the peer go to
-    `serve`, which answers with `answer` or `refuse`, at once or later.
+    `serve`, its notifications to `heard`. The observer judges the peer alone: this program breaks
+    rules on purpose.
     """
 
     def __init__(self, transport: Transport, side: Side, *, answer_s: float = ANSWER_S) -> None:
         self.side: Side = side
-        self.observer = Observer()
+        self.observer = Observer(only=other(side))
         self.calls: list[Call] = []  # of the peer
         self.notes: list[Note] = []  # of the peer
         self.noise: list[str] = []  # lines of the peer that are no JSON
         self.hung_up = False
         self.lost: Exception | None = None
         self.serve: Serve = lambda call: self.refuse(call, -32601, "Method not found")
+        self.heard: Callable[[Note], None] = lambda _: None
         self.answer_s = answer_s
         self._transport = transport
         self._began = time.monotonic()
@@ -167,7 +169,9 @@ class Line:
                     params = fields.get("params")
                     frame = self.observer.talk.frames[-1]
                     params = params if jsontext.is_object(params) else {}
-                    self.notes.append(Note(frame, peer, fields["method"], params))
+                    note = Note(frame, peer, fields["method"], params)
+                    self.notes.append(note)
+                    self.heard(note)
             case _:
                 pass
 

@@ -1,0 +1,130 @@
+"""Where a scenario for an agent is played: its connections, its folder, what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from accord.conformance.finding import Finding
+from accord.conformance.judge import Seen, frames_of
+from accord.conformance.manifest import requirements
+from accord.conformance.message import Call
+from accord.conformance.play.editor import Editor
+from accord.conformance.play.line import Silence
+from accord.conformance.play.scenario import NotExercised, Scenario
+from accord.conformance.play.settings import Settings
+from accord.conformance.report import Report
+from accord.transports.base import Transport
+
+__all__ = ("Connect", "Stage", "outcome_of")
+
+# Starts the agent in a directory; what it writes besides frames goes to the function.
+Connect: TypeAlias = Callable[[Path, Callable[[str], None]], Transport]
+
+
+class Stage:
+    """One scenario while it is played; `editor` is connected unless the scenario wants its own."""
+
+    def __init__(
+        self,
+        scenario: Scenario[Stage],
+        version: int,
+        settings: Settings,
+        folder: Path,
+        *,
+        report: Report,
+        start: Callable[[str, Path], Awaitable[Editor]],
+        close: Callable[[str, Editor], Awaitable[None]],
+        shared: Editor | None,
+    ) -> None:
+        self.scenario = scenario
+        self.version = version
+        self.settings = settings
+        self.folder = folder
+        self._report = report
+        self._start = start
+        self._close = close
+        self._shared = shared
+        self._opened: list[Editor] = []
+
+    @property
+    def editor(self) -> Editor:
+        """The connection that scenarios share, initialized."""
+        assert self._shared is not None, "a scenario with `own` connects itself"
+        return self._shared
+
+    async def connect(self, *, started_in: Path | None = None) -> Editor:
+        """Start the agent anew and say nothing to it yet."""
+        editor = await self._start(self.scenario.name, started_in or self.folder)
+        editor.begin(self.folder, self.scenario.name)
+        self._opened.append(editor)
+        return editor
+
+    async def initialized(self, **more: Any) -> Editor:
+        """Start the agent anew and make the handshake; raise `NotExercised` if it fails."""
+        editor = await self.connect()
+        call = await editor.initialize(**more)
+        if not call.ok:
+            raise NotExercised("the agent refused the handshake")
+        return editor
+
+    async def aclose(self) -> None:
+        """End what the scenario started."""
+        while self._opened:
+            await self._close(self.scenario.name, self._opened.pop())
+
+    def judge(self, rule: str, kept: bool, *seen: Seen, expected: str = "", got: str = "") -> None:
+        """Tell whether a rule was kept; nothing is told when it is not of this version."""
+        assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
+        if self.version not in requirements()[rule].versions:
+            return
+        if kept:
+            self._report.add(Finding(rule=rule, passed=True, by="agent"))
+            return
+        frames = {frame.number: frame for item in seen for frame in frames_of(item)}
+        self._report.add(
+            Finding(
+                rule=rule,
+                passed=False,
+                by="agent",
+                expected=expected,
+                got=got,
+                frames=tuple(frames[number] for number in sorted(frames)),
+                where=self.scenario.name,
+            )
+        )
+
+    async def answered(self, rule: str, editor: Editor, call: Call, expected: str) -> bool:
+        """Wait for the answer to a request; none at all breaks the rule."""
+        try:
+            await editor.line.reply(call)
+        except Silence as silence:
+            self.judge(rule, False, call, expected=expected, got=str(silence))
+            return False
+        return True
+
+    async def refused(
+        self, rule: str, editor: Editor, call: Call, codes: tuple[int, ...], *, why: str
+    ) -> None:
+        """Judge that a request gets an error with one of these codes; none: any error."""
+        named = " or ".join(str(code) for code in codes) or "an error"
+        expected = f"{named} for {why}"
+        if await self.answered(rule, editor, call, expected):
+            kept = not call.ok and (not codes or call.code in codes)
+            self.judge(rule, kept, call, expected=expected, got=outcome_of(call))
+
+    async def succeeds(self, rule: str, editor: Editor, call: Call, *, why: str) -> bool:
+        """Judge that a request gets a result; return whether it did."""
+        expected = f"a result for {why}"
+        if not await self.answered(rule, editor, call, expected):
+            return False
+        self.judge(rule, call.ok, call, expected=expected, got=outcome_of(call))
+        return call.ok
+
+
+def outcome_of(call: Call) -> str:
+    """Return how a request was answered, in words."""
+    if call.reply is None:
+        return "no answer"
+    return "a result" if call.ok else f"error {call.code}"

@@ -1,0 +1,67 @@
+"""What a run with scenarios came to: a report for each version, and how each scenario went."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from accord.conformance.report import Report
+
+__all__ = ("Ending", "Played", "Result")
+
+# Unfinished: the peer fell silent or went away, and it is not this scenario's business why.
+Ending: TypeAlias = Literal["finished", "not exercised", "unfinished", "skipped"]
+
+
+class Played(Struct, kw_only=True):
+    """A scenario that was played in one version; `reason` says why it has no outcome."""
+
+    scenario: str
+    about: str
+    version: int
+    ending: Ending
+    reason: str = ""
+    seconds: float = 0.0
+
+
+class Result(Struct):
+    """A whole run; `unspoken` are the versions that were to be checked and are not spoken."""
+
+    subject: str
+    reports: list[Report] = field(default_factory=list[Report])
+    played: list[Played] = field(default_factory=list[Played])
+    unspoken: dict[int, str] = field(default_factory=dict[int, str])
+    seconds: float = 0.0
+
+    def broken(self, *, strict: bool = False) -> list[tuple[str, int]]:
+        """Return the rules that were broken and must not be, each with its version."""
+        return [
+            (rule, report.version or 0)
+            for report in self.reports
+            for rule in report.broken(strict=strict)
+        ]
+
+    def scenarios(self, version: int | None) -> list[Played]:
+        """Return what was played in a version."""
+        return [played for played in self.played if played.version == version]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return {
+            "subject": self.subject,
+            "seconds": round(self.seconds, 3),
+            "versionsNotSpoken": {str(key): why for key, why in self.unspoken.items()},
+            "reports": [report.as_json() for report in self.reports],
+            "scenarios": [
+                {
+                    "scenario": played.scenario,
+                    "about": played.about,
+                    "version": played.version,
+                    "ending": played.ending,
+                    "reason": played.reason,
+                    "seconds": round(played.seconds, 3),
+                }
+                for played in self.played
+            ],
+        }
