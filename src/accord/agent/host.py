@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -77,11 +77,15 @@ class Host:
         self.children: dict[str, Subagent] = {}
         self.client = ConnectedClient(self)
         self.told_login: tuple[LoginState, tuple[Account, ...]] | None = None
-        self.kept: Kept | None = None
-        if agent.store is not None:
-            from accord.agent.kept import Kept
 
-            self.kept = Kept(agent.store)
+    @cached_property
+    def kept(self) -> Kept | None:
+        """The agent's store, where it has one; `initialize` does without."""
+        if self.agent.store is None:
+            return None
+        from accord.agent.kept import Kept
+
+        return Kept(self.agent.store)
 
     def settle(self, make_link: Callable[[], Link]) -> None:
         """Speak to the client in this way from now on."""

@@ -344,5 +344,5 @@ class _StoredRole(AgentRole):
 
 def role_for(host: Host, *extra: type[AgentRole]) -> v2.Agent:
     """Return what serves version 2 for a host, with what its agent has besides sessions."""
-    kinds = extra if host.kept is None else (*extra, _StoredRole)
+    kinds = extra if host.agent.store is None else (*extra, _StoredRole)
     return type("Role", kinds, {})(host) if kinds else AgentRole(host)
