@@ -12,7 +12,7 @@ from accord.coder.logins import ask_for_key
 from accord.coder.models.keys import Keys
 from accord.coder.models.sources import KEY_VARIABLES, SOURCES
 from accord.coder.settings import Settings
-from coder.models.provider import Says, providing
+from coder.models.provider import Fails, Says, providing
 from coder.talk import BOTH, talking
 
 OPENAI = next(source for source in SOURCES if source.id == "openai")
@@ -109,6 +109,25 @@ async def test_effort_is_offered_where_the_model_can_be_told(
             assert after["output_config"]["effort"] == "high"
             await talk.session.set_option("model", "embedded")
             assert "effort" not in {option.id for option in talk.work.session.options}
+
+
+@BOTH
+async def test_key_that_was_refused_can_be_replaced_in_the_session(
+    version: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+    config = tmp_path / "config"
+    ask_for_key("compatible", config, ask=lambda _prompt: "bad")
+    async with providing(Fails(401), Says("Welcome.")) as provider:
+        settings = Settings(model="compatible:m", base_url=provider.url, config=config)
+        async with talking(version, cwd=tmp_path, settings=settings) as talk:
+            with pytest.raises(AuthRequired, match="refuses the key"):
+                await talk.prompt("Hello")
+            ask_for_key("compatible", config, ask=lambda _prompt: "good")
+            await talk.agent.authenticate("environment")
+            assert await talk.prompt("Hello") == "Welcome."
+        used = [asked.headers["authorization"] for asked in provider.requests]
+        assert used == ["Bearer bad", "Bearer good"]
 
 
 def test_key_is_asked_for_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

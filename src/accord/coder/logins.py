@@ -14,6 +14,7 @@ from accord.coder.models.sources import SOURCES, Source
 from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
+    from accord.coder.models.base import Model
     from accord.coder.models.keys import Keys
 
 __all__ = ("KeyLogins", "ask_for_key")
@@ -39,6 +40,7 @@ class KeyLogins(Authentication, Agent):
     """What the coder is besides: whoever names a model of a provider needs its key."""
 
     settings: Settings
+    model: Model | None = None  # in place of the one that the settings name
     logins = (_ENVIRONMENT, *(_terminal(source) for source in SOURCES if source.models))
 
     @cached_property
@@ -50,6 +52,8 @@ class KeyLogins(Authentication, Agent):
 
     def _lacking(self) -> Source | None:
         """Return the provider of the default model if its key is missing."""
+        if self.model is not None:
+            return None
         from accord.coder.models.choice import default_model, needs_key
 
         return needs_key(default_model(self.settings, self.keys), self.settings, self.keys)
@@ -68,6 +72,7 @@ class KeyLogins(Authentication, Agent):
     async def login(self, login_id: str) -> None:
         """Look for keys again."""
         self.keys.look_again()
+        self._let_models_go()
         self.authorize()
 
     async def logout(self) -> None:
@@ -75,6 +80,9 @@ class KeyLogins(Authentication, Agent):
         import asyncio
 
         await asyncio.to_thread(self.keys.forget)
+        self._let_models_go()
+
+    def _let_models_go(self) -> None:
         for session in self.open_sessions.values():
             session.data["work"].let_model_go()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,14 @@ async def test_missing_key_says_what_to_set() -> None:
 async def test_model_that_there_is_not_names_those_there_are(name: str) -> None:
     with pytest.raises(InvalidParams, match="provider:name"):
         await open_model(name, Settings(), NO_KEYS)
+
+
+async def test_model_without_the_library_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "accord.coder.models.remote", None)
+    with pytest.raises(InvalidParams, match=r"pip install 'accord\[coder\]'"):
+        await open_model("ollama:qwen", Settings(), NO_KEYS)
 
 
 async def test_compatible_model_needs_an_address() -> None:
