@@ -120,6 +120,11 @@ def cold_start_agent(peer: Peer) -> Numbers:
     return _beside(ours, wire, cold_start, "ms")
 
 
+def cold_start_coder(peer: Peer) -> Numbers:
+    coder = _other(peer, "agents", "agent_coder.py")
+    return _beside(coder, _other(peer, "agents", "agent_ten_lines.py"), cold_start, "ms")
+
+
 def stream_say(peer: Peer) -> Numbers:
     return _beside(_other(peer, "agents", "agent_say.py"), peer, stream_agent, "per_s")
 
@@ -262,6 +267,21 @@ EXPERIMENTS = (
             Column("rss_mb", "resident MB"),
         ),
         measure=cold_start_agent,
+        only=("accord",),
+    ),
+    Experiment(
+        "cold-start-coder",
+        "Cold start of the bundled coding agent, beside that of an `accord.Agent` of ten lines",
+        rounds=20,
+        quick_rounds=7,
+        columns=(
+            Column("ratio", "to ten lines"),
+            Column("ms", "ms"),
+            Column("wire_ms", "ten lines ms"),
+            Column("opened_ms", "ms to the first session"),
+            Column("rss_mb", "resident MB"),
+        ),
+        measure=cold_start_coder,
         only=("accord",),
     ),
     Experiment(

@@ -134,6 +134,12 @@ OWN_TARGETS = (
         itself=at_most(1.15),
     ),
     Target(
+        "cold start of `accord agent`, to a ten-line `accord.Agent`",
+        "cold-start-coder",
+        "ratio",
+        itself=at_most(1.5),
+    ),
+    Target(
         "streaming through `turn.say`, to v1 alone", "stream-say", "ratio", itself=at_least(0.5)
     ),
     Target(

@@ -1,0 +1,8 @@
+"""The bundled coding agent, as `accord agent` serves it."""
+
+import sys
+
+from accord.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main(["agent", "--model", "embedded"]))
