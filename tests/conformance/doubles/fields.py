@@ -383,3 +383,13 @@ def exit_code_as_words(t: Talker) -> None:
 @breaks("R-BGW-01", 2)
 def background_as_a_number(t: Talker) -> None:
     t.state("running", background=1)
+
+
+@breaks("R-INIT-08", 1, 2, by="client")
+def cancel_as_a_request(t: Talker) -> None:
+    t.call("session/cancel", t.here(), {})
+
+
+@breaks("R-INIT-08", 1, 2, by="client")
+def method_of_the_other_side(t: Talker) -> None:
+    t.note("session/update", t.here(update={}))

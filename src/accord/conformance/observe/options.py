@@ -62,7 +62,7 @@ class Options(Judge):
             return
         match option.get("type"):
             case "select":
-                kept = value in self._values.get((session.id, str(ident)), ())
+                kept = str(value) in self._values.get((session.id, str(ident)), ())
                 expected = "one of the option's values"
             case "boolean":
                 kept, expected = isinstance(value, bool), "true or false"

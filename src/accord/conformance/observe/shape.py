@@ -77,7 +77,9 @@ class Shapes(Judge):
             return False
         if _method(method, None, version) is not None:
             self.judge("R-INIT-09", True, by=sender)
-            return True
+            expected = _sent_otherwise(method, version, sender, isinstance(seen, Call))
+            self.judge("R-INIT-08", not expected, seen, expected=expected, got=method, by=sender)
+            return not expected
         if method in LEGACY_METHODS:
             return False
         rule, expected = "R-INIT-08", f"a method of version {version}, or one that begins with `_`"
@@ -121,6 +123,17 @@ class Shapes(Judge):
             )
         for rule in ({"R-INIT-08"} | rules_kept(visits, version)) - broken:
             self.judge(rule, True, by=sender)
+
+
+def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> str:
+    """Say how a method is sent that was sent in another way; nothing if it was right."""
+    found = [method for method in methods(version) if method.name == name]
+    kinds = [method for method in found if method.is_request is is_request]
+    if not kinds:
+        return f"a {'notification' if is_request else 'request'}"
+    if all(method.to == sender for method in kinds):
+        return f"a method that the {sender} serves, and the {other(sender)} calls"
+    return ""
 
 
 def _is_forgiven(problem: Problem, value: Any, version: int) -> bool:
