@@ -9,6 +9,8 @@ from typing import IO, Any
 
 import click
 
+from accord.cli import check_agent
+
 __all__ = ("command",)
 
 _BROKEN = 1
@@ -89,3 +91,7 @@ def _trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
 
         show_report(report)
     return _BROKEN if report.broken(strict=strict) else 0
+
+
+command.add_command(check_agent.agent)
+command.add_command(check_agent.init)

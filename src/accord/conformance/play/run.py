@@ -82,7 +82,7 @@ class _Part:
 
     async def _speaks(self) -> bool:
         """Tell whether the agent speaks this version; say why if it does not."""
-        editor = await self._start("handshake", self._folder)
+        editor = await self._start("handshake")
         try:
             call = await editor.initialize()
         except Silence as silence:
@@ -104,7 +104,7 @@ class _Part:
         for scenario in scenarios:
             try:
                 if editor is None:
-                    editor = await self._start("shared", self._folder)
+                    editor = await self._start("shared")
                     await editor.initialize()
             except (Silence, TransportError) as error:
                 self._tell(scenario, "unfinished", str(error), 0.0)
@@ -167,15 +167,15 @@ class _Part:
         self._run.result.played.append(played)
         self._run.told(played)
 
-    async def _start(self, name: str, folder: Path) -> Editor:
-        """Start the agent in a directory."""
+    async def _start(self, name: str) -> Editor:
+        """Start the agent."""
         lines: list[Line] = []
-        transport = self._run.connect(folder, lambda noise: lines[0].noise_received(noise))
+        transport = self._run.connect(lambda noise: lines[0].noise_received(noise))
         line = Line(transport, "client", answer_s=self._run.settings.answer)
         lines.append(line)
         line.observer.where = name
         await line.open()
-        return Editor(line, self._version, self._run.settings, folder)
+        return Editor(line, self._version, self._run.settings, self._folder)
 
     async def _close(self, name: str, editor: Editor) -> None:
         """Hang up, and add what the observer has seen."""

@@ -19,8 +19,8 @@ from accord.transports.base import Transport
 
 __all__ = ("Connect", "Stage", "outcome_of")
 
-# Starts the agent in a directory; what it writes besides frames goes to the function.
-Connect: TypeAlias = Callable[[Path, Callable[[str], None]], Transport]
+# Starts the agent; what it writes besides frames goes to the function.
+Connect: TypeAlias = Callable[[Callable[[str], None]], Transport]
 
 
 class Stage:
@@ -34,7 +34,7 @@ class Stage:
         folder: Path,
         *,
         report: Report,
-        start: Callable[[str, Path], Awaitable[Editor]],
+        start: Callable[[str], Awaitable[Editor]],
         close: Callable[[str, Editor], Awaitable[None]],
         shared: Editor | None,
     ) -> None:
@@ -54,9 +54,9 @@ class Stage:
         assert self._shared is not None, "a scenario with `own` connects itself"
         return self._shared
 
-    async def connect(self, *, started_in: Path | None = None) -> Editor:
+    async def connect(self) -> Editor:
         """Start the agent anew and say nothing to it yet."""
-        editor = await self._start(self.scenario.name, started_in or self.folder)
+        editor = await self._start(self.scenario.name)
         editor.begin(self.folder, self.scenario.name)
         self._opened.append(editor)
         return editor

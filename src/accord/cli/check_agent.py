@@ -1,0 +1,189 @@
+"""`accord check agent` and `accord check init`: an agent is started, and played with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from accord.conformance.play.settings import Settings
+    from accord.conformance.result import Result
+
+__all__ = ("agent", "init")
+
+_BROKEN = 1
+_FILE = "accord-check.toml"
+_PATH = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("init")
+@click.argument("file", type=_PATH, default=_FILE)
+def init(file: Path) -> int:
+    """Write a file of settings for `accord check agent`, to be changed for your agent.
+
+    FILE is accord-check.toml unless another is named.
+    """
+    from accord.conformance.play.settings import template
+
+    if file.exists():
+        raise click.UsageError(f"{file} is there already")
+    try:
+        file.write_text(template(), "utf-8")
+    except OSError as error:
+        raise click.UsageError(f"Cannot write {file}: {error.strerror}") from None
+    click.echo(f"Wrote {file}: say there how your agent is started, and what to ask it.")
+    return 0
+
+
+@click.command("agent")
+@click.option(
+    "--version",
+    type=click.Choice(["1", "2", "both"]),
+    default="both",
+    help="Check one version alone; otherwise those that the agent speaks.",
+)
+@click.option("--config", type=_PATH, help=f"Settings; else {_FILE}, if it is there.")
+@click.option("--only", metavar="NAME", multiple=True, help="Only this area or scenario.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for a turn.")
+@click.option("--json", "json_file", type=_PATH, help="Write the report as JSON.")
+@click.option("--junit", "junit_file", type=_PATH, help="Write it as JUnit XML.")
+@click.option("--markdown", "markdown_file", type=_PATH, help="Write it as Markdown.")
+@click.option("--html", "html_file", type=_PATH, help="Write it as an HTML page.")
+@click.option("--strict", is_flag=True, help="Fail on broken SHOULDs, too.")
+@click.option("--baseline", type=_PATH, help="Do not fail for the rules in this file.")
+@click.option("--update-baseline", is_flag=True, help="Write that file anew.")
+@click.option(
+    "--trace",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write all frames into this directory, a file for each connection.",
+)
+@click.argument("command", nargs=-1)
+def agent(
+    version: str,
+    config: Path | None,
+    only: tuple[str, ...],
+    timeout: float | None,
+    strict: bool,
+    baseline: Path | None,
+    update_baseline: bool,
+    trace: Path | None,
+    command: tuple[str, ...],
+    **files: Path | None,
+) -> int:
+    """Start an agent as an editor would, and check that it keeps the rules.
+
+    COMMAND comes behind `--`, as in `accord check agent -- my-agent --acp`. What the agent is
+    asked to do stands in the settings; `accord check init` writes a file of them.
+    """
+    settings = _settings(config, timeout, command)
+    if update_baseline and baseline is None:
+        raise click.UsageError("--update-baseline needs --baseline")
+    known = _known(baseline)
+    versions = (1, 2) if version == "both" else (int(version),)
+    result = _run(settings, versions, only, trace)
+    from accord.cli.results import show_result
+
+    broken = set(result.broken(strict=strict))
+    show_result(result, known & broken, known - broken if result.reports else set())
+    _write(result, files)
+    if update_baseline and baseline is not None:
+        from accord.conformance.baseline import write_baseline
+
+        write_baseline(baseline, broken)
+        return 0
+    return _BROKEN if broken - known or not result.reports else 0
+
+
+def _settings(config: Path | None, timeout: float | None, command: tuple[str, ...]) -> Settings:
+    from accord.conformance.play.settings import Settings, WrongSettings, read_settings
+
+    settings = Settings()
+    try:
+        if config is not None or Path(_FILE).exists():
+            settings = read_settings(config or Path(_FILE))
+    except WrongSettings as wrong:
+        raise click.UsageError(str(wrong)) from None
+    if command:
+        settings.command = list(command)
+    if not settings.command:
+        raise click.UsageError("Say what starts the agent: accord check agent -- COMMAND")
+    if timeout is not None:
+        settings.timeout = timeout
+        settings.answer = min(settings.answer, timeout)
+    return settings
+
+
+def _known(baseline: Path | None) -> set[tuple[str, int]]:
+    if baseline is None:
+        return set()
+    from accord.conformance.baseline import read_baseline
+
+    try:
+        return read_baseline(baseline)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _run(
+    settings: Settings, versions: tuple[int, ...], only: tuple[str, ...], trace: Path | None
+) -> Result:
+    from accord.conformance.play.agent import AGENT_SCENARIOS
+    from accord.conformance.play.line import Line
+    from accord.conformance.play.run import AgentRun
+    from accord.conformance.play.traces import write_trace
+    from accord.errors import TransportError
+    from accord.transports.process import ProcessTransport, process
+
+    chosen = [one for one in AGENT_SCENARIOS if not only or {one.name, one.area} & set(only)]
+    names = {name for one in AGENT_SCENARIOS for name in (one.name, one.area)}
+    if unknown := sorted(set(only) - names):
+        raise click.UsageError(f"There is no {unknown[0]!r}; there are {', '.join(sorted(names))}")
+
+    def connect(noise: Callable[[str], None]) -> ProcessTransport:
+        return process(*settings.command, env=settings.env, on_noise=noise)()
+
+    def closed(name: str, line: Line) -> None:
+        if trace is not None:
+            write_trace(trace, name, line)
+
+    subject = " ".join(settings.command)
+    run = AgentRun(connect, chosen, settings, subject=subject, closed=closed)
+    try:
+        return asyncio.run(run.run(versions))
+    except TransportError as error:
+        raise click.UsageError(f"The agent cannot be started: {error}") from None
+
+
+def _write(result: Result, files: dict[str, Path | None]) -> None:
+    for name, path in files.items():
+        if path is None:
+            continue
+        try:
+            path.write_text(_written(name, result), "utf-8")
+        except OSError as error:
+            raise click.UsageError(f"Cannot write {path}: {error.strerror}") from None
+
+
+def _written(name: str, result: Result) -> str:
+    match name:
+        case "json_file":
+            import json
+
+            text = json.dumps(result.as_json(), ensure_ascii=False, indent=2)
+        case "junit_file":
+            from accord.conformance.reports.junit import junit
+
+            text = junit(result)
+        case "markdown_file":
+            from accord.conformance.reports.markdown import markdown
+
+            text = markdown(result)
+        case _:
+            from accord.conformance.reports.html import html
+
+            text = html(result)
+    return text.rstrip("\n") + "\n"

@@ -1,0 +1,45 @@
+"""How a run of scenarios is shown at the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from accord.cli.findings import show_report
+from accord.conformance.baseline import Known
+from accord.conformance.result import Played, Result
+
+__all__ = ("show_result",)
+
+
+def show_result(result: Result, known: Known, mended: Known) -> None:
+    """Show the report of each version, and which scenarios came to nothing and why."""
+    console = Console(highlight=False)
+    for report in result.reports:
+        console.rule(f"Version {report.version}", align="left", style="dim")
+        show_report(report)
+        console.print()
+        _scenarios(console, result.scenarios(report.version))
+    for version, why in result.unspoken.items():
+        console.print(f"[yellow]Version {version} was not checked:[/] {escape(why)}")
+    if known:
+        console.print(f"Known from the baseline: {_rules(known)}.")
+    if mended:
+        console.print(f"In the baseline, and not broken any more: {_rules(mended)}.")
+    console.print(f"[dim]{result.seconds:.1f} s[/]")
+
+
+def _scenarios(console: Console, played: list[Played]) -> None:
+    finished = sum(one.ending == "finished" for one in played)
+    console.print(f"{finished} of {len(played)} scenarios were played to their end.")
+    for one in played:
+        if one.ending != "finished":
+            style = "yellow" if one.ending == "unfinished" else "dim"
+            console.print(
+                f"  [{style}]{one.ending}[/] {one.scenario}: {escape(one.reason)}", soft_wrap=True
+            )
+    console.print()
+
+
+def _rules(rules: Known) -> str:
+    return ", ".join(f"{rule} (v{version})" for rule, version in sorted(rules))

@@ -1,0 +1,21 @@
+"""What passed on a connection, as a file that `accord check trace` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accord.conformance import recording
+from accord.conformance.play.line import Line
+
+__all__ = ("write_trace",)
+
+
+def write_trace(folder: Path, name: str, line: Line) -> Path:
+    """Write the frames of a connection into a folder; return the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (name.replace("/", "-") + ".ndjson")
+    frames = line.observer.talk.frames
+    path.write_bytes(
+        b"".join(recording.write(frame.time, frame.sender, frame.text) for frame in frames)
+    )
+    return path

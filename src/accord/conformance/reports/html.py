@@ -1,0 +1,102 @@
+"""A report as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from html import escape
+
+from accord.conformance.manifest import Requirement
+from accord.conformance.report import Report
+from accord.conformance.reports.shorten import frame_line
+from accord.conformance.result import Played, Result
+
+__all__ = ("html",)
+
+_STYLE = """
+:root { color-scheme: light dark; --dim: #777; --bad: #c62828; --warn: #b26a00; --good: #2e7d32 }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8884 }
+th:first-child, td:first-child { text-align: left }
+section.rule { border-left: .25rem solid var(--dim); padding-left: 1rem; margin: 1.5rem 0 }
+section.failed { border-color: var(--bad) } section.warned { border-color: var(--warn) }
+.failed b { color: var(--bad) } .warned b { color: var(--warn) } .passed b { color: var(--good) }
+.dim { color: var(--dim) }
+pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; white-space: pre-wrap;
+  overflow-wrap: anywhere }
+"""
+
+
+def html(result: Result) -> str:
+    """Return the page; all that the agent wrote is escaped."""
+    title = escape(result.subject)
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}</title><style>{_STYLE}</style></head><body>",
+        f"<h1><code>{title}</code> and the Agent Client Protocol</h1>",
+    ]
+    for report in result.reports:
+        parts += _version(report, result.scenarios(report.version))
+    parts += [
+        f"<p>Version {version} was not checked: {escape(why)}.</p>"
+        for version, why in result.unspoken.items()
+    ]
+    parts.append("</body></html>")
+    return "\n".join(parts)
+
+
+def _version(report: Report, played: list[Played]) -> list[str]:
+    parts = [f"<h2>Version {report.version}</h2>", "<table><thead><tr><th>Area</th>"]
+    columns = ("passed", "failed", "warned", "not exercised")
+    parts += [f"<th>{name}</th>" for name in columns]
+    parts.append("</tr></thead><tbody>")
+    for area in report.by_area():
+        parts.append(f"<tr><td>{area.area} <span class=dim>{escape(area.title)}</span></td>")
+        numbers = (area.passed, area.failed, area.warned, area.not_exercised)
+        parts += [
+            f'<td class="{name.replace(" ", "-")}">{_number(number)}</td>'
+            for name, number in zip(columns, numbers, strict=True)
+        ]
+        parts.append("</tr>")
+    parts.append("</tbody></table>")
+    for rule in report.asked():
+        if report.outcome(rule) in ("failed", "warned"):
+            parts += _rule(rule, report)
+    parts += _scenarios(played)
+    return parts
+
+
+def _number(number: int) -> str:
+    return f"<b>{number}</b>" if number else '<span class="dim">·</span>'
+
+
+def _rule(rule: Requirement, report: Report) -> list[str]:
+    outcome = report.outcome(rule)
+    parts = [
+        f'<section class="rule {outcome}"><h3>{rule.id} <b>{outcome}</b></h3>',
+        f"<p>{escape(rule.level)}: {escape(rule.rule)}</p>",
+    ]
+    for finding in report.rules[rule.id].failures:
+        where = f" <span class=dim>in {escape(finding.where)}</span>" if finding.where else ""
+        parts.append(
+            f"<p>Expected {escape(finding.expected)}; got {escape(finding.got)}{where}.</p>"
+        )
+        if finding.frames:
+            frames = "\n".join(escape(frame_line(frame)) for frame in finding.frames)
+            parts.append(f"<pre>{frames}</pre>")
+    parts.append("</section>")
+    return parts
+
+
+def _scenarios(played: list[Played]) -> list[str]:
+    rows = [
+        f"<tr><td>{escape(one.scenario)} <span class=dim>{escape(one.about)}</span></td>"
+        f"<td>{one.ending} {escape(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
+        for one in played
+    ]
+    return [
+        f"<details><summary>{len(played)} scenarios</summary><table>",
+        *rows,
+        "</table></details>",
+    ]

@@ -1,0 +1,78 @@
+"""A report as JUnit XML: a suite for each version and area, a case for each rule."""
+
+from __future__ import annotations
+
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+from accord.conformance.manifest import Requirement
+from accord.conformance.report import Report
+from accord.conformance.reports.shorten import frame_line
+from accord.conformance.result import Result
+
+__all__ = ("junit",)
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(result: Result) -> str:
+    """Return the report; a broken SHOULD is no failure but output of a case."""
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f"<testsuites name={_quoted(result.subject)}>",
+    ]
+    for report in result.reports:
+        lines += _suites(report)
+    lines.append("</testsuites>")
+    return "\n".join(lines)
+
+
+def _suites(report: Report) -> list[str]:
+    lines: list[str] = []
+    for area in report.by_area():
+        rules = [rule for rule in report.asked() if rule.area == area.area]
+        name = _quoted(f"v{report.version}.{area.area} {area.title}")
+        lines.append(
+            f'  <testsuite name={name} tests="{len(rules)}" failures="{area.failed}" errors="0" '
+            f'skipped="{area.not_exercised}">'
+        )
+        for rule in rules:
+            lines += _case(rule, report)
+        lines.append("  </testsuite>")
+    return lines
+
+
+def _case(rule: Requirement, report: Report) -> list[str]:
+    head = f"    <testcase classname={_quoted(f'v{report.version}.{rule.area}')}"
+    head += f" name={_quoted(f'{rule.id} {rule.rule}')}"
+    match report.outcome(rule):
+        case "passed":
+            return [f"{head}/>"]
+        case "not exercised":
+            return [f"{head}>", '      <skipped message="not exercised"/>', "    </testcase>"]
+        case outcome:
+            failures = report.rules[rule.id].failures
+            text = "\n\n".join(
+                "\n".join(
+                    [
+                        f"expected {finding.expected}",
+                        f"got {finding.got}",
+                        *(frame_line(frame) for frame in finding.frames),
+                    ]
+                )
+                for finding in failures
+            )
+            message = _quoted(f"{rule.level}: {rule.rule}")
+            if outcome == "failed":
+                body = f"      <failure message={message}>{_text(text)}</failure>"
+            else:
+                body = f"      <system-out>{_text(f'warned: {text}')}</system-out>"
+            return [f"{head}>", body, "    </testcase>"]
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -1,0 +1,76 @@
+"""A report as Markdown, for pull requests and job summaries."""
+
+from __future__ import annotations
+
+from accord.conformance.manifest import Requirement, requirements
+from accord.conformance.report import Report
+from accord.conformance.reports.shorten import frame_line
+from accord.conformance.result import Result
+
+__all__ = ("markdown",)
+
+_MOST_SHOWN = 3  # findings of one rule
+
+
+def markdown(result: Result) -> str:
+    """Return the report."""
+    lines = [f"# {_code(result.subject)} and the Agent Client Protocol", ""]
+    for report in result.reports:
+        lines += _version(report, result)
+    for version, why in result.unspoken.items():
+        lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
+    return "\n".join(lines)
+
+
+def _version(report: Report, result: Result) -> list[str]:
+    lines = [f"## Version {report.version}", ""]
+    lines += ["| Area | passed | failed | warned | not exercised |", "|---|--:|--:|--:|--:|"]
+    for area in report.by_area():
+        title = f"{area.area}: {_plain(area.title)}"
+        numbers = (area.passed, area.failed, area.warned, area.not_exercised)
+        lines.append(f"| {title} | {' | '.join(str(number) for number in numbers)} |")
+    lines.append("")
+    for ident, found in report.rules.items():
+        if found.failures:
+            lines += _broken(requirements()[ident], report)
+    others = [one for one in result.scenarios(report.version) if one.ending != "finished"]
+    if others:
+        lines += ["<details><summary>Scenarios that came to nothing</summary>", ""]
+        lines += [f"- `{one.scenario}`: {one.ending}: {_plain(one.reason)}" for one in others]
+        lines += ["", "</details>", ""]
+    return lines
+
+
+def _broken(rule: Requirement, report: Report) -> list[str]:
+    result = report.rules[rule.id]
+    lines = [f"### {rule.id}: {report.outcome(rule)}", "", f"**{rule.level}** {rule.rule}", ""]
+    for finding in result.failures[:_MOST_SHOWN]:
+        where = f" (`{finding.where}`)" if finding.where else ""
+        lines.append(f"- expected {_plain(finding.expected)}; got {_plain(finding.got)}{where}")
+        if finding.frames:
+            block = [frame_line(frame) for frame in finding.frames]
+            fence = _fence(block)
+            lines += ["", *(f"  {line}" for line in (fence, *block, fence)), ""]
+    if result.broken > _MOST_SHOWN:
+        lines.append(f"- and {result.broken - _MOST_SHOWN} more")
+    return [*lines, ""]
+
+
+def _fence(lines: list[str]) -> str:
+    """Return a fence that no line of the block closes."""
+    fence = "```"
+    while any(fence in line for line in lines):
+        fence += "`"
+    return fence
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown and HTML leave as it is, in one line."""
+    safe = text.replace("&", "&amp;").replace("<", "&lt;")
+    for sign in "\\|*_[]":
+        safe = safe.replace(sign, f"\\{sign}")
+    return " ".join(safe.split())
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.replace('`', chr(39)).split())}`"

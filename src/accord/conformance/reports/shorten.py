@@ -1,0 +1,17 @@
+"""Frames as reports show them: whose, when, and not more text than is read."""
+
+from __future__ import annotations
+
+from accord.conformance.frame import Frame
+from accord.excerpt import excerpt
+
+__all__ = ("frame_line",)
+
+FRAME_CHARACTERS = 600
+
+
+def frame_line(frame: Frame) -> str:
+    """Return a line about a frame."""
+    sign = ">" if frame.sender == "client" else "<"
+    text = excerpt(frame.text.decode("utf-8", "replace"), FRAME_CHARACTERS)
+    return f"#{frame.number} {frame.time:.3f} s {sign} {text}"
