@@ -1,4 +1,4 @@
-"""The commands that are done at once: help, mode, model, compact, export."""
+"""The commands that are done at once: mode, model, compact, export."""
 
 from __future__ import annotations
 
@@ -15,26 +15,7 @@ if TYPE_CHECKING:
     from accord.coder.commands.base import Asked
     from accord.coder.work import Work
 
-__all__ = ("compact", "export", "help_", "mode", "model")
-
-
-async def help_(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
-    """Say what there is."""
-    from accord.coder.commands.table import advertised
-
-    lines = ["Commands:", ""]
-    for command in advertised(work):
-        hint = f" {command.hint}" if command.hint else ""
-        lines.append(f"- `/{command.name}{hint}` — {command.description}")
-    chosen = coder_of(work).model_name(work)
-    lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
-    if chosen == "embedded":
-        lines.append(
-            "The embedded model is no language model: it does what plain requests say. Type `help`"
-            " to see which it understands."
-        )
-    await turn.say("\n".join(lines))
-    return None
+__all__ = ("compact", "export", "mode", "model")
 
 
 async def mode(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:

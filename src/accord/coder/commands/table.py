@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accord import Command, Content
 from accord.coder.commands import init, permissions, plain, review
-from accord.coder.commands.base import Act, Asked, asked_for
+from accord.coder.commands.base import Act, Asked, asked_for, coder_of
 from accord.coder.commands.files import command_files, expanded, find_file
 
 if TYPE_CHECKING:
@@ -17,8 +17,26 @@ if TYPE_CHECKING:
 
 __all__ = ("ACTS", "advertised", "reread", "run_command")
 
+
+async def _help(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Say what there is."""
+    lines = ["Commands:", ""]
+    for command in advertised(work):
+        hint = f" {command.hint}" if command.hint else ""
+        lines.append(f"- `/{command.name}{hint}` — {command.description}")
+    chosen = coder_of(work).model_name(work)
+    lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
+    if chosen == "embedded":
+        lines.append(
+            "The embedded model is no language model: it does what plain requests say. Type `help`"
+            " to see which it understands."
+        )
+    await turn.say("\n".join(lines))
+    return None
+
+
 ACTS: tuple[Act, ...] = (
-    Act("help", "Says what there is", plain.help_),
+    Act("help", "Says what there is", _help),
     Act("init", "Writes AGENTS.md for this project", init.run, "what to mind", for_model=True),
     Act("review", "Reviews the changes in git", review.run, "what to look at", for_model=True),
     Act("compact", "Shortens the conversation for the model", plain.compact, "what to keep"),
