@@ -125,7 +125,7 @@ async def test_v2_status_of_a_tool_call_that_is_unknown_is_not_its_end() -> None
 
 @requirement("R-TOOL-23")
 async def test_v2_diff_without_a_patch_is_shown() -> None:
-    change = {"operation": "delete", "path": "/work/a"}
+    change = {"operation": "delete", "path": "/project/a"}
     transcript = await told(
         2,
         {
@@ -135,7 +135,7 @@ async def test_v2_diff_without_a_patch_is_shown() -> None:
         },
     )
     [diff] = transcript.tool_call("c").content
-    assert diff.path == "/work/a"
+    assert diff.path == "/project/a"
 
 
 @requirement("R-DTERM-02")

@@ -79,7 +79,7 @@ async def fetching(
 
 async def test_there_is_no_fetching_unless_it_was_turned_on(tmp_path: Path) -> None:
     async with talking(2, cwd=tmp_path, model=Told()) as talk:
-        assert "There is no tool fetch" in (await talk.use("fetch", url="http://x.org")).text
+        assert "There is no tool fetch" in (await talk.use("fetch", url="http://example.org")).text
 
 
 @BOTH
@@ -153,16 +153,16 @@ async def test_this_machine_is_not_fetched_from(version: int, host: str, tmp_pat
 @pytest.mark.parametrize(
     "url",
     [
-        "ftp://x.org",
+        "ftp://example.org",
         "file:///etc/hostname",
         "x",
         "http://",
         "http://a b",
-        "http://u:p@x.org",
-        "http://x.org:99999",
+        "http://u:p@example.org",
+        "http://example.org:99999",
         "http://[::1",
-        "http://x.org/\r\nX: y",
-        "http://x.org/✓",
+        "http://example.org/\r\nX: y",
+        "http://example.org/✓",
     ],
 )
 async def test_what_is_no_address_is_refused_before_anybody_is_asked(
