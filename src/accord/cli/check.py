@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from accord.cli import check_agent
+from accord.cli import check_agent, check_client
 
 __all__ = ("command",)
 
@@ -95,3 +95,4 @@ def _trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
 
 command.add_command(check_agent.agent)
 command.add_command(check_agent.init)
+command.add_command(check_client.client)

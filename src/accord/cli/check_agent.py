@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accord.conformance.play.settings import Settings
     from accord.conformance.result import Result
 
-__all__ = ("agent", "init")
+__all__ = ("agent", "init", "report_text")
 
 _BROKEN = 1
 _FILE = "accord-check.toml"
@@ -163,12 +163,13 @@ def _write(result: Result, files: dict[str, Path | None]) -> None:
         if path is None:
             continue
         try:
-            path.write_text(_written(name, result), "utf-8")
+            path.write_text(report_text(name, result), "utf-8")
         except OSError as error:
             raise click.UsageError(f"Cannot write {path}: {error.strerror}") from None
 
 
-def _written(name: str, result: Result) -> str:
+def report_text(name: str, result: Result) -> str:
+    """Return a report in the format that an option of this name writes."""
     match name:
         case "json_file":
             import json

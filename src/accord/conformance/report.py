@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from accord.conformance.finding import Finding
+from accord.conformance.frame import Side
 from accord.conformance.manifest import Requirement, areas, requirements
 
 __all__ = ("AreaSum", "Outcome", "Report", "RuleResult")
@@ -38,9 +39,13 @@ class AreaSum(Struct):
 
 
 class Report(Struct):
-    """Findings by rule; any part of the kit may `add` its own."""
+    """Findings by rule; any part of the kit may `add` its own.
+
+    `side` is who is judged, if not both.
+    """
 
     subject: str = ""
+    side: Side | None = None
     version: int | None = None
     frames: int = 0
     rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
@@ -78,6 +83,8 @@ class Report(Struct):
         """Yield the rules that this run could come to: those of its version that are judged."""
         for requirement in requirements().values():
             judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
+            if requirement.id not in self.rules and self.side is not None:
+                judged &= requirement.who in (self.side, "both")
             if judged and (self.version is None or self.version in requirement.versions):
                 yield requirement
 

@@ -7,15 +7,18 @@ from pathlib import Path
 from accord.conformance import recording
 from accord.conformance.play.line import Line
 
-__all__ = ("write_trace",)
+__all__ = ("trace_bytes", "write_trace")
 
 
 def write_trace(folder: Path, name: str, line: Line) -> Path:
     """Write the frames of a connection into a folder; return the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name.replace("/", "-") + ".ndjson")
-    frames = line.observer.talk.frames
-    path.write_bytes(
-        b"".join(recording.write(frame.time, frame.sender, frame.text) for frame in frames)
-    )
+    path.write_bytes(trace_bytes(line))
     return path
+
+
+def trace_bytes(line: Line) -> bytes:
+    """Return the frames of a connection as a file has them."""
+    frames = line.observer.talk.frames
+    return b"".join(recording.write(frame.time, frame.sender, frame.text) for frame in frames)

@@ -1,0 +1,353 @@
+"""The agent that a client under test believes to talk to: serves what it offers, no more."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+
+from accord.conformance.frame import Frame
+from accord.conformance.message import Call, Note
+from accord.conformance.play.line import Line, Silence
+from accord.conformance.pose import dress
+from accord.conformance.pose.watch import Watch
+from accord.jsontext import is_array, is_object
+
+__all__ = ("Play", "Posed", "Posing", "Prompted")
+
+Json: TypeAlias = dict[str, Any]
+
+PAUSE_S = 0.1  # in which something wrong would show before `initialize` is answered
+
+
+class Posed(Struct, eq=False):
+    """A session of the client's; `said` is replayed when it is loaded."""
+
+    id: str
+    cwd: str
+    roots: list[str] = field(default_factory=list[str])
+    mode: str = "kind"
+    said: list[Json] = field(default_factory=list[Json])
+    cancels: int = 0
+
+    @property
+    def all_roots(self) -> list[str]:
+        """The directories in which it may use files."""
+        return [self.cwd, *self.roots]
+
+
+class Prompted(Struct, eq=False):
+    """A prompt that is being worked on; `text` is what the client's user wrote."""
+
+    session: Posed
+    text: str
+    cancels: int  # of the session, when it came
+
+
+Play: TypeAlias = Callable[[Prompted], Awaitable[None]]
+
+
+class Posing:
+    """One connection with a client under test; `play` works on its prompts.
+
+    `versions` are those that are spoken; `answer` is a version to answer `initialize` with that no
+    client can speak, to see that it leaves.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        watch: Watch,
+        play: Play,
+        *,
+        versions: tuple[int, ...] = (1, 2),
+        answer: int | None = None,
+    ) -> None:
+        self.line = line
+        self.watch = watch
+        self.sessions: dict[str, Posed] = {}
+        self.answers_probes = True
+        self._play = play
+        self._versions = versions
+        self._answer = answer
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        line.serve = self._serve
+        line.heard = self._heard
+
+    async def aclose(self) -> None:
+        """Stop all work."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    @property
+    def version(self) -> int:
+        """The version that is spoken, 1 until one is."""
+        return self.line.observer.talk.version or 1
+
+    # Telling.
+
+    def update(self, session: Posed, kind: str, **fields: Any) -> Frame:
+        """Send a `session/update`; return it."""
+        told = {"sessionUpdate": kind, **fields}
+        self.line.note("session/update", {"sessionId": session.id, "update": told})
+        return self.last_frame
+
+    def say(self, session: Posed, words: str) -> None:
+        """Say something to the user, as a message of its own."""
+        content = dress.text(words + "\n\n")
+        ident = f"said-{next(self._numbers)}"
+        told = {"sessionUpdate": "agent_message_chunk", "messageId": ident, "content": content}
+        session.said.append(told)
+        self.line.note("session/update", {"sessionId": session.id, "update": told})
+
+    @property
+    def last_frame(self) -> Frame:
+        """What was sent or received last."""
+        return self.line.observer.talk.frames[-1]
+
+    async def alive(self) -> bool:
+        """Tell whether the client still answers, twice: what it was sent before, it has read."""
+        for _ in range(2):
+            if not self.answers_probes:
+                try:
+                    await self.line.until(lambda: self.line.hung_up, "end", within_s=PAUSE_S)
+                except Silence:
+                    continue
+                return False
+            call = self.line.ask(dress.ABSENT_METHOD, {})
+            try:
+                await self.line.reply(call)
+            except Silence:
+                return False
+        return not self.line.hung_up
+
+    # Serving.
+
+    def _serve(self, call: Call) -> None:
+        params: Json = call.params if is_object(call.params) else {}
+        self.watch.called(call, params, self.sessions)
+        if call.method == "initialize":
+            self._start(self._initialize(call, params))
+        elif self.line.observer.talk.initialized is None:
+            self.line.refuse(call, -32600, "Not initialized yet")
+        elif (serve := self._table.get(call.method)) is not None:
+            serve(self, call, params)
+        else:
+            self.line.refuse(call, -32601, "Method not found", {"method": call.method})
+
+    def _heard(self, note: Note) -> None:
+        session = self.sessions.get(note.session_id or "")
+        if note.method == "session/cancel" and session is not None:
+            session.cancels += 1
+
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _initialize(self, call: Call, params: Json) -> None:
+        line, asked = self.line, params.get("protocolVersion")
+        if not isinstance(asked, int):
+            line.refuse(call, -32602, "Expected a version")
+            return
+        if self._answer is not None:
+            line.answer(call, {**dress.handshake(1), "protocolVersion": self._answer})
+            await self.watch.left(line)
+            return
+        again = line.observer.talk.initialized is not None
+        version = asked if asked in self._versions else max(self._versions)
+        early = None if again else await self._early(asked)
+        if line.hung_up:
+            return
+        line.answer(call, dress.handshake(version))
+        await self.watch.goes_on(line, call, early)
+
+    async def _early(self, asked: int) -> Call | None:
+        """Send what may come before `initialize` is answered; return a request that waits."""
+        line = self.line
+        line.note("$/cancel_request", {"requestId": "nothing"})
+        cancel = self.last_frame
+        await self._pause()
+        self.watch.judge(
+            "R-REQCAN-14",
+            not line.hung_up,
+            cancel,
+            expected="a client that goes on after `$/cancel_request` before `initialize` is over",
+            got="it hung up",
+        )
+        if asked < 2 or line.hung_up:
+            return None
+        early = line.ask(dress.ABSENT_METHOD, {"early": True}, ident="early")
+        await self._pause()
+        self.watch.held(early, line)
+        return early
+
+    async def _pause(self) -> None:
+        try:
+            await self.line.until(lambda: self.line.hung_up, "end", within_s=PAUSE_S)
+        except Silence:
+            return
+
+    # Sessions.
+
+    def _open(self, ident: str, params: Json) -> Posed:
+        roots = params.get("additionalDirectories")
+        roots = [root for root in roots if isinstance(root, str)] if is_array(roots) else []
+        old = self.sessions.get(ident)
+        session = Posed(ident, str(params.get("cwd")), roots, said=[] if old is None else old.said)
+        self.sessions[ident] = session
+        return session
+
+    def _new(self, call: Call, params: Json) -> None:
+        session = self._open(f"check-{next(self._numbers)}", params)
+        self.watch.opened(session.id, call, params)
+        self._start(self._begin(call, session))
+
+    async def _begin(self, call: Call, session: Posed) -> None:
+        """Answer, with an update before and updates behind."""
+        title = self.update(session, "session_info_update", title="Check of this client")
+        self.line.answer(call, {"sessionId": session.id, **dress.setup(self.version, session.mode)})
+        self.update(
+            session, "available_commands_update", availableCommands=dress.commands(self.version)
+        )
+        await self._first_probe()
+        if not await self.watch.stays(self, "R-SESS-27", "an update before the answer", title):
+            return
+        if self.version == 2:
+            fields = {"toolCallId": "idle", "title": "While nothing runs", "status": "completed"}
+            idle = self.update(session, "tool_call_update", **fields)
+            await self.watch.stays(self, "R-PROMPT-18", "an update while the session is idle", idle)
+
+    async def _first_probe(self) -> None:
+        """Find out whether unknown requests are answered, by which all else is asked."""
+        if not self.answers_probes:
+            return
+        call = self.line.ask(dress.ABSENT_METHOD, {})
+        try:
+            await self.line.reply(call)
+        except Silence:
+            self.answers_probes = False
+            if not self.line.hung_up:
+                self.watch.judge(
+                    "R-EXT-05",
+                    False,
+                    call,
+                    expected="an answer to a custom request",
+                    got="none",
+                )
+
+    def _load(self, call: Call, params: Json) -> None:
+        ident = params.get("sessionId")
+        if not isinstance(ident, str) or ident not in self.sessions:
+            self.line.refuse(call, -32002, "Unknown session", {"sessionId": ident})
+            return
+        session = self._open(ident, params)
+        if call.method == "session/load" or is_object(params.get("replayFrom")):
+            for told in session.said:
+                self.line.note("session/update", {"sessionId": ident, "update": told})
+        if self.version == 2:
+            self.update(session, "state_update", state="idle")
+        self.line.answer(call, dress.setup(self.version, session.mode))
+
+    def _list(self, call: Call, params: Json) -> None:
+        infos = [{"sessionId": one.id, "cwd": one.cwd} for one in self.sessions.values()]
+        where = params.get("cwd")
+        infos = [info for info in infos if where in (None, info["cwd"])]
+        # Three pages, the cursor of the third being one that is easily taken for none.
+        last = "3" if self.version == 1 else ""
+        match params.get("cursor"):
+            case None:
+                page: Json = {"sessions": infos[:1], "nextCursor": "2"}
+            case "2":
+                page = {"sessions": infos[1:2], "nextCursor": last}
+            case cursor if cursor == last:
+                page = {"sessions": infos[2:]}
+            case _:
+                self.line.refuse(call, -32602, "Not a cursor of ours")
+                return
+        self.line.answer(call, page)
+
+    def _forget(self, call: Call, params: Json) -> None:
+        if call.method == "session/delete":
+            self.sessions.pop(params.get("sessionId", ""), None)
+        self.line.answer(call, {})
+
+    def _set_option(self, call: Call, params: Json) -> None:
+        session = self.sessions.get(params.get("sessionId", ""))
+        value: Any = params.get("value", params.get("modeId"))
+        known = params.get("configId", "mode") == "mode"
+        if session is None or not known or not (value == "kind" or value == "strict"):
+            self.line.refuse(call, -32602, "No such option or value")
+            return
+        session.mode = value
+        if call.method == "session/set_mode":
+            self.line.answer(call, {})
+        else:
+            options = dress.options(self.version, session.mode)
+            self.line.answer(call, {"configOptions": options})
+
+    def _providers(self, call: Call, _: Json) -> None:
+        offered = {"providerId": "main", "supported": ["openai", "accord-unheard-of", "_accord"]}
+        current = {"apiType": "accord-unheard-of", "baseUrl": "https://example.com"}
+        self.line.answer(call, {"providers": [{**offered, "required": True, "current": current}]})
+        told = self.last_frame
+        self._start(self._after_providers(told))
+
+    async def _after_providers(self, told: Frame) -> None:
+        await self.watch.stays(self, "R-PROV-11", "a provider of an unknown type", told)
+
+    def _refused(self, call: Call, _: Json) -> None:
+        self.line.refuse(call, -32602, "It cannot be changed")
+
+    # Prompts.
+
+    def _prompt(self, call: Call, params: Json) -> None:
+        session = self.sessions.get(params.get("sessionId", ""))
+        if session is None:
+            self.line.refuse(call, -32002, "Unknown session")
+            return
+        blocks = params.get("prompt")
+        blocks = blocks if is_array(blocks) else []
+        texts = [block.get("text") for block in blocks if is_object(block)]
+        words = "\n".join(one for one in texts if isinstance(one, str))
+        self._start(self._turn(call, Prompted(session, words, session.cancels), blocks))
+
+    async def _turn(self, call: Call, prompted: Prompted, blocks: list[Any]) -> None:
+        session, line = prompted.session, self.line
+        if self.version == 2:
+            ident = f"prompt-{next(self._numbers)}"
+            line.answer(call, {"messageId": ident})
+            echo = {"sessionUpdate": "user_message", "messageId": ident, "content": blocks}
+            session.said.append(echo)
+            line.note("session/update", {"sessionId": session.id, "update": echo})
+            # A client that takes the answer for the end would leave now.
+            await self._pause()
+            self.watch.waits_for_idle(line, call)
+            self.update(session, "state_update", state="running")
+        await self._play(prompted)
+        reason = "end_turn" if session.cancels == prompted.cancels else "cancelled"
+        if self.version == 2:
+            self.update(session, "state_update", state="idle", stopReason=reason)
+        else:
+            line.answer(call, {"stopReason": reason})
+
+    _table: dict[str, Callable[[Posing, Call, Json], None]] = {
+        "session/new": _new,
+        "session/load": _load,
+        "session/resume": _load,
+        "session/list": _list,
+        "session/close": _forget,
+        "session/delete": _forget,
+        "session/set_mode": _set_option,
+        "session/set_config_option": _set_option,
+        "session/prompt": _prompt,
+        "providers/list": _providers,
+        "providers/set": _refused,
+        "providers/disable": _refused,
+    }

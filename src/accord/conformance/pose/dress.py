@@ -1,0 +1,98 @@
+"""What an agent of each version says of itself, and how it writes what both versions have."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from accord.version import __version__
+
+__all__ = (
+    "ABSENT_METHOD",
+    "COMMAND",
+    "commands",
+    "handshake",
+    "options",
+    "setup",
+    "text",
+)
+
+Json: TypeAlias = dict[str, Any]
+
+COMMAND = "accord-check"
+# A key of a time to come, in capabilities and elsewhere.
+ABSENT_METHOD = "_accord/probe"
+_UNHEARD: Json = {"accordUnheardOf": {"of": ["a", "later", "version"]}}
+_INFO = {"name": "accord-check", "title": "Accord's conformance kit", "version": __version__}
+
+
+def handshake(version: int) -> Json:
+    """Return the result of `initialize`, with capabilities that nobody knows."""
+    if version == 1:
+        sessions: Json = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+        offers: Json = {
+            "loadSession": True,
+            "promptCapabilities": {"image": True, "embeddedContext": True, **_UNHEARD},
+            "mcpCapabilities": {"http": False, "sse": False},
+            "sessionCapabilities": {**sessions, "systemPrompt": {}, **_UNHEARD},
+            "providers": {},
+            **_UNHEARD,
+        }
+        return {
+            "protocolVersion": version,
+            "agentCapabilities": offers,
+            "agentInfo": _INFO,
+            "authMethods": [],
+            **_UNHEARD,
+        }
+    sessions = {
+        "prompt": {"image": {}, "embeddedContext": {}, **_UNHEARD},
+        "mcp": {"stdio": {}},
+        "delete": {},
+        "systemPrompt": {},
+        **_UNHEARD,
+    }
+    return {
+        "protocolVersion": version,
+        "capabilities": {"session": sessions, "providers": {}, **_UNHEARD},
+        "info": _INFO,
+        "authMethods": [],
+        **_UNHEARD,
+    }
+
+
+def options(version: int, mode: str, *more: Json) -> list[Json]:
+    """Return the configuration of a session, with `more` options at its end."""
+    ident = "id" if version == 1 else "configId"
+    modes = [{"value": "kind", "name": "Kind"}, {"value": "strict", "name": "Strict"}]
+    choice = {
+        ident: "mode",
+        "type": "select",
+        "name": "Mode",
+        "category": "mode",
+        "currentValue": mode,
+        "options": modes,
+    }
+    return [choice, *more]
+
+
+def setup(version: int, mode: str) -> Json:
+    """Return what every answer to a session's setup says; v1 tells of its modes twice."""
+    said: Json = {"configOptions": options(version, mode)}
+    if version == 1:
+        available = [{"id": "kind", "name": "Kind"}, {"id": "strict", "name": "Strict"}]
+        said["modes"] = {"currentModeId": mode, "availableModes": available}
+    return said
+
+
+def commands(version: int) -> list[Json]:
+    """Return the one slash command that there is."""
+    field: Json = {"hint": "all, list, or a scenario"}
+    if version == 2:
+        field["type"] = "text"
+    about = "Play scenarios that check this client"
+    return [{"name": COMMAND, "description": about, "input": field}]
+
+
+def text(words: str) -> Json:
+    """Return a block of text."""
+    return {"type": "text", "text": words}

@@ -1,0 +1,170 @@
+"""A run against a client: what its prompts name is played, and the report written each time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from accord.conformance.message import Call
+from accord.conformance.play.line import Line, Silence
+from accord.conformance.play.scenario import NotExercised, Scenario
+from accord.conformance.pose.agent import Posing, Prompted
+from accord.conformance.pose.dress import COMMAND
+from accord.conformance.pose.scene import Gone, Scene
+from accord.conformance.pose.watch import Watch
+from accord.conformance.pose.wish import Wish, wish_of
+from accord.conformance.report import Report
+from accord.conformance.result import Ending, Played, Result
+from accord.jsontext import is_object
+from accord.transports.base import Transport
+
+__all__ = ("PATIENCE_S", "ClientRun")
+
+PATIENCE_S = 30.0  # for a person to answer, or to do what they were told
+_END_S = 24 * 3600.0  # a client may stay open all day
+
+
+class ClientRun:
+    """Poses as an agent on a transport until the client leaves.
+
+    `written` gets the result after each scenario and at the end.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        scenarios: Sequence[Scenario[Scene]],
+        *,
+        versions: tuple[int, ...] = (1, 2),
+        answer: int | None = None,
+        answer_s: float = 10.0,
+        patience_s: float = PATIENCE_S,
+        written: Callable[[Result], None] = lambda _: None,
+    ) -> None:
+        self.line = Line(transport, "agent", answer_s=answer_s)
+        self.scenarios = scenarios
+        self.patience_s = patience_s
+        self._own = Report()
+        self._played: list[Played] = []
+        self._began = time.monotonic()
+        self._written = written
+        self._watch = Watch(self._own, lambda: self.line.observer.talk.version)
+        self._posing = Posing(self.line, self._watch, self._play, versions=versions, answer=answer)
+        self._nobody = False
+
+    async def run(self) -> Result:
+        """Serve until the client hangs up; raise `TransportError` when there is no way to it."""
+        await self.line.open()
+        try:
+            with suppress(Silence):
+                await self.line.until(lambda: self.line.hung_up, "end", within_s=_END_S)
+        finally:
+            await self._posing.aclose()
+            await self.line.aclose()
+        return self.end()
+
+    def end(self, *, terminated: bool = False) -> Result:
+        """Judge what only the end shows, and write the last report."""
+        if terminated and not self.line.hung_up:
+            self._watch.terminated()
+        self._watch.finished(self.line)
+        self.line.observer.finish()
+        result = self.result()
+        self._written(result)
+        return result
+
+    def result(self) -> Result:
+        """Return what has been found so far."""
+        observed = self.line.observer.report
+        report = Report(subject=self._subject(), side="client")
+        report.version = self.line.observer.talk.version
+        report.merge(observed)
+        report.merge(self._own)
+        report.frames = len(self.line.observer.talk.frames)
+        seconds = time.monotonic() - self._began
+        return Result(self._subject(), [report], list(self._played), seconds=seconds)
+
+    def _subject(self) -> str:
+        call: Call | None = self.line.observer.talk.initialized
+        params = call.params if call is not None and is_object(call.params) else {}
+        info = params.get("clientInfo") or params.get("info")
+        if not is_object(info):
+            return "client"
+        return f"{info.get('title') or info.get('name')} {info.get('version', '')}".strip()
+
+    # Prompts.
+
+    async def _play(self, prompted: Prompted) -> None:
+        mine = [one for one in self.scenarios if self._posing.version in one.versions]
+        wish = wish_of(prompted.text, mine)
+        match wish:
+            case Wish(scenarios=()):
+                self._posing.say(prompted.session, wish.words)
+            case Wish():
+                await self._play_all(prompted, wish.scenarios)
+
+    async def _play_all(self, prompted: Prompted, scenarios: Sequence[Scenario[Scene]]) -> None:
+        for scenario in scenarios:
+            if prompted.session.cancels > prompted.cancels and not scenario.name.startswith("user"):
+                self._posing.say(prompted.session, "Cancelled; the rest is not played.")
+                break
+            prompted.cancels = prompted.session.cancels
+            if not await self._play_one(prompted, scenario):
+                break
+        self._posing.say(prompted.session, self._summary())
+
+    async def _play_one(self, prompted: Prompted, scenario: Scenario[Scene]) -> bool:
+        """Play a scenario; return whether the client is still there."""
+        patience_s = 0.0 if self._nobody else self.patience_s
+        scene = Scene(scenario, self._posing, prompted, patience_s)
+        self._watch.where = self.line.observer.where = scenario.name
+        before = self._failed()
+        began = time.monotonic()
+        ending: Ending = "finished"
+        reason = ""
+        try:
+            await scenario.play(scene)
+        except NotExercised as missed:
+            ending, reason = "not exercised", str(missed)
+        except (Silence, Gone) as error:
+            ending, reason = "unfinished", str(error)
+        finally:
+            await scene.aclose()
+        self._watch.where = self.line.observer.where = ""
+        self._nobody |= scene.nobody
+        played = Played(
+            scenario=scenario.name,
+            about=scenario.about,
+            version=self._posing.version,
+            ending=ending,
+            reason=reason,
+            seconds=time.monotonic() - began,
+        )
+        self._played.append(played)
+        new = sorted(self._failed() - before)
+        how = f"{ending}: {reason}" if reason else "played"
+        broken = f"; broken: {', '.join(new)}" if new else ""
+        if not self.line.hung_up:
+            self._posing.say(prompted.session, f"`{scenario.name}` {how}{broken}")
+        self._written(self.result())
+        return not self.line.hung_up and ending != "unfinished"
+
+    def _failed(self) -> set[str]:
+        return set(self.result().reports[0].broken(strict=True))
+
+    def _summary(self) -> str:
+        report = self.result().reports[0]
+        must, all_of_them = report.broken(), report.broken(strict=True)
+        kept = sum(1 for found in report.rules.values() if found.kept and not found.broken)
+        lines = [
+            f"{kept} rules kept, {len(must)} broken, {len(all_of_them) - len(must)} warnings; "
+            f"say `check: NAME` or `/{COMMAND} NAME` to play a scenario again."
+        ]
+        for finding in report.failures():
+            rule = finding.requirement
+            lines.append(
+                f"- **{rule.id}** ({rule.level}) {rule.rule} "
+                f"Expected {finding.expected}; got {finding.got}."
+            )
+        return "\n".join(lines)
