@@ -1,0 +1,147 @@
+"""The handshake: versions, capabilities that nobody knows, requests that come too early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.conformance.message import Call
+from accord.conformance.play.editor import ALL_1, ALL_2, INFO, Editor
+from accord.conformance.play.scenario import NotExercised, scenario
+from accord.conformance.play.stage import Stage, outcome_of
+from accord.jsontext import is_object
+
+__all__ = ("SCENARIOS",)
+
+# What belongs to capabilities of the client.
+_GATED = ("fs/", "terminal/", "elicitation/")
+
+
+@scenario("handshake/unknown", "R-INIT-18", "R-GEN-08", own=True)
+async def unknown(stage: Stage) -> None:
+    """Capabilities and keys that nobody knows come with the handshake."""
+    editor = await stage.connect()
+    known = ALL_1 if stage.version == 1 else ALL_2
+    call = await editor.initialize({**known, "accordUnknown": {"deep": [1, None]}})
+    stage.judge(
+        "R-INIT-18",
+        call.ok,
+        call,
+        expected="a result, whatever the capability `accordUnknown` is",
+        got=outcome_of(call),
+    )
+    editor = await stage.connect()
+    call = await editor.initialize(accordUnknown=True, _meta={"accord": 1})
+    stage.judge(
+        "R-GEN-08",
+        call.ok,
+        call,
+        expected="a result, whatever the key `accordUnknown` is",
+        got=outcome_of(call),
+    )
+
+
+@scenario("handshake/versions", own=True)
+async def versions(stage: Stage) -> None:
+    """Versions that are none, and one that is not there yet."""
+    editor = await stage.connect()
+    odd: tuple[Any, ...] = ("latest", "2025-01-01", 1.5, -1, 70_000, None, [1])
+    for version in odd:
+        params = editor.hello() | {"protocolVersion": version}
+        await editor.line.call("initialize", params)
+    for version in (0, 99):
+        editor = await stage.connect()
+        await editor.line.call("initialize", editor.hello(version))
+
+
+@scenario("handshake/newer", "R-INIT-37", versions=(2,), own=True)
+async def newer(stage: Stage) -> None:
+    """A client of a later version says what it is in words that version 2 does not know."""
+    editor = await stage.connect()
+    params = {"protocolVersion": 99, "info": "somebody", "capabilities": "many"}
+    call = await editor.line.call("initialize", params)
+    answered = call.result.get("protocolVersion") if is_object(call.result) else None
+    stage.judge(
+        "R-INIT-37",
+        answered == 2,
+        call,
+        expected="version 2, for what is newer",
+        got=f"version {answered}" if call.ok else outcome_of(call),
+    )
+
+
+@scenario("handshake/words-of-version-2", "R-INIT-13", versions=(1,), own=True)
+async def words_of_version_2(stage: Stage) -> None:
+    """A client of version 2 comes to an agent that has version 1 alone."""
+    editor = await stage.connect()
+    params = {"protocolVersion": 2, "info": INFO, "capabilities": ALL_2}
+    call = await editor.line.call("initialize", params)
+    editor.result = call.result if is_object(call.result) else {}
+    if editor.result.get("protocolVersion") == 2:
+        raise NotExercised("the agent speaks version 2")
+    answered = editor.result.get("protocolVersion")
+    stage.judge(
+        "R-INIT-13",
+        call.ok and answered == 1,
+        call,
+        expected="version 1",
+        got=f"version {answered}" if call.ok else outcome_of(call),
+    )
+    if call.ok:
+        for used in await _used(editor):
+            stage.judge("R-INIT-13", False, used, expected=_UNUSED, got=used.method)
+
+
+@scenario("handshake/nothing-offered", "R-INIT-16", own=True)
+async def nothing_offered(stage: Stage) -> None:
+    """A client that offers nothing is asked for nothing."""
+    editor = await stage.initialized(capabilities={})
+    used = await _used(editor)
+    stage.judge("R-INIT-16", not used, *used, expected=_UNUSED, got=_names(used))
+
+
+_UNUSED = "no request for what the client does not offer"
+
+
+async def _used(editor: Editor) -> list[Call]:
+    """Give the agent reasons to ask for files, terminals and the user; return what it asked for."""
+    (editor.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
+    session = await editor.new_session()
+    for purpose in ("file_read", "terminal", "elicit"):
+        if editor.settings.prompt(purpose):
+            await editor.ask_for(session, purpose).end()
+    return [call for call in editor.line.calls if call.method.startswith(_GATED)]
+
+
+def _names(calls: list[Call]) -> str:
+    return ", ".join(dict.fromkeys(call.method for call in calls))
+
+
+@scenario("handshake/early", "R-REQCAN-14", own=True)
+async def early(stage: Stage) -> None:
+    """Something is cancelled, and something asked for, before the handshake."""
+    editor = await stage.connect()
+    editor.line.note("$/cancel_request", {"requestId": 4711})
+    call = editor.line.ask("initialize", editor.hello())
+    await stage.succeeds("R-REQCAN-14", editor, call, why="`initialize` after `$/cancel_request`")
+    editor = await stage.connect()
+    await editor.line.call("session/new", editor.setup())
+    await editor.initialize()
+
+
+@scenario("handshake/again", own=True)
+async def again(stage: Stage) -> None:
+    """The handshake is made again, after something else was asked."""
+    editor = await stage.initialized()
+    await editor.line.call("_accord/unknown", {})
+    await editor.line.call("initialize", editor.hello())
+
+
+SCENARIOS = (
+    unknown,
+    versions,
+    newer,
+    words_of_version_2,
+    nothing_offered,
+    early,
+    again,
+)

@@ -1,0 +1,182 @@
+"""Permissions: given, refused, cancelled, and answers that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from accord.conformance.message import Call
+from accord.conformance.play.editor import Editor, Prompted
+from accord.conformance.play.scenario import NotExercised, scenario
+from accord.conformance.play.stage import Stage
+from accord.conformance.talk import update_of
+from accord.jsontext import is_object
+
+__all__ = ("SCENARIOS",)
+
+_ASK = "session/request_permission"
+_DONE = ("in_progress", "completed")
+
+
+@scenario("permissions/allow")
+async def allow(stage: Stage) -> None:
+    """The user allows what the agent asks for."""
+    await _asked_for(stage.editor, stage.editor.allow)
+
+
+@scenario("permissions/reject")
+async def reject(stage: Stage) -> None:
+    """The user rejects what the agent asks for."""
+    await _asked_for(stage.editor, stage.editor.reject)
+
+
+@scenario("permissions/no-answer", "R-PERM-05", "R-PERM-14")
+async def no_answer(stage: Stage) -> None:
+    """An option that was not offered is selected, and an outcome that nobody knows comes."""
+    editor = stage.editor
+    refused = await _signs(editor, editor.reject)
+    if refused:
+        raise NotExercised("a refused tool call looks like one that was allowed")
+    if not await _signs(editor, editor.allow):
+        raise NotExercised("an allowed tool call looks like one that was refused")
+
+    def unknown_option(call: Call) -> None:
+        editor.select(call, "accord-unknown-option")
+
+    def unknown_outcome(call: Call) -> None:
+        editor.line.answer(call, {"outcome": {"outcome": "_accord", "optionId": _allowing(call)}})
+
+    for rule, policy, what in (
+        ("R-PERM-05", unknown_option, "an option that was not offered"),
+        ("R-PERM-14", unknown_outcome, "an outcome that nobody knows"),
+    ):
+        if rule == "R-PERM-14" and stage.version == 1:
+            continue
+        prompted, calls = await _asked_for(editor, policy)
+        signs = _done(editor, prompted, calls)
+        stage.judge(
+            rule,
+            not signs,
+            *calls,
+            prompted.call,
+            expected=f"no work on a tool call after {what}",
+            got=" and ".join(signs),
+        )
+
+
+@scenario("permissions/cancel")
+async def cancel(stage: Stage) -> None:
+    """The turn is cancelled while the agent waits for the user."""
+    editor = stage.editor
+    session, prompted, _ = await _open(editor)
+    editor.cancel(session)
+    await prompted.end(within_s=stage.settings.answer)
+
+
+@scenario("permissions/withdrawn", "R-REQCAN-09", versions=(1,))
+async def withdrawn(stage: Stage) -> None:
+    """The prompt is withdrawn while the agent waits for the user."""
+    editor = stage.editor
+    session, prompted, call = await _open(editor)
+    editor.line.note("$/cancel_request", {"requestId": prompted.call.id})
+    await editor.comes(lambda: prompted.over, "end", within_s=stage.settings.answer)
+    if not prompted.over:
+        editor.cancel(session)
+        await prompted.end(within_s=stage.settings.answer)
+        raise NotExercised("the agent does not take `$/cancel_request`")
+    await editor.line.settle()
+    stage.judge(
+        "R-REQCAN-09",
+        call.cancelled is not None,
+        call,
+        prompted.call,
+        expected="`$/cancel_request` for the permission that the prompt needed",
+        got="none",
+    )
+    if call.reply is None:
+        editor.cancelled(call)
+
+
+@scenario("permissions/waiting", "R-PROMPT-14", versions=(2,))
+async def waiting(stage: Stage) -> None:
+    """The user takes time to decide, which the state tells."""
+    editor = stage.editor
+    _, prompted, call = await _open(editor)
+    await editor.line.settle()
+    before = prompted.states()
+    editor.allow(call)
+    await prompted.end()
+    states = [update.get("state") for _, update in before]
+    stage.judge(
+        "R-PROMPT-14",
+        "requires_action" in states,
+        call,
+        *(note for note, _ in before[-1:]),
+        expected="requires_action as long as the agent waits for the user",
+        got=f"{states}",
+    )
+
+
+async def _open(editor: Editor) -> tuple[str, Prompted, Call]:
+    """Return a turn that waits for the user; raise `NotExercised`."""
+    session = await editor.new_session()
+    editor.permission = editor.leave_open
+    prompted = editor.ask_for(session, "permission")
+    found = await editor.comes(
+        lambda: bool(editor.asked(session)) or prompted.over, "permission request"
+    )
+    editor.taken(prompted)
+    if not found or not editor.asked(session):
+        raise NotExercised("the agent asked for no permission")
+    return session, prompted, editor.asked(session)[0]
+
+
+async def _asked_for(
+    editor: Editor, policy: Callable[[Call], None]
+) -> tuple[Prompted, list[Call]]:
+    """Return a turn in which the agent asked, and what; raise `NotExercised`."""
+    session = await editor.new_session()
+    editor.permission = policy
+    prompted = await editor.turn(session, "permission")
+    calls = [
+        call for call in editor.line.calls if call.method == _ASK and call.session_id == session
+    ]
+    if not calls:
+        raise NotExercised("the agent asked for no permission")
+    return prompted, calls
+
+
+async def _signs(editor: Editor, policy: Callable[[Call], None]) -> list[str]:
+    prompted, calls = await _asked_for(editor, policy)
+    return _done(editor, prompted, calls)
+
+
+def _done(editor: Editor, prompted: Prompted, calls: list[Call]) -> list[str]:
+    """Return what shows that a tool call was worked on after its permission was answered."""
+    asked = {_tool_of(call): call for call in calls}
+    found: list[str] = []
+    for note, update in prompted.updates("tool_call_update", "tool_call"):
+        call = asked.get(str(update_of(note).get("toolCallId")))
+        status = update.get("status")
+        if call is None or call.reply is None or status not in _DONE:
+            continue
+        if note.frame.number > call.reply.frame.number:
+            found.append(f"the status {status}")
+    return list(dict.fromkeys(found))
+
+
+def _tool_of(call: Call) -> str:
+    params = call.params if is_object(call.params) else {}
+    subject = params.get("subject")
+    tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
+    return str(tool.get("toolCallId")) if is_object(tool) else ""
+
+
+def _allowing(call: Call) -> object:
+    options = call.params.get("options") if is_object(call.params) else None
+    for option in options or ():
+        if is_object(option) and str(option.get("kind")).startswith("allow"):
+            return option.get("optionId")
+    return None
+
+
+SCENARIOS = (allow, reject, no_answer, cancel, withdrawn, waiting)
