@@ -136,6 +136,11 @@ class Connection:
         self._observers.append(observer)
         self._outbox.sent = self._show_sent
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether no answer of the peer can come any more."""
+        return self._hung_up is not None
+
     async def wait_ended(self) -> TransportError | None:
         """Say why once the peer has hung up and its requests are done, or after `aclose`."""
         await self._ended.wait()

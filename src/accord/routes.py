@@ -46,6 +46,11 @@ class Context:
         self.connection.spawn(work)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the peer is gone: what is sent to it now fails."""
+        return self.connection.has_ended
+
+    @property
     def trace(self) -> dict[str, Any]:
         """The W3C trace context that the request being handled carried in `_meta`."""
         return current_trace()

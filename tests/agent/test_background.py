@@ -390,3 +390,21 @@ async def test_tokens_are_told_at_the_end_of_a_turn_by_an_agent_that_is_unstable
         else:
             assert usage is not None
             assert (usage.total_tokens, usage.input_tokens, usage.thought_tokens) == (30, 20, 5)
+
+
+@BOTH
+async def test_background_work_that_cannot_start_a_command_is_in_the_log(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Starts(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            call = await turn.background("Serve", self.serve)
+            while not call.is_told_ended:
+                await asyncio.sleep(0)
+
+        async def serve(self, call: ToolCall) -> None:
+            await call.session.terminals.run("no-such-command")
+
+    async with talk(Starts(), version) as client:
+        await client.prompt("go")
+    assert "background work failed: Serve" in caplog.text

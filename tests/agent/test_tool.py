@@ -495,3 +495,37 @@ async def test_v2_user_is_not_needed_while_other_tools_go_on() -> None:
         waits.may_answer.set()
         assert await client.stopped(sent) == "end_turn"
         assert not client.of("RequiresActionStateUpdate")
+
+
+# What is no use of it.
+
+
+@BOTH
+async def test_tool_call_is_entered_once_and_before_it_says_anything(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        call = turn.tool("Dig")
+        with pytest.raises(RuntimeError, match="async with"):
+            await call.content("too early")
+        async with call:
+            pass
+        with pytest.raises(RuntimeError, match="once"):
+            async with call:
+                pass
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+
+
+@BOTH
+@pytest.mark.parametrize("ids", [(), ("yes", "yes")], ids=["none", "twice"])
+async def test_question_needs_options_with_ids_of_their_own(
+    version: int, ids: tuple[str, ...]
+) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Dig") as call:
+            with pytest.raises(ValueError, match="Options"):
+                await call.ask([PermissionOption(key, "Yes", "allow_once") for key in ids])
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert not client.asked

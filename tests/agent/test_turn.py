@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
-from accord import Agent, InvalidParams, InvalidRequest, Turn, v1, v2
-from accord.errors import RequestCancelled, RequestError, ResourceNotFound
-from agent.talk import BOTH, V1, V2, settled, talk
+from accord import Agent, InvalidParams, InvalidRequest, MemoryStore, Turn, v1, v2
+from accord.errors import (
+    ConnectionLost,
+    RequestCancelled,
+    RequestError,
+    ResourceNotFound,
+    StartError,
+)
+from agent.talk import BOTH, V1, V2, Talk, settled, talk
 from requirement import requirement
 
 
@@ -527,3 +534,78 @@ async def test_directories_must_be_absolute(version: int) -> None:
             await client.open(cwd="here")
         with pytest.raises(InvalidParams):
             await client.open(additional_directories=[""])
+
+
+# When things go wrong.
+
+
+class Odd(BaseException):
+    """No `Exception`, nor an end of the program."""
+
+
+def _raising(error: BaseException) -> type[Agent]:
+    class Raises(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            raise error
+
+    return Raises
+
+
+async def _failure(client: Talk) -> RequestError:
+    """Prompt, and return the error that the turn ended with."""
+    if client.version == V1:
+        with pytest.raises(RequestError) as caught:
+            await client.prompt("go")
+        return caught.value
+    assert await client.prompt("go") == "error"
+    error = client.ends()[-1].error
+    return RequestError(error.message, code=error.code, data=error.data)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "error",
+    [
+        StartError("a command that is not there"),
+        ConnectionLost("an agent of the agent's"),
+        Odd(),
+        BaseExceptionGroup("of tasks", [Odd()]),
+    ],
+    ids=["start", "lost", "base", "group"],
+)
+async def test_turn_fails_by_whatever_it_raises_while_the_client_is_there(
+    version: int, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talk(_raising(error)(), version) as client:
+        failure = await _failure(client)
+    assert (failure.code, failure.message) == (-32603, "Internal error")
+    assert "the turn failed" in caplog.text
+
+
+@BOTH
+async def test_error_is_told_without_data_that_cannot_be_written(version: int) -> None:
+    error = RequestError("The model is away", code=7, data={"by": object()})
+    async with talk(_raising(error)(), version) as client:
+        failure = await _failure(client)
+    assert (failure.code, failure.message, failure.data) == (7, "The model is away", None)
+
+
+@BOTH
+async def test_turn_ends_though_the_store_takes_its_end_no_more(version: int) -> None:
+    class Full(MemoryStore):
+        async def append(self, *args: Any, **more: Any) -> None:
+            if self.full:
+                raise OSError("no space left")
+            await super().append(*args, **more)
+
+        full = False
+
+    class Stores(Agent):
+        store = Full()
+
+        async def prompt(self, turn: Turn) -> None:
+            Full.full = True
+
+    async with talk(Stores(), version) as client:
+        failure = await _failure(client)
+    assert failure.code == -32603

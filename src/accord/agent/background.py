@@ -98,9 +98,10 @@ class Background:
                 await work(call)
         except WorkCancelled:
             pass
-        except TransportError:
-            log.debug("! the client has gone in the middle of background work", exc_info=True)
-        except Exception:
+        except Exception as exc:
+            if isinstance(exc, TransportError) and self._session.link.is_gone:
+                log.debug("! the client has gone in the middle of background work", exc_info=True)
+                return
             log.exception("! background work failed: %s", call.title)
         finally:
             self._running.discard(call)

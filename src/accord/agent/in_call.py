@@ -125,6 +125,10 @@ class InCall(Link):
     def withdraw(self, session_id: str) -> None:
         """It has no prompts."""
 
+    @property
+    def is_gone(self) -> bool:
+        return self._link.is_gone
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._link.start(work)
 

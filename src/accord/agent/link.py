@@ -142,6 +142,11 @@ class Link(ABC):
     def withdraw(self, session_id: str) -> None:
         """Cancel the prompts of a session, those that are held too."""
 
+    @property
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """Whether the client has hung up."""
+
     @abstractmethod
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something as long as the connection lives."""

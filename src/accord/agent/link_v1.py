@@ -331,6 +331,10 @@ class LinkV1(Link):
     def withdraw(self, session_id: str) -> None:
         self._context.cancel_prompts(session_id)
 
+    @property
+    def is_gone(self) -> bool:
+        return self._context.has_ended
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)
 

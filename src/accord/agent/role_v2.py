@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from accord import v2
 from accord.agent.host import Host, Setup
-from accord.errors import InvalidParams, TransportError
+from accord.errors import InternalError, InvalidParams, TransportError
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 # Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("AgentRole", "role_for")
+
+log = logging.getLogger("accord.agent")
 
 
 class AgentRole(v2.Agent):
@@ -161,7 +165,7 @@ class AgentRole(v2.Agent):
         return v2.PromptResponse(message_id=turn.message_id)
 
     async def _work(self, turn: Turn) -> None:
-        from accord.agent.reports import Said
+        from accord.agent.reports import Ended, Failure, Said
 
         session, link = turn.session, self._link
         try:
@@ -170,8 +174,15 @@ class AgentRole(v2.Agent):
             ended = await turn.work(self.host.agent)
             session.idle()
             await link.ended(session, ended)
-        except TransportError:
-            pass  # nobody is left to be told
+        except Exception as exc:
+            if not isinstance(exc, TransportError) or not link.is_gone:
+                # The store has failed, say. The client waits for the end all the same.
+                log.exception("! the turn could not be told")
+                session.idle()
+                with suppress(TransportError):
+                    error = InternalError()
+                    ended = Ended("error", Failure(error.code, error.message))
+                    await link.ended(session, ended)
         finally:
             session.idle()
             turn.leave()

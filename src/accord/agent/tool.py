@@ -82,6 +82,8 @@ class ToolCall:
 
     async def __aenter__(self) -> ToolCall:
         session = self.session
+        if self._token is not None:
+            raise RuntimeError("A tool call is entered once; make another one")
         session.end_message()
         await session.report(
             ToolReport(
@@ -230,6 +232,7 @@ class ToolCall:
         await self._report(status="cancelled", **told)
 
     async def _report(self, **changes: Any) -> None:
+        self._need_entered()
         self.status = changes.get("status", self.status)
         ends = self.status in _ENDS
         if ends and self.cancellable and not self.is_told_ended:
@@ -238,6 +241,10 @@ class ToolCall:
         if ends and not self.is_told_ended:
             self.is_told_ended = True
             await self._tell_background()
+
+    def _need_entered(self) -> None:
+        if self._token is None:
+            raise RuntimeError("The tool call has not begun; enter it with `async with`")
 
     async def _tell_background(self) -> None:
         if self.is_detached:
@@ -276,14 +283,19 @@ class ToolCall:
     ) -> PermissionOption | None:
         """Ask the user to choose one of these options; None means that none was chosen.
 
-        Raises `CancelledError` when the turn is cancelled meanwhile.
+        Raises `CancelledError` when the turn is cancelled meanwhile, and `ValueError` for
+        options that are none, or that share an id.
         """
+        self._need_entered()
         session = self.session
-        by_id = {option.id: option for option in options}
+        offered = tuple(options)
+        by_id = {option.id: option for option in offered}
+        if not by_id or len(by_id) < len(offered):
+            raise ValueError("Options need to be at least one, each with an id of its own")
         question = Question(
             title=title or self.title,
             description=description,
-            options=tuple(by_id.values()),
+            options=offered,
             tool=ToolReport(id=self.id, title=self.title, kind=self.kind, status=self.status),
         )
         self.asking = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -175,17 +175,32 @@ class Turn(Verbs):
                 return Ended("cancelled")
             log.exception("! the turn awaited something that was cancelled")
             error: RequestError = InternalError()
-        except TransportError:
-            log.debug("! the client has gone in the middle of a turn", exc_info=True)
-            return Ended("cancelled")
         except RequestError as exc:
             error = exc
-        except Exception as exc:
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as exc:  # groups, too; a turn that nobody ends is waited for
+            if isinstance(exc, TransportError) and self.session.link.is_gone:
+                log.debug("! the client has gone in the middle of a turn", exc_info=True)
+                return Ended("cancelled")
             # R-CANCEL-06: what an aborted operation raises is not an error.
             if self.cancelled or is_being_cancelled():
                 log.debug("! the turn failed while being cancelled", exc_info=True)
             else:
                 log.error("! the turn failed", exc_info=exc)
             error = InternalError()  # nothing of it goes to the client (R-ERR-05)
-        data = UNSET if error.data is None else error.data
-        return Ended("error", Failure(error.code, error.message, data))
+        return Ended("error", Failure(error.code, error.message, _data_of(error)))
+
+
+def _data_of(error: RequestError) -> Any:
+    """Return what goes along with an error, as far as it can be written."""
+    from accord.wire.codec import encode
+
+    if error.data is None:
+        return UNSET
+    try:
+        encode(error.data)
+    except Exception:
+        log.exception("! the data of an error cannot be written")
+        return UNSET
+    return error.data
