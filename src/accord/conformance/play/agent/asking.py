@@ -100,9 +100,7 @@ async def _open(editor: Editor) -> tuple[str, Prompted, Call]:
     session = await editor.new_session()
     editor.elicitation = editor.leave_open
     prompted = editor.ask_for(session, "elicit")
-    await editor.comes(
-        lambda: bool(_waiting(editor, session)) or prompted.over, "elicitation"
-    )
+    await editor.comes(lambda: bool(_waiting(editor, session)) or prompted.over, "elicitation")
     editor.taken(prompted)
     if not _waiting(editor, session):
         raise NotExercised("the agent asked the user for nothing")
@@ -113,9 +111,7 @@ def _waiting(editor: Editor, session: str) -> list[Call]:
     return editor.line.observer.talk.waiting("agent", _ASK, session)
 
 
-async def _asked(
-    editor: Editor, policy: Callable[[Call], None]
-) -> tuple[Prompted, list[Call]]:
+async def _asked(editor: Editor, policy: Callable[[Call], None]) -> tuple[Prompted, list[Call]]:
     session = await editor.new_session()
     editor.elicitation = policy
     prompted = editor.ask_for(session, "elicit")

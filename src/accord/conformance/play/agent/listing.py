@@ -169,11 +169,7 @@ async def title_told(stage: Stage) -> None:
         raise NotExercised("the agent told no title")
     note, name = told[-1]
     call, _ = await listed(editor, cwd=str(stage.folder))
-    titles = [
-        entry.get("title")
-        for entry in _entries(call)
-        if entry.get("sessionId") == session
-    ]
+    titles = [entry.get("title") for entry in _entries(call) if entry.get("sessionId") == session]
     if not titles:
         raise NotExercised("the session is not listed")
     stage.judge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from accord.conformance.message import Call, Note
 from accord.conformance.play.editor import Prompted
@@ -45,9 +46,10 @@ def _elsewhere(stage: Stage, prompted: Prompted, note: Path) -> list[Call | Note
             found.append(call)
     for told, update in prompted.updates("tool_call", "tool_call_update"):
         locations = update.get("locations")
-        for location in locations if is_array(locations) else ():
-            if is_object(location) and _is_other(location.get("path"), note):
-                found.append(told)
+        named: list[Any] = locations if is_array(locations) else []
+        paths = [location.get("path") for location in named if is_object(location)]
+        if any(_is_other(path, note) for path in paths):
+            found.append(told)
     return found
 
 

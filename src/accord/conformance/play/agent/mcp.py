@@ -58,7 +58,7 @@ async def duplicates(stage: Stage) -> None:
         entries = [server(2), server(2)]
         await _refused(stage, entries, "name", "accord-check", "two servers of one name")
     if not editor.offers("MCP over HTTP"):
-        web = {"type": "http", "name": "web", "url": "https://example.com/mcp", "headers": []}
+        web: Json = {"type": "http", "name": "web", "url": "https://example.com/mcp", "headers": []}
         await _refused(stage, [web], "type", "http", "a transport that is not offered")
 
 

@@ -7,7 +7,7 @@ import sys
 
 __all__ = ()
 
-_ANSWERS = {
+_ANSWERS: dict[str, dict[str, list[str]]] = {
     "tools/list": {"tools": []},
     "resources/list": {"resources": []},
     "resources/templates/list": {"resourceTemplates": []},

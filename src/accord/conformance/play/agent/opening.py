@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from accord.conformance.play.editor import Editor, Json, Prompted
+from typing import Any
+
 from accord.conformance.message import Note
+from accord.conformance.play.editor import Editor, Json, Prompted
 from accord.conformance.play.scenario import NotExercised, scenario
 from accord.conformance.play.stage import Stage
 from accord.jsontext import is_array, is_object
@@ -125,9 +127,7 @@ async def _told(editor: Editor) -> tuple[str, Prompted]:
     return session, prompted
 
 
-def _replayed(
-    editor: Editor, session: str, before: int, answered: int
-) -> list[tuple[Note, Json]]:
+def _replayed(editor: Editor, session: str, before: int, answered: int) -> list[tuple[Note, Json]]:
     """Return what was told between two moments."""
     late = {id(note) for note in editor.line.notes[before:]}
     return [
@@ -142,9 +142,9 @@ def words_of(updates: list[tuple[Note, Json]]) -> str:
     words: list[str] = []
     for _, update in updates:
         content = update.get("content")
-        for block in content if is_array(content) else [content]:
-            if is_object(block) and isinstance(block.get("text"), str):
-                words.append(block["text"])
+        blocks: list[Any] = content if is_array(content) else [content]
+        found = [block.get("text") for block in blocks if is_object(block)]
+        words += [text for text in found if isinstance(text, str)]
     return "".join(words)
 
 

@@ -52,7 +52,7 @@ async def no_answer(stage: Stage) -> None:
         if rule == "R-PERM-14" and stage.version == 1:
             continue
         prompted, calls = await _asked_for(editor, policy)
-        signs = _done(editor, prompted, calls)
+        signs = _done(prompted, calls)
         stage.judge(
             rule,
             not signs,
@@ -130,9 +130,7 @@ async def _open(editor: Editor) -> tuple[str, Prompted, Call]:
     return session, prompted, editor.asked(session)[0]
 
 
-async def _asked_for(
-    editor: Editor, policy: Callable[[Call], None]
-) -> tuple[Prompted, list[Call]]:
+async def _asked_for(editor: Editor, policy: Callable[[Call], None]) -> tuple[Prompted, list[Call]]:
     """Return a turn in which the agent asked, and what; raise `NotExercised`."""
     session = await editor.new_session()
     editor.permission = policy
@@ -147,10 +145,10 @@ async def _asked_for(
 
 async def _signs(editor: Editor, policy: Callable[[Call], None]) -> list[str]:
     prompted, calls = await _asked_for(editor, policy)
-    return _done(editor, prompted, calls)
+    return _done(prompted, calls)
 
 
-def _done(editor: Editor, prompted: Prompted, calls: list[Call]) -> list[str]:
+def _done(prompted: Prompted, calls: list[Call]) -> list[str]:
     """Return what shows that a tool call was worked on after its permission was answered."""
     asked = {_tool_of(call): call for call in calls}
     found: list[str] = []

@@ -89,12 +89,17 @@ async def system_prompt(stage: Stage) -> None:
         prompt.setdefault("content", [text("Be brief.")])
         return editor.line.ask("session/new", editor.setup(systemPrompt=prompt))
 
-    await stage.succeeds("R-SYSP-04", editor, given(mode="append"), why="text to append")
-    for why, call in (
-        ("a system prompt without `mode`", given()),
-        ("a system prompt whose `mode` is null", given(mode=None)),
-    ):
-        await stage.succeeds("R-SYSP-02", editor, call, why=why)
+    call = given(mode="append")
+    await editor.line.reply(call)
+    override = None
+    if not call.ok and editor.offers("system prompts instead of its own"):
+        override = given(mode="override")
+        await editor.line.reply(override)
+    # Whoever takes the text in another mode does not know this mode; else it is the text.
+    rule = "R-SYSP-02" if override is None or override.ok else "R-SYSP-04"
+    await stage.succeeds(rule, editor, call, why="text to append")
+    if call.ok:
+        stage.judge("R-SYSP-04", True)
     await stage.refused("R-SYSP-03", editor, given(mode="_accord"), (), why="an unknown mode")
     odd = given(content=[{"type": "_accord"}])
     await stage.refused("R-SYSP-03", editor, odd, (), why="content of an unknown type")
