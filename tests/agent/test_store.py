@@ -112,6 +112,8 @@ EVERYTHING: list[Report] = [
     TerminalEnded("x", None, "SIGKILL"),
     Ended("error", Failure(-32603, "Internal error", {"a": 1})),
     Ended("end_turn"),
+    Said("agent", "m3", ("half a character: \ud83d",)),
+    ToolReport(id="t2", title="\ud83d", content=(Image(b"png", "image/png"), "\udc00")),
 ]
 
 
@@ -125,6 +127,17 @@ def test_report_is_read_as_it_was_written(report: Report) -> None:
 @pytest.mark.parametrize("entry", [b"{", b"[]", b'{"type":"later"}', b'{"type":"said","role":"x"}'])
 def test_entry_that_nobody_here_knows_is_passed_over(entry: bytes) -> None:
     assert report_from(entry) is None
+
+
+async def test_title_may_have_half_a_character(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db")
+    try:
+        await store.create(Stored(id="s", cwd="/", title="\ud83d cut"))
+        stored = await store.get("s")
+    finally:
+        await store.aclose()
+    assert stored is not None
+    assert stored.title == "? cut"
 
 
 # What is shown again.

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from accord import jsontext
 from accord.agent.reports import (
     CommandsReport,
     CompactionPart,
@@ -35,6 +36,7 @@ from accord.agent.reports import (
 )
 from accord.model.content import Audio, Image, Link, Other, Resource
 from accord.model.tools import Diff, Location, TerminalView, ToolContent
+from accord.wire.codec import encode
 
 __all__ = ("report_from", "report_to")
 
@@ -160,39 +162,47 @@ _Stored: TypeAlias = (
     | _SessionSaid
 )
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Stored).decode
+_native = msgspec.json.Decoder(_Stored).decode
+
+
+def _decode(entry: bytes) -> Any:
+    try:
+        return _native(entry)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # text that JavaScript has cut in the middle of a character
+        return msgspec.convert(jsontext.loads(entry), _Stored)
 
 
 def report_to(report: Report) -> bytes:
     """Return a report as an entry of a store."""
     match report:
         case Said(role, message_id, content):
-            return _encode(_Said(role, message_id, _items(content)))
+            return encode(_Said(role, message_id, _items(content)))
         case ToolReport():
             values = {name: getattr(report, name) for name in report.__struct_fields__}
             if report.content is not UNSET:
                 values["content"] = _items(report.content)
-            return _encode(_Tool(**values))
+            return encode(_Tool(**values))
         case ToolPart(id, content, goes_on):
-            return _encode(_Part(id, _item(content), goes_on))
+            return encode(_Part(id, _item(content), goes_on))
         case CompactionReport(id, status, error):
-            return _encode(_Compaction(id, status, error))
+            return encode(_Compaction(id, status, error))
         case CompactionPart(id, content):
-            return _encode(_CompactionPart(id, _item(content)))
+            return encode(_CompactionPart(id, _item(content)))
         case SessionSaid():
             values = {name: getattr(report, name) for name in report.__struct_fields__}
             values["content"] = _items(report.content)
-            return _encode(_SessionSaid(**values))
+            return encode(_SessionSaid(**values))
         case _:
-            return _encode(report)
+            return encode(report)
 
 
 def report_from(entry: bytes) -> Report | None:
     """Return the report that an entry is; None for what a newer Accord has written."""
     try:
         stored = _decode(entry)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, jsontext.NotJson) as exc:
         log.warning("! an entry of a session cannot be read: %s", exc)
         return None
     match stored:

@@ -181,7 +181,8 @@ def _row(session: Stored) -> tuple[Any, ...]:
         session.id,
         session.cwd,
         json.dumps(session.additional),
-        session.title,
+        # UTF-8 has no place for half a character.
+        None if session.title is None else session.title.encode("utf-8", "replace").decode(),
         session.title_is_users,
         session.updated_at,
         session.archived,
