@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -16,7 +15,7 @@ from accord.conformance.pose import dress
 from accord.conformance.pose.watch import Watch
 from accord.jsontext import is_array, is_object
 
-__all__ = ("Play", "Posed", "Posing", "Prompted")
+__all__ = ("Play", "Posed", "Posing", "Prompted", "Start")
 
 Json: TypeAlias = dict[str, Any]
 
@@ -47,11 +46,14 @@ class Prompted(Struct, eq=False):
     cancels: int  # of the session, when it came
 
 
+# Begins work that somebody else waits for, and ends.
+Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 Play: TypeAlias = Callable[[Prompted], Awaitable[None]]
 
 
 class Posing:
-    """One connection with a client under test; `play` works on its prompts.
+    """One connection with a client under test; `play` works on its prompts,
+    in tasks that `start` begins.
 
     `versions` are those that are spoken; `answer` is a version to answer `initialize` with that no
     client can speak, to see that it leaves.
@@ -62,6 +64,7 @@ class Posing:
         line: Line,
         watch: Watch,
         play: Play,
+        start: Start,
         *,
         versions: tuple[int, ...] = (1, 2),
         answer: int | None = None,
@@ -74,16 +77,9 @@ class Posing:
         self._versions = versions
         self._answer = answer
         self._numbers = itertools.count(1)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._start = start
         line.serve = self._serve
         line.heard = self._heard
-
-    async def aclose(self) -> None:
-        """Stop all work."""
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
     @property
     def version(self) -> int:
@@ -92,7 +88,7 @@ class Posing:
 
     # Telling.
 
-    def update(self, session: Posed, kind: str, **fields: Any) -> Frame:
+    def update(self, session: Posed, kind: str, /, **fields: Any) -> Frame:
         """Send a `session/update`; return it."""
         told = {"sessionUpdate": kind, **fields}
         self.line.note("session/update", {"sessionId": session.id, "update": told})
@@ -145,11 +141,6 @@ class Posing:
         session = self.sessions.get(note.session_id or "")
         if note.method == "session/cancel" and session is not None:
             session.cancels += 1
-
-    def _start(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _initialize(self, call: Call, params: Json) -> None:
         line, asked = self.line, params.get("protocolVersion")

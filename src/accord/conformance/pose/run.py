@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 from accord.conformance.message import Call
 from accord.conformance.play.line import Line, Silence
@@ -50,19 +52,26 @@ class ClientRun:
         self._began = time.monotonic()
         self._written = written
         self._watch = Watch(self._own, lambda: self.line.observer.talk.version)
-        self._posing = Posing(self.line, self._watch, self._play, versions=versions, answer=answer)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._posing = Posing(
+            self.line, self._watch, self._play, self._start, versions=versions, answer=answer
+        )
         self._nobody = False
 
     async def run(self) -> Result:
         """Serve until the client hangs up; raise `TransportError` when there is no way to it."""
         await self.line.open()
         try:
-            with suppress(Silence):
-                await self.line.until(lambda: self.line.hung_up, "end", within_s=_END_S)
+            async with asyncio.TaskGroup() as self._tasks:
+                with suppress(Silence):
+                    await self.line.until(lambda: self.line.hung_up, "end", within_s=_END_S)
         finally:
-            await self._posing.aclose()
             await self.line.aclose()
         return self.end()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(work)
 
     def end(self, *, terminated: bool = False) -> Result:
         """Judge what only the end shows, and write the last report."""
@@ -106,10 +115,12 @@ class ClientRun:
 
     async def _play_all(self, prompted: Prompted, scenarios: Sequence[Scenario[Scene]]) -> None:
         for scenario in scenarios:
-            if prompted.session.cancels > prompted.cancels and not scenario.name.startswith("user"):
-                self._posing.say(prompted.session, "Cancelled; the rest is not played.")
+            if prompted.session.cancels > prompted.cancels:
+                words = (
+                    f"This turn was cancelled: `{scenario.name}` and what follows is not played."
+                )
+                self._posing.say(prompted.session, words)
                 break
-            prompted.cancels = prompted.session.cancels
             if not await self._play_one(prompted, scenario):
                 break
         self._posing.say(prompted.session, self._summary())

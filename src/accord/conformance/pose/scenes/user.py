@@ -1,0 +1,45 @@
+"""What only the user can do: cancel the turn, also while the agent asks."""
+
+from __future__ import annotations
+
+from accord.conformance.play.scenario import scenario
+from accord.conformance.pose import dress
+from accord.conformance.pose.scene import Scene
+
+__all__ = ("CANCEL", "SCENES")
+
+CANCEL = "Please cancel this turn now"
+
+
+@scenario("user/cancel", "R-CANCEL-10")
+async def cancel(scene: Scene) -> None:
+    """The user cancels the turn; tool calls are told of afterwards."""
+    scene.say("Please cancel this turn.")
+    tool = scene.tool(CANCEL, kind="other", status="in_progress")
+    await scene.awaits(lambda: scene.cancelled)
+    parts = [{"type": "content", "content": dress.text("Stopped half way.")}]
+    status = "failed" if scene.version == 1 else "cancelled"
+    sent = [
+        scene.update("tool_call_update", toolCallId=tool, content=parts),
+        scene.update("tool_call_update", toolCallId=tool, status=status),
+    ]
+    await scene.goes_on("R-CANCEL-10", "updates of a tool call in a turn that is cancelled", *sent)
+
+
+@scenario("user/cancel_asked", "R-CANCEL-10")
+async def cancel_asked(scene: Scene) -> None:
+    """The user cancels the turn while the agent waits for a permission."""
+    scene.say("Please cancel this turn while the question is open.")
+    call = scene.permission(f"{CANCEL}, do not answer")
+    await scene.awaits(lambda: scene.cancelled or call.reply is not None, call)
+    # An answer `cancelled` may come a moment before the cancel itself.
+    await scene.posing.alive()
+    scene.needs(scene.cancelled, "the question was answered, and the turn not cancelled")
+    sent = scene.update("session_info_update", title="Check of this client, cancelled")
+    await scene.goes_on("R-CANCEL-10", "an update in a turn that is cancelled", sent)
+    if scene.version == 2:
+        scene.withdraw(call)
+    await scene.line.reply(call)
+
+
+SCENES = (cancel_asked, cancel)

@@ -1,0 +1,213 @@
+"""Our client, driven by a program, with an agent that checks it; somebody may stand in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import json
+
+import accord
+from accord.client.connect import Command, ConnectedAgent
+from accord.client.elicitation import Form, WebPage
+from accord.client.events import Decision, PermissionRequest, ToolCall
+from accord.client.session import ClientSession
+from accord.conformance.pose.run import ClientRun
+from accord.conformance.pose.scenes import SCENARIOS
+from accord.conformance.pose.scenes.user import CANCEL
+from accord.conformance.result import Result
+from accord.transports.base import Frame, Receiver, Transport
+from accord.transports.memory import pair
+
+__all__ = ("Between", "check", "converse", "drive")
+
+Json = dict[str, Any]
+PROMPTS = ("/accord-check list", "check: all", "check: user/cancel")
+
+
+async def check(
+    cwd: Path,
+    version: int,
+    *prompts: str,
+    between: Between | None = None,
+    answer: int | None = None,
+    speaks: tuple[int, ...] | None = None,
+    does: Callable[[ConnectedAgent, Path], Any] | None = None,
+) -> Result:
+    """Return what the kit finds about our client."""
+    here, there = pair()
+    run = ClientRun(
+        here, SCENARIOS, versions=(version,), answer=answer, answer_s=5.0, patience_s=5.0
+    )
+    transport: Transport = there
+    if between is not None:
+        between.put(there)
+        transport = between
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        running = group.create_task(run.run())
+        try:
+            await converse(transport, speaks or (version,), cwd, prompts, does)
+        except (accord.AccordError, ExceptionGroup):
+            if between is None and answer is None:
+                raise  # else it is the double that hangs up
+        finally:
+            await transport.aclose()
+    return running.result()
+
+
+async def converse(
+    command: Command,
+    versions: Sequence[int],
+    cwd: Path,
+    prompts: Sequence[str],
+    does: Callable[[ConnectedAgent, Path], Any] | None = None,
+) -> None:
+    """Do all that a person would do who checks a client."""
+    cancelling = asyncio.Event()
+
+    async def decide(request: PermissionRequest) -> Decision | None:
+        if request.title.startswith(CANCEL) or (
+            request.tool_call is not None and request.tool_call.title.startswith(CANCEL)
+        ):
+            cancelling.set()
+            await asyncio.Event().wait()
+        return "allow"
+
+    async with accord.connect(
+        command,
+        versions=versions,  # type: ignore[arg-type]  # 1 and 2
+        permissions=decide,
+        files="rw",
+        terminals=True,
+        on_form=_fill_in,
+        on_url=_decline,
+        unstable=True,
+    ) as agent:
+        if does is not None:
+            await does(agent, cwd)
+        session = await agent.new_session(cwd)
+        for prompt in prompts:
+            cancelling.clear()
+            await drive(session, prompt, cancelling)
+
+
+async def drive(session: ClientSession, prompt: str, cancelling: asyncio.Event) -> None:
+    """Prompt, and cancel the turn when the agent asks for that."""
+    async with session.prompt(prompt) as turn, asyncio.TaskGroup() as group:
+
+        async def cancel() -> None:
+            await cancelling.wait()
+            await turn.cancel()
+
+        waiting = group.create_task(cancel())
+        async for event in turn:
+            if isinstance(event, ToolCall) and event.title == CANCEL:
+                cancelling.set()
+        waiting.cancel()
+
+
+async def _fill_in(form: Form) -> Json:
+    given: Json = {}
+    for field in form.fields:
+        if field.default is not None and field.pattern is None:
+            given[field.name] = field.default
+        elif field.kind == "choices":
+            given[field.name] = [field.choices[0].value]
+        elif field.required:
+            given[field.name] = "some"
+    return {name: value for name, value in given.items() if name != "dial"}
+
+
+async def _decline(_: WebPage) -> bool:
+    return False
+
+
+class Between(Transport):
+    """A transport on which somebody changes what passes.
+
+    `from_agent` and `from_client` get a message, the latter with the request that it answers;
+    they return what to pass on instead, or None to hang up.
+    """
+
+    def __init__(
+        self,
+        from_agent: Callable[[Json], list[Json] | None] | None = None,
+        from_client: Callable[[Json, Json], list[Json] | None] | None = None,
+    ) -> None:
+        self._from_agent = from_agent or (lambda message: [message])
+        self._from_client = from_client or (lambda message, asked: [message])
+        self._asked: dict[str, Json] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self.hung_up = False
+
+    def put(self, way: Transport) -> None:
+        self._way = way
+
+    async def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        await self._way.start(self)
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            try:
+                message = json.decode(frame)
+            except (ValueError, UnicodeDecodeError):
+                message = None
+            if self.hung_up:
+                return
+            if not isinstance(message, dict):
+                passed = self._from_agent({"raw": bytes(frame)})
+                if passed is None:
+                    self._hang_up()
+                elif passed:
+                    self._receiver.frames_received([frame])
+                continue
+            if "method" in message and "id" in message:
+                self._asked[repr(message["id"])] = message
+            passed = self._from_agent(message)
+            if passed is None:
+                self._hang_up()
+                return
+            self._receiver.frames_received([bytearray(json.encode(one)) for one in passed])
+
+    def write(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            if self.hung_up:
+                return
+            message = json.decode(frame)
+            asked = {} if "method" in message else self._asked.get(repr(message.get("id")), {})
+            passed = self._from_client(message, asked)
+            if passed is None:
+                self._hang_up()
+                return
+            self._way.write([json.encode(one) for one in passed])
+
+    def _hang_up(self) -> None:
+        self.hung_up = True
+        self._closing = asyncio.get_running_loop().create_task(self._way.aclose())
+        self._receiver.eof_received(None)
+
+    def frame_refused(self, limit: int) -> None:
+        self._receiver.frame_refused(limit)
+
+    def eof_received(self, error: Exception | None) -> None:
+        if not self.hung_up:
+            self._receiver.eof_received(error)
+
+    def writable(self) -> None:
+        self._receiver.writable()
+
+    @property
+    def congested(self) -> bool:
+        return self._way.congested
+
+    def pause_reading(self) -> None:
+        self._way.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._way.resume_reading()
+
+    async def aclose(self) -> None:
+        await self._way.aclose()
