@@ -114,6 +114,7 @@ class Agent:
 
     def run(self) -> None:
         """Serve one client on stdin and stdout, in either version, until it hangs up."""
+        from accord.agent.running import run
         from accord.agent.serving import serve
         from accord.transports.stdio import stdio
 
@@ -125,4 +126,4 @@ class Agent:
             finally:
                 await self.aclose()
 
-        asyncio.run(serve_it())
+        run(serve_it())

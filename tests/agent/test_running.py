@@ -1,0 +1,61 @@
+"""An agent's program: what it leaves behind when it is ended by a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import accord
+
+AGENT = """
+import os, sys
+from accord import Agent, Turn
+
+class Runs(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+        async with turn.tool(f"{os.getpid()}"):
+            await turn.terminals.run(sys.executable, "-c", code)
+
+Runs().run()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+async def test_agent_that_is_ended_takes_its_commands_along(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+    commands: list[int] = []
+
+    async def end_once_it_runs(session: accord.ClientSession) -> None:
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, accord.TerminalOutput):
+                    commands.append(int(event.data))
+                    os.kill(int(session.transcript.tool_calls[0].title), number)
+
+    async with accord.connect([sys.executable, str(tmp_path / "agent.py")], versions=[2]) as agent:
+        session = await agent.new_session(tmp_path)
+        with pytest.raises(accord.ConnectionLost) as lost:
+            await end_once_it_runs(session)
+    assert lost.value.exit_status == -number
+    until = time.monotonic() + 5
+    while _runs(commands[0]):
+        assert time.monotonic() < until, "the command goes on"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not Path(f"/proc/{pid}/stat").exists() or (
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    )
