@@ -317,7 +317,9 @@ def _checked(
         params = decode(text)
         for what, gate in needs(params):
             if not is_open(gate, capabilities):
-                raise InvalidParams(f"Invalid params: {what} was not offered", data={"gate": gate})
+                _, _, kind = what.partition(" of type ")  # R-MCP-15 asks for it
+                data = {"gate": gate, "type": kind.strip("'")} if kind else {"gate": gate}
+                raise InvalidParams(f"Invalid params: {what} was not offered", data=data)
         return params
 
     return decode_checked

@@ -245,3 +245,13 @@ def test_an_agent_that_lists_logins_has_to_serve_them() -> None:
 
     with pytest.raises(LocalProtocolError, match="has to serve logout too"):
         Locked().initialize(v2.Client().initialize_params(), cast("Any", None))
+
+
+@requirement("R-MCP-15")
+async def test_refused_transport_of_an_mcp_server_is_named() -> None:
+    async with joined(session_agent(), v2.Client()) as sides:
+        server = {"type": "http", "name": "web", "url": "https://example.com/mcp"}
+        params = {"cwd": "/project", "mcpServers": [server]}
+        with pytest.raises(InvalidParams) as refused:
+            await sides.agent.connection.call("session/new", params, bytes)
+        assert refused.value.data["type"] == "http"
