@@ -146,6 +146,8 @@ class Talk:
         methods = result.get("authMethods")
         self.auth_methods = methods if is_array(methods) else []
         params = call.params if is_object(call.params) else {}
+        if self.version == 1 and "capabilities" in params and "clientCapabilities" not in params:
+            return  # what the words of version 2 offer in version 1 is the router's business
         try:
             if self.version == 1:
                 agent = convert(result, AgentV1).agent_capabilities

@@ -103,9 +103,12 @@ async def lines(stage: Stage) -> None:
     """Lines are blank, end in CR, hold no UTF-8, and one is very long."""
     editor = await stage.initialized()
     rule = "R-STDIO-11"
+    began = len(editor.line.observer.talk.frames)
     for blank in (b"", b"   ", b"\t"):
         editor.line.send(blank)
     await _goes_on(stage, rule, editor, "a request after blank lines")
+    stray = strays(editor, began)
+    stage.judge(rule, not stray, *stray, expected="nothing, for a blank line", got="an answer")
     body = {"jsonrpc": "2.0", "method": "_accord/unknown"}
     for number, (why, text) in enumerate(
         (

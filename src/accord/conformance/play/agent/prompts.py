@@ -12,6 +12,7 @@ from accord.jsontext import is_object
 
 __all__ = ("SCENARIOS",)
 
+_LATE_S = 1.0
 _WORK = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "tool_call")
 # One pixel, and no sound at all.
 _PIXEL = (
@@ -33,6 +34,8 @@ async def words(stage: Stage) -> None:
         await first.end()
     editor.taken(first)
     if stage.version == 1:
+        # Whoever answers too soon says something later.
+        await editor.comes(lambda: bool(first.updates(*_WORK)), "work", within_s=_LATE_S)
         await editor.line.settle()
         answered = first.call.reply.frame.number if first.call.reply else 0
         work = first.updates(*_WORK)

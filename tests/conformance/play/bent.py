@@ -1,0 +1,215 @@
+"""An agent that keeps all rules, behind something that changes what passes: it breaks one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from accord import router
+from accord.agent.host import Host
+from accord.agent.role_v1 import role_for
+from accord.agent.serving import serve
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord.conformance.play.run import AgentRun
+from accord.conformance.play.settings import Settings
+from accord.conformance.result import Result
+from accord.scripted.agent import ScriptAgent
+from accord.transports.base import Frame, Receiver, Transport
+from accord.transports.memory import pair
+
+Json: TypeAlias = dict[str, Any]
+
+# How the script agent is told to bring about what scenarios need; docs/reference has it, too.
+PROMPTS = {
+    "text": "echo hello",
+    "tool": "tools",
+    "permission": "permission",
+    "file_read": "fs read note.txt",
+    "file_write": "fs write written.txt hello",
+    "terminal": "terminal echo hello",
+    "elicit": "elicit form",
+    "long": "wait forever",
+    "background": "background forever",
+    "tool_cancel": "alone forever",
+    "title": "title A title",
+    "subagent": "subagent hello",
+    "command": "/help",
+    "fail": "error",
+}
+
+
+class Bend:
+    """Lets everything pass; doubles change what they break."""
+
+    rule = ""
+    also: frozenset[str] = frozenset()  # what follows from it
+    versions: tuple[int, ...] = (1, 2)
+    seconds = 5.0  # less where the kit waits in vain
+    only_version_1 = False
+
+    def __init__(self, way: Bent) -> None:
+        self.way = way
+        self.calls: dict[Any, Json] = {}  # of the client
+        self.asked: dict[Any, Json] = {}  # of the agent
+        self.sent: list[Json] = []  # by the client
+
+    def raw(self, frame: bytes) -> bool:
+        """Whether something that is no object passes."""
+        return True
+
+    def up(self, message: Json) -> Json | None:
+        """A message of the client."""
+        return message
+
+    def down(self, message: Json) -> Json | None:
+        """A message of the agent."""
+        return message
+
+    # For doubles.
+
+    def tell(self, message: Json) -> None:
+        """Say something to the client."""
+        self.way.deliver({"jsonrpc": "2.0", **message})
+
+    def forward(self, message: Json) -> None:
+        """Say something to the agent."""
+        self.way.inner.write([json.dumps({"jsonrpc": "2.0", **message}).encode()])
+
+    def answer(self, call: Json, result: Any) -> None:
+        """Answer in the agent's place."""
+        self.tell({"id": call["id"], "result": result})
+
+    def refuse(self, call: Json, code: int) -> None:
+        """Refuse in the agent's place."""
+        self.tell({"id": call["id"], "error": {"code": code, "message": "No"}})
+
+    def update(self, session: str, **update: Any) -> None:
+        """Tell something of a session in the agent's place."""
+        params = {"sessionId": session, "update": update}
+        self.tell({"method": "session/update", "params": params})
+
+    def grumble(self) -> None:
+        """Answer what wants no answer."""
+        self.tell({"id": None, "error": {"code": -32600, "message": "No"}})
+
+
+class Bent(Transport):
+    """The kit's end of a connection to an agent in this process."""
+
+    def __init__(self, make: Callable[[Bent], Bend], agent: ScriptAgent) -> None:
+        self.inner, self._theirs = pair()
+        self._agent = agent
+        self._bend = make(self)
+        self._receiver: Receiver | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        await self.inner.start(self)
+        self._serving = asyncio.ensure_future(self._serve())
+
+    async def _serve(self) -> None:
+        if not self._bend.only_version_1:
+            await serve(self._agent, self._theirs)
+            return
+        host = Host(self._agent)
+        await router.serve(self._theirs, router.LazyRole(1, lambda: role_for(host)))
+        await host.aclose()
+
+    def write(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            message = _object(frame)
+            if message is None:
+                if self._bend.raw(bytes(frame)):
+                    self.inner.write([frame])
+                continue
+            self._bend.sent.append(message)
+            if "method" in message and "id" in message:
+                self._bend.calls[repr(message["id"])] = message
+            changed = self._bend.up(dict(message))
+            if changed == message:
+                self.inner.write([frame])
+            elif changed is not None:
+                self.inner.write([json.dumps(changed).encode()])
+
+    @property
+    def congested(self) -> bool:
+        return self.inner.congested
+
+    def pause_reading(self) -> None:
+        self.inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.inner.resume_reading()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+        if self._serving is not None:
+            async with asyncio.timeout(10):
+                await self._serving
+
+    def deliver(self, message: Json) -> None:
+        assert self._receiver is not None
+        receiver = self._receiver
+        frame = json.dumps(message).encode()
+        # Never from within a call to the transport.
+        asyncio.get_running_loop().call_soon(receiver.frames_received, [frame])
+
+    # What the inner transport hears.
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            message = _object(frame)
+            assert message is not None
+            if "method" in message and "id" in message:
+                self._bend.asked[repr(message["id"])] = message
+            changed = self._bend.down(message)
+            if changed is not None:
+                self.deliver(changed)
+
+    def frame_refused(self, limit: int) -> None:
+        raise AssertionError(limit)
+
+    def eof_received(self, error: Exception | None) -> None:
+        assert self._receiver is not None
+        receiver = self._receiver
+        asyncio.get_running_loop().call_soon(receiver.eof_received, error)
+
+    def writable(self) -> None:
+        return
+
+
+def _object(frame: Frame) -> Json | None:
+    try:
+        value = json.loads(frame)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+async def check(
+    make: type[Bend] = Bend, versions: Sequence[int] = (1, 2), rule: str | None = None
+) -> Result:
+    """Play with a bent agent: all scenarios, or those that tell of a rule."""
+    chosen = [one for one in AGENT_SCENARIOS if rule is None or rule in one.rules]
+    # Waits that are in vain are paid for.
+    settings = Settings(
+        timeout=make.seconds, answer=make.seconds, login="script", prompts=dict(PROMPTS)
+    )
+
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(make, ScriptAgent())
+
+    return await AgentRun(connect, chosen, settings, subject="bent").run(versions)
+
+
+def broken(result: Result) -> dict[str, list[str]]:
+    """Return all that was broken, a SHOULD too, with what was said about it."""
+    found: dict[str, list[str]] = {}
+    for report in result.reports:
+        for finding in report.failures():
+            told = f"v{report.version} {finding.where}: {finding.expected} | {finding.got}"
+            found.setdefault(finding.rule, []).append(told)
+    return found

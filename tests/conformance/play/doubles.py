@@ -1,0 +1,501 @@
+"""Agents that break one rule each: handshakes, sessions and what is listed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.play.bent import Bend, Json
+
+DOUBLES: list[type[Bend]] = []
+
+
+def double(*rules: str, versions: tuple[int, ...] = (1, 2), seconds: float = 5.0) -> Any:
+    """Register a double that breaks the first rule; the others follow from that."""
+
+    def register(cls: type[Bend]) -> type[Bend]:
+        cls.rule, cls.also = rules[0], frozenset(rules[1:])
+        cls.versions, cls.seconds = versions, seconds
+        DOUBLES.append(cls)
+        return cls
+
+    return register
+
+
+def refusing(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
+    """Register a double that refuses some requests."""
+
+    class Refusing(Bend):
+        def up(self, message: Json) -> Json | None:
+            if message.get("method") == method and when(message.get("params") or {}):
+                self.refuse(message, code)
+                return None
+            return message
+
+    double(rule, **more)(Refusing)
+
+
+def recoding(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
+    """Register a double whose errors to some requests have another code, and no data."""
+
+    class Recoding(Bend):
+        def down(self, message: Json) -> Json | None:
+            call = self.calls.get(repr(message.get("id")), {})
+            if "error" not in message or call.get("method") != method:
+                return message
+            if not when(call.get("params") or {}):
+                return message
+            return {**message, "error": {"code": code, "message": "No"}}
+
+    double(rule, **more)(Recoding)
+
+
+def capabilities(params: Json) -> Json:
+    return params.get("clientCapabilities", params.get("capabilities")) or {}
+
+
+NEW = "session/new"
+refusing("R-INIT-18", "initialize", lambda p: "accordUnknown" in capabilities(p), -32602)
+refusing("R-GEN-08", "initialize", lambda p: "accordUnknown" in p, -32602)
+refusing("R-GEN-08", NEW, lambda p: "accordUnknown" in p, -32602)
+refusing("R-INIT-37", "initialize", lambda p: p.get("info") == "somebody", -32602, versions=(2,))
+recoding("R-GEN-11", NEW, lambda p: p.get("cwd") == 5, -32603)
+recoding(
+    "R-SESS-37", "session/prompt", lambda p: "unknown" in p["sessionId"], -32002, versions=(2,)
+)
+refusing("R-SESS-32", "session/close", lambda p: "unknown" in p["sessionId"], -32602, versions=(2,))
+refusing("R-MCP-01", NEW, lambda p: len(p.get("mcpServers", ())) == 1, -32602, versions=(1,))
+refusing("R-GEN-09", "session/list", lambda p: p == {}, -32602)
+refusing("R-LIST-14", "session/delete", lambda p: "unknown" in p["sessionId"], -32002)
+refusing(
+    "R-INIT-24",
+    "session/prompt",
+    lambda p: any(isinstance(b, dict) and b.get("type") == "resource_link" for b in p["prompt"]),
+    -32602,
+)
+recoding(
+    "R-EXT-12",
+    "session/prompt",
+    lambda p: p["prompt"][0] == {"type": "text"},
+    -32603,
+    versions=(2,),
+)
+recoding("R-EXT-06", "_accord/unknown", lambda p: True, -32000)
+
+
+@double("R-INIT-13", versions=(1,))
+class KnowsVersion1Alone(Bend):
+    """Cannot read what a client of version 2 says."""
+
+    only_version_1 = True
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "initialize" and "info" in message["params"]:
+            self.answer(message, {"protocolVersion": 0})
+            return None
+        return message
+
+
+@double("R-INIT-16", "R-FS-01", versions=(1,))
+class ReadsThroughAnyClient(Bend):
+    """Takes what is not offered as offered."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt":
+            params = {"sessionId": message["params"]["sessionId"], "path": "/note.txt"}
+            if not capabilities(self.sent[0]["params"]):
+                self.tell({"id": "x", "method": "fs/read_text_file", "params": params})
+        return None if message.get("id") == "x" else message
+
+
+@double("R-INIT-16", "R-ELIC-02", versions=(2,))
+class AsksAnyClient(Bend):
+    """Asks the user with forms that the client does not show."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt":
+            schema = {"type": "object", "properties": {}}
+            params = {"sessionId": message["params"]["sessionId"], "mode": "form"}
+            params |= {"message": "Well?", "requestedSchema": schema}
+            if not capabilities(self.sent[0]["params"]):
+                self.tell({"id": "x", "method": "elicitation/create", "params": params})
+        return None if message.get("id") == "x" else message
+
+
+@double("R-REQCAN-14")
+class CancelsTheHandshake(Bend):
+    """Does not start when something was cancelled before."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "initialize" and len(self.sent) == 2:
+            self.refuse(message, -32603)
+            return None
+        return message
+
+
+@double("R-AUTH-11")
+class SaysNothingOfLogins(Bend):
+    """Says that something is wrong, and not that it is the login."""
+
+    def down(self, message: Json) -> Json | None:
+        if (message.get("error") or {}).get("code") == -32000:
+            return {**message, "error": {"code": -32603, "message": "No"}}
+        return message
+
+
+@double("R-ERR-05")
+class NeverRecovers(Bend):
+    """Serves nothing after it was asked for nonsense."""
+
+    bad = False
+
+    def up(self, message: Json) -> Json | None:
+        params = message.get("params")
+        if isinstance(params, dict) and params.get("cwd") == 5:
+            self.bad = True
+        elif self.bad and isinstance(params, dict) and isinstance(params.get("cwd"), str):
+            self.refuse(message, -32603)
+            return None
+        return message
+
+
+def prompt_of(message: Json) -> Json:
+    return (message.get("params") or {}).get("systemPrompt") or {}
+
+
+@double("R-SYSP-02")
+class AppendsNothing(Bend):
+    """Takes system prompts, but does not append them."""
+
+    def up(self, message: Json) -> Json | None:
+        if prompt_of(message).get("mode") == "append":
+            self.refuse(message, -32602)
+            return None
+        return message
+
+
+@double("R-SYSP-04")
+class TakesNoText(Bend):
+    """Takes system prompts, but no text."""
+
+    def up(self, message: Json) -> Json | None:
+        if prompt_of(message):
+            self.refuse(message, -32602)
+            return None
+        return message
+
+
+@double("R-SYSP-03")
+class SwapsModes(Bend):
+    """Appends what it does not understand."""
+
+    def up(self, message: Json) -> Json | None:
+        if prompt_of(message).get("mode") == "_accord":
+            prompt = {**prompt_of(message), "mode": "append"}
+            return {**message, "params": {**message["params"], "systemPrompt": prompt}}
+        return message
+
+
+@double("R-MCP-12")
+class SkipsServers(Bend):
+    """Leaves out servers that it cannot read."""
+
+    def up(self, message: Json) -> Json | None:
+        params = message.get("params") or {}
+        if isinstance(params, dict) and params.get("mcpServers"):
+            servers = [one for one in params["mcpServers"] if isinstance(one.get("name"), str)]
+            servers = [one for one in servers if "command" in one]
+            if len(servers) != len(params["mcpServers"]):
+                return {**message, "params": {**params, "mcpServers": []}}
+        return message
+
+
+@double("R-MCP-15", versions=(2,))
+class DoesNotNameTheServer(Bend):
+    """Refuses servers without a word why."""
+
+    def down(self, message: Json) -> Json | None:
+        if (message.get("error") or {}).get("code") == -32602:
+            return {**message, "error": {"code": -32602, "message": "No"}}
+        return message
+
+
+@double("R-LIST-06")
+class IgnoresCursors(Bend):
+    """Begins anew for a cursor that is none."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/list" and message.get("params", {}).get("cursor"):
+            return {**message, "params": {}}
+        return message
+
+
+@double("R-LIST-16")
+class ForgetsTitles(Bend):
+    """Tells a title and does not list it."""
+
+    def down(self, message: Json) -> Json | None:
+        result = message.get("result")
+        if isinstance(result, dict) and "sessions" in result:
+            entries = [{**one, "title": "Untitled"} for one in result["sessions"]]
+            return {**message, "result": {**result, "sessions": entries}}
+        return message
+
+
+@double("R-ARCH-04")
+class ArchivesWhatRuns(Bend):
+    """Archives a session and goes on with its turn."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/archive":
+            self.answer(message, {})
+            return None
+        return message
+
+
+@double("R-ARCH-05")
+class ArchivesOnce(Bend):
+    """Refuses to archive what is archived."""
+
+    seen = False
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/archive":
+            if self.seen and "unknown" not in message["params"]["sessionId"]:
+                self.refuse(message, -32602)
+                return None
+            self.seen = True
+        return message
+
+
+class AfterUnarchive(Bend):
+    """Has seen that a session was taken back."""
+
+    seen = False
+
+    def up(self, message: Json) -> Json | None:
+        self.seen |= message.get("method") == "session/unarchive"
+        return message
+
+
+@double("R-ARCH-06")
+class OpensWhatIsTakenBack(AfterUnarchive):
+    """Opens a session when it is taken back from the archive."""
+
+    def down(self, message: Json) -> Json | None:
+        result = message.get("result")
+        if self.seen and isinstance(result, dict) and result.get("status") == "saved":
+            return {**message, "result": {"status": "open"}}
+        return message
+
+
+@double("R-ARCH-08", "R-ARCH-03")
+class ListsAllOfTheArchive(Bend):
+    """Lists what is archived, whatever was asked for."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/list":
+            params = message.get("params") or {}
+            return {**message, "params": {**params, "archived": "include"}}
+        return message
+
+
+@double("R-TITLE-02")
+class RenamesOpenOnes(Bend):
+    """Renames no session that is closed."""
+
+    closed = False
+
+    def up(self, message: Json) -> Json | None:
+        self.closed |= message.get("method") == "session/close"
+        if message.get("method") == "session/set_title" and self.closed:
+            self.refuse(message, -32002)
+            return None
+        return message
+
+
+@double("R-TITLE-03")
+class TakesNoTitle(Bend):
+    """Takes an empty title as it is."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/set_title" and message["params"].get("title") == "":
+            self.answer(message, {"title": ""})
+            return None
+        return message
+
+
+@double("R-STATUS-02")
+class OpensWhatIsAskedFor(Bend):
+    """Opens a session when its status is asked."""
+
+    saved = 0
+
+    def down(self, message: Json) -> Json | None:
+        result = message.get("result")
+        if isinstance(result, dict) and result.get("status") == "saved":
+            self.saved += 1
+            if self.saved == 2:
+                state = {"state": {"state": "idle"}} if self.way_version == 2 else {}
+                return {**message, "result": {"status": "open", **state}}
+        return message
+
+    @property
+    def way_version(self) -> int:
+        return int(self.sent[0]["params"]["protocolVersion"])
+
+
+@double("R-STATUS-06", versions=(2,))
+class KeepsItsState(Bend):
+    """Says that a session is open, and not what it does."""
+
+    def down(self, message: Json) -> Json | None:
+        result = message.get("result")
+        if isinstance(result, dict) and result.get("status") == "open":
+            return {**message, "result": {"status": "open"}}
+        return message
+
+
+class Replaying(Bend):
+    """Knows what is told again."""
+
+    opening: Any = None
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") in ("session/load", "session/resume"):
+            self.opening = message["id"]
+        return message
+
+    def down(self, message: Json) -> Json | None:
+        if self.opening is not None and message.get("id") == self.opening:
+            self.opening = None
+        elif self.opening is not None and message.get("method") == "session/update":
+            update = message["params"]["update"]
+            changed = self.again(dict(update))
+            if changed is None:
+                return None
+            return {**message, "params": {**message["params"], "update": changed}}
+        return message
+
+    def again(self, update: Json) -> Json | None:
+        """Change an update that is replayed."""
+        return update
+
+
+@double("R-SESS-08", versions=(1,))
+class ForgetsTheUser(Replaying):
+    """Replays what it said, and not what the user did."""
+
+    def again(self, update: Json) -> Json | None:
+        return None if update["sessionUpdate"].startswith("user_message") else update
+
+
+@double("R-SESS-14", versions=(2,))
+class ForgetsTheUserToo(ForgetsTheUser):
+    """The same in version 2."""
+
+
+@double("R-SESS-10", versions=(1,))
+class OneIdForAll(Replaying):
+    """Replays all messages under one id."""
+
+    def again(self, update: Json) -> Json | None:
+        return {**update, "messageId": "m"} if "message" in update["sessionUpdate"] else update
+
+
+@double("R-SESS-15", versions=(2,))
+class NewIds(Replaying):
+    """Replays messages of the user under new ids."""
+
+    def again(self, update: Json) -> Json | None:
+        return {**update, "messageId": "new"} if "user" in update["sessionUpdate"] else update
+
+
+@double("R-EXT-05", versions=(1, 2), seconds=0.2)
+class SilentOnExtensions(Bend):
+    """Does not answer custom requests."""
+
+    def up(self, message: Json) -> Json | None:
+        return None if message.get("id") == "accord-custom" else message
+
+
+class Grumbling(Bend):
+    """Answers notifications of one method."""
+
+    method = ""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == self.method and self.wrong(message):
+            self.grumble()
+            return None
+        return message
+
+    def wrong(self, message: Json) -> bool:
+        """Tell whether this one is answered."""
+        return "id" not in message
+
+
+@double("R-EXT-07", "R-GEN-05")
+class GrumblesAtExtensions(Grumbling):
+    """Answers a notification that it does not know."""
+
+    method = "_accord/unknown"
+
+
+@double("R-REQCAN-10", "R-GEN-05")
+class GrumblesAtTheProtocol(Grumbling):
+    """Answers a notification of the protocol's own kind."""
+
+    method = "$/accordUnknown"
+
+
+@double("R-REQCAN-06", "R-GEN-05")
+class GrumblesAtCancels(Grumbling):
+    """Answers a cancel of what there is not."""
+
+    method = "$/cancel_request"
+
+
+@double("R-CANCEL-12", "R-GEN-05")
+class GrumblesAtIdleCancels(Grumbling):
+    """Answers a cancel of a session that there is not."""
+
+    method = "session/cancel"
+
+    def wrong(self, message: Json) -> bool:
+        return "unknown" in message["params"]["sessionId"]
+
+
+@double("R-ERR-03", seconds=0.2)
+class SilentOnNonsense(Bend):
+    """Says nothing to what is no JSON."""
+
+    def raw(self, frame: bytes) -> bool:
+        return not frame.startswith(b'{"jsonrpc"') or b"\xff" in frame
+
+
+@double("R-BATCH-10", seconds=0.2)
+class SilentOnBatches(Bend):
+    """Says nothing to batches."""
+
+    def raw(self, frame: bytes) -> bool:
+        return not frame.startswith(b"[")
+
+
+@double("R-ERR-04", "R-GEN-06")
+class AnswersAnswers(Bend):
+    """Answers what looks like an answer."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("id") == 4711:
+            self.tell({"id": 4711, "error": {"code": -32600, "message": "No"}})
+        return message
+
+
+@double("R-STDIO-11")
+class GrumblesAtBlankLines(Bend):
+    """Takes a blank line as a message."""
+
+    def raw(self, frame: bytes) -> bool:
+        if not frame.strip():
+            self.tell({"id": None, "error": {"code": -32700, "message": "No"}})
+        return True

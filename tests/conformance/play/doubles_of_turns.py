@@ -1,0 +1,387 @@
+"""Agents that break one rule each: turns, what happens in them, and how they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.play.bent import Bend, Json
+from conformance.play.doubles import double
+
+
+class Updating(Bend):
+    """Changes updates."""
+
+    def down(self, message: Json) -> Json | None:
+        if message.get("method") == "session/update":
+            params = message["params"]
+            changed = self.told(params["sessionId"], dict(params["update"]))
+            return None if changed is None else {**message, "params": {**params, "update": changed}}
+        return self.other(message)
+
+    def other(self, message: Json) -> Json | None:
+        """Change any other message."""
+        return message
+
+    def told(self, session: str, update: Json) -> Json | None:
+        """Change an update."""
+        return update
+
+    def call_of(self, message: Json) -> Json:
+        """Return what a message answers, or nothing."""
+        return {} if "method" in message else self.calls.get(repr(message.get("id")), {})
+
+
+@double("R-PROMPT-03", versions=(1,))
+class AnswersAtOnce(Bend):
+    """Answers a prompt as soon as it has it."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt":
+            self.answer(message, {"stopReason": "end_turn"})
+        return message
+
+    def down(self, message: Json) -> Json | None:
+        call = self.calls.get(repr(message.get("id")), {})
+        return None if "result" in message and call.get("method") == "session/prompt" else message
+
+
+@double("R-PROMPT-12", versions=(2,), seconds=0.2)
+class NeverIdle(Updating):
+    """Does not say when it is done."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        return None if update.get("state") == "idle" else update
+
+
+@double("R-MSG-03")
+class OneIdForAll(Updating):
+    """Gives all messages one id."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        return {**update, "messageId": "m"} if "message" in update["sessionUpdate"] else update
+
+    def other(self, message: Json) -> Json | None:
+        result = message.get("result") or {}
+        if self.call_of(message).get("method") == "session/prompt" and "messageId" in result:
+            return {**message, "result": {"messageId": "m"}}
+        return message
+
+
+@double("R-PROMPT-19", versions=(2,))
+class ShowsWhatItRefused(Updating):
+    """Shows a message of a prompt that it refuses."""
+
+    def other(self, message: Json) -> Json | None:
+        call = self.call_of(message)
+        if call.get("method") == "session/prompt" and "error" in message:
+            content = [{"type": "text", "text": "?"}]
+            session = call["params"]["sessionId"]
+            self.update(session, sessionUpdate="user_message", messageId="m", content=content)
+        return message
+
+
+@double("R-TOOL-13")
+class NamesItLate(Updating):
+    """Names a tool in the second report of its call."""
+
+    name = None
+    done = False
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update["sessionUpdate"] not in ("tool_call", "tool_call_update"):
+            return update
+        if update.get("name") and self.name is None:
+            self.name = update.pop("name")
+        elif self.name and not self.done:
+            self.done = True
+            update["name"] = self.name
+        return update
+
+
+@double("R-PROMPT-35", versions=(2,))
+class StopsCommands(Updating):
+    """Ends a command with a stop reason of its own."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update.get("stopReason") == "end_turn":
+            update["stopReason"] = "_command"
+        return update
+
+
+@double("R-PROMPT-28", versions=(2,))
+class FailsWithoutAWord(Updating):
+    """Stops with an error, and does not say which."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update.get("stopReason") == "error":
+            update.pop("error", None)
+        return update
+
+
+class Withdrawing(Bend):
+    """Answers prompts that are withdrawn with another code, after one kind of cancel."""
+
+    method = ""
+    last = ""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") in ("$/cancel_request", "session/cancel", "session/close"):
+            self.last = message["method"]
+        return message
+
+    def down(self, message: Json) -> Json | None:
+        if (message.get("error") or {}).get("code") == -32800 and self.last == self.method:
+            return {**message, "error": {"code": -32603, "message": "No"}}
+        return message
+
+
+@double("R-PROMPT-27", versions=(2,))
+class FailsWhenWithdrawn(Withdrawing):
+    """Takes a withdrawn prompt as a failure."""
+
+    method = "$/cancel_request"
+
+
+@double("R-CANCEL-13", versions=(2,))
+class FailsWhenCancelled(Withdrawing):
+    """Takes a prompt that waits as failed when its session is cancelled."""
+
+    method = "session/cancel"
+
+
+def allowing(bend: Bend, message: Json) -> Json | None:
+    """Return an answer that allows, in place of one that says nothing."""
+    asked = bend.asked.get(repr(message.get("id")), {})
+    if "result" not in message or asked.get("method") != "session/request_permission":
+        return None
+    options = asked["params"]["options"]
+    option = next(one for one in options if one["kind"] == "allow_once")
+    outcome = {"outcome": "selected", "optionId": option["optionId"]}
+    return {**message, "result": {"outcome": outcome}}
+
+
+@double("R-PERM-05")
+class TakesAnyOption(Bend):
+    """Takes an option that it did not offer as approval."""
+
+    def up(self, message: Json) -> Json | None:
+        chosen = (message.get("result") or {}).get("outcome") or {}
+        if isinstance(chosen, dict) and "unknown" in str(chosen.get("optionId")):
+            return allowing(self, message)
+        return message
+
+
+@double("R-PERM-14", versions=(2,))
+class TakesAnyOutcome(Bend):
+    """Takes an outcome that it does not know as approval."""
+
+    def up(self, message: Json) -> Json | None:
+        outcome = (message.get("result") or {}).get("outcome") or {}
+        if isinstance(outcome, dict) and outcome.get("outcome") == "_accord":
+            return allowing(self, message)
+        return message
+
+
+class Keeping(Bend):
+    """Does not withdraw what it asked for."""
+
+    method = ""
+
+    def down(self, message: Json) -> Json | None:
+        if message.get("method") == "$/cancel_request":
+            asked = self.asked.get(repr(message["params"]["requestId"]), {})
+            if asked.get("method") == self.method:
+                return None
+        return message
+
+
+@double("R-REQCAN-09", versions=(1,))
+class KeepsPermissionsOpen(Keeping):
+    """Leaves a permission request open when its prompt is withdrawn."""
+
+    method = "session/request_permission"
+
+
+@double("R-CANCEL-16", versions=(2,))
+class KeepsFormsOpen(Keeping):
+    """Leaves a form open when the turn is cancelled."""
+
+    method = "elicitation/create"
+
+
+class HidesWaiting(Updating):
+    """Does not say that it waits for the user."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        return None if update.get("state") == "requires_action" else update
+
+
+double("R-PROMPT-14", versions=(2,))(type("WaitsInSilence", (HidesWaiting,), {}))
+double("R-ELIC-35", versions=(2,))(type("AsksInSilence", (HidesWaiting,), {}))
+
+
+@double("R-SESS-04", versions=(1,))
+class ReadsElsewhere(Bend):
+    """Reads files where it was started."""
+
+    def down(self, message: Json) -> Json | None:
+        if message.get("method") == "fs/read_text_file":
+            return {**message, "params": {**message["params"], "path": "/elsewhere/note.txt"}}
+        return message
+
+
+@double("R-SESS-04", versions=(2,))
+class LooksElsewhere(Updating):
+    """Reads files where it was started, and says so."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update["sessionUpdate"] == "tool_call_update":
+            update["locations"] = [{"path": "/elsewhere/note.txt"}]
+        return update
+
+
+@double("R-DTERM-10", versions=(2,))
+class SaysTheCommandLate(Updating):
+    """Says which command runs when its output is there."""
+
+    command = None
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update["sessionUpdate"] != "terminal_update":
+            return update
+        if self.command is None:
+            self.command = update.pop("command")
+        else:
+            update["command"] = self.command
+        return update
+
+
+@double("R-ELIC-25")
+class ReadsWhatWasDeclined(Updating):
+    """Is confused by the content of an answer that declines."""
+
+    confused = False
+
+    def up(self, message: Json) -> Json | None:
+        result = message.get("result") or {}
+        self.confused = bool(result.get("content")) if "action" in result else self.confused
+        return message
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update.get("stopReason") == "end_turn" and self.confused:
+            update["stopReason"] = "refusal"
+        return update
+
+    def other(self, message: Json) -> Json | None:
+        if self.confused and (message.get("result") or {}).get("stopReason") == "end_turn":
+            return {**message, "result": {"stopReason": "refusal"}}
+        return message
+
+
+@double("R-CANCEL-04", seconds=0.3)
+class GoesOn(Bend):
+    """Does not hear a cancel."""
+
+    def up(self, message: Json) -> Json | None:
+        return None if message.get("method") == "session/cancel" else message
+
+
+@double("R-SESS-21", versions=(1,))
+class ClosesAndGoesOn(Bend):
+    """Closes a session and goes on with its turn."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/close":
+            self.answer(message, {})
+            return None
+        return message
+
+
+@double("R-SESS-21", "R-SESS-22", versions=(2,))
+class ClosesAndGoesOnInVersion2(ClosesAndGoesOn):
+    """The same in version 2."""
+
+
+@double("R-REQCAN-13", versions=(1,))
+class FailsWhenWithdrawnInVersion1(Updating):
+    """Fails when its prompt is withdrawn."""
+
+    withdrawn = False
+
+    def up(self, message: Json) -> Json | None:
+        self.withdrawn |= message.get("method") == "$/cancel_request"
+        return message
+
+    def other(self, message: Json) -> Json | None:
+        if self.withdrawn and self.call_of(message).get("method") == "session/prompt":
+            error = {"code": -32603, "message": "No"}
+            return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+        return message
+
+
+@double("R-MODE-05", versions=(1,))
+class ModesAlone(Updating):
+    """Has modes, and no option for them."""
+
+    def other(self, message: Json) -> Json | None:
+        result = message.get("result")
+        if isinstance(result, dict) and "configOptions" in result:
+            options = [one for one in result["configOptions"] if one.get("category") != "mode"]
+            return {**message, "result": {**result, "configOptions": options}}
+        return message
+
+
+@double("R-BGW-08", "R-TCAN-03", versions=(2,))
+class CancelsAll(Updating):
+    """Ends background work with the session's cancel."""
+
+    item: Any = None
+
+    def told(self, session: str, update: Json) -> Json | None:
+        for item in update.get("background") or ():
+            self.item = item
+        return update
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/cancel" and self.item:
+            told = {"toolCallId": self.item["toolCallId"], "status": "cancelled"}
+            session = message["params"]["sessionId"]
+            self.update(session, sessionUpdate="tool_call_update", **told)
+        return message
+
+
+@double("R-TCAN-04", versions=(2,), seconds=0.3)
+class OnlySaysSo(Bend):
+    """Accepts a cancel of a tool call, and does nothing."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "tool_call/cancel":
+            self.answer(message, {})
+            return None
+        return message
+
+
+@double("R-TCAN-06", versions=(2,))
+class EndsTheTurn(Bend):
+    """Ends the turn with a tool call."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "tool_call/cancel":
+            told: Json = {"sessionUpdate": "state_update", "background": []}
+            session = message["params"]["sessionId"]
+            self.update(session, **told, state="idle", stopReason="cancelled")
+            self.update(session, **told, state="running")
+        return message
+
+
+class HidesChildren(Updating):
+    """Does not tell its own session what a subagent does."""
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update["sessionUpdate"] == "subagent_update":
+            update.pop("state", None)
+        return update
+
+
+double("R-SUBAG-07", versions=(2,))(type("DoesNotMirror", (HidesChildren,), {}))
+double("R-SUBAG-08", versions=(1,))(type("TellsNoState", (HidesChildren,), {}))

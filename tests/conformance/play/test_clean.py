@@ -1,0 +1,42 @@
+"""An agent that keeps all rules gets a clean report."""
+
+from __future__ import annotations
+
+from accord.conformance.manifest import requirements
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from conformance.play.bent import Bend, broken, check
+
+
+class OnlyVersion1(Bend):
+    """An agent that has no version 2."""
+
+    only_version_1 = True
+
+
+async def test_script_agent_in_memory_breaks_nothing() -> None:
+    result = await check()
+    assert broken(result) == {}
+    unfinished = [one for one in result.played if one.ending == "unfinished"]
+    assert unfinished == []
+
+
+async def test_agent_of_version_1_alone_breaks_nothing() -> None:
+    result = await check(OnlyVersion1)
+    assert broken(result) == {}
+    assert [report.version for report in result.reports] == [1]
+    assert list(result.unspoken) == [2]
+
+
+def test_scenarios_have_names_of_their_own_and_say_what_they_are_about() -> None:
+    names = [one.name for one in AGENT_SCENARIOS]
+    assert len(names) == len(set(names))
+    assert all(one.about.endswith(".") for one in AGENT_SCENARIOS)
+    assert all("/" in name for name in names)
+
+
+def test_scenarios_name_rules_of_agents_that_are_judged() -> None:
+    for one in AGENT_SCENARIOS:
+        for rule in one.rules:
+            assert requirements()[rule].how in ("checked", "observed"), (one.name, rule)
+            assert requirements()[rule].who in ("agent", "both"), (one.name, rule)
+            assert set(requirements()[rule].versions) & set(one.versions), (one.name, rule)

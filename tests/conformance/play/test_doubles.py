@@ -1,0 +1,40 @@
+"""Each scenario finds what breaks its rules, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from accord.conformance.manifest import requirements
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from conformance.play.bent import Bend, broken, check
+from conformance.play.doubles import DOUBLES
+
+importlib.import_module("conformance.play.doubles_of_turns")
+
+PAIRS = [(one, version) for one in DOUBLES for version in one.versions]
+
+
+@pytest.mark.parametrize(
+    ("double", "version"), PAIRS, ids=[f"{one.rule}-{one.__name__}-v{v}" for one, v in PAIRS]
+)
+async def test_double_is_told_of_with_this_rule_and_no_other(
+    double: type[Bend], version: int
+) -> None:
+    result = await check(double, (version,), double.rule)
+    found = broken(result)
+    assert set(found) == {double.rule} | double.also, (found, result.played, result.unspoken)
+    told = [one for report in result.reports for one in report.rules[double.rule].failures]
+    assert all(one.by == "agent" and one.expected and one.got and one.frames for one in told)
+
+
+def test_every_rule_of_a_scenario_has_a_double_in_each_version() -> None:
+    asked = {
+        (rule, version)
+        for one in AGENT_SCENARIOS
+        for rule in one.rules
+        for version in set(one.versions) & set(requirements()[rule].versions)
+    }
+    shown = {(one.rule, version) for one, version in PAIRS}
+    assert sorted(asked - shown) == []
