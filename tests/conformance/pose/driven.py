@@ -21,7 +21,7 @@ from accord.conformance.result import Result
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 
-__all__ = ("Between", "check", "converse", "drive")
+__all__ = ("PROMPTS", "Between", "Json", "check", "converse", "look_around")
 
 Json = dict[str, Any]
 PROMPTS = ("/accord-check list", "check: all", "check: user/cancel")
@@ -35,11 +35,12 @@ async def check(
     answer: int | None = None,
     speaks: tuple[int, ...] | None = None,
     does: Callable[[ConnectedAgent, Path], Any] | None = None,
+    answer_s: float = 5.0,
 ) -> Result:
     """Return what the kit finds about our client."""
     here, there = pair()
     run = ClientRun(
-        here, SCENARIOS, versions=(version,), answer=answer, answer_s=5.0, patience_s=5.0
+        here, SCENARIOS, versions=(version,), answer=answer, answer_s=answer_s, patience_s=5.0
     )
     transport: Transport = there
     if between is not None:
@@ -90,10 +91,21 @@ async def converse(
         session = await agent.new_session(cwd)
         for prompt in prompts:
             cancelling.clear()
-            await drive(session, prompt, cancelling)
+            await _drive(session, prompt, cancelling)
 
 
-async def drive(session: ClientSession, prompt: str, cancelling: asyncio.Event) -> None:
+async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
+    """Use what prompts do not: listings, old sessions, options, providers."""
+    sessions = [await agent.new_session(cwd, system_prompt="Be kind.") for _ in range(3)]
+    _ = [listing async for listing in agent.list_sessions(cwd)]
+    await sessions[0].set_mode("strict")
+    await agent.providers()
+    await sessions[0].close()
+    for replay in (True, False):
+        await agent.load_session(sessions[0].id, cwd, system_prompt="Be kind.", replay=replay)
+
+
+async def _drive(session: ClientSession, prompt: str, cancelling: asyncio.Event) -> None:
     """Prompt, and cancel the turn when the agent asks for that."""
     async with session.prompt(prompt) as turn, asyncio.TaskGroup() as group:
 
@@ -128,16 +140,14 @@ class Between(Transport):
     """A transport on which somebody changes what passes.
 
     `from_agent` and `from_client` get a message, the latter with the request that it answers;
-    they return what to pass on instead, or None to hang up.
+    they return what to pass on instead, one or several, or None to hang up.
     """
 
-    def __init__(
-        self,
-        from_agent: Callable[[Json], list[Json] | None] | None = None,
-        from_client: Callable[[Json, Json], list[Json] | None] | None = None,
-    ) -> None:
-        self._from_agent = from_agent or (lambda message: [message])
-        self._from_client = from_client or (lambda message, asked: [message])
+    def __init__(self) -> None:
+        self.from_agent: Callable[[Json], Json | list[Json] | None] = lambda message: message
+        self.from_client: Callable[[Json, Json], Json | list[Json] | None] = lambda message, _: (
+            message
+        )
         self._asked: dict[str, Json] = {}
         self._closing: asyncio.Task[None] | None = None
         self.hung_up = False
@@ -151,26 +161,18 @@ class Between(Transport):
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            try:
-                message = json.decode(frame)
-            except (ValueError, UnicodeDecodeError):
-                message = None
             if self.hung_up:
                 return
-            if not isinstance(message, dict):
-                passed = self._from_agent({"raw": bytes(frame)})
-                if passed is None:
-                    self._hang_up()
-                elif passed:
-                    self._receiver.frames_received([frame])
-                continue
+            message = _read(frame)
             if "method" in message and "id" in message:
                 self._asked[repr(message["id"])] = message
-            passed = self._from_agent(message)
+            passed = self.from_agent(message)
             if passed is None:
                 self._hang_up()
-                return
-            self._receiver.frames_received([bytearray(json.encode(one)) for one in passed])
+            elif passed is message:
+                self._receiver.frames_received([frame])
+            else:
+                self.to_client(*_several(passed))
 
     def write(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -178,11 +180,18 @@ class Between(Transport):
                 return
             message = json.decode(frame)
             asked = {} if "method" in message else self._asked.get(repr(message.get("id")), {})
-            passed = self._from_client(message, asked)
+            passed = self.from_client(message, asked)
             if passed is None:
                 self._hang_up()
-                return
-            self._way.write([json.encode(one) for one in passed])
+            else:
+                self.to_agent(*_several(passed))
+
+    def to_agent(self, *messages: Json) -> None:
+        self._way.write([json.encode(message) for message in messages])
+
+    def to_client(self, *messages: Json) -> None:
+        if messages:
+            self._receiver.frames_received([bytearray(json.encode(one)) for one in messages])
 
     def _hang_up(self) -> None:
         self.hung_up = True
@@ -211,3 +220,15 @@ class Between(Transport):
 
     async def aclose(self) -> None:
         await self._way.aclose()
+
+
+def _read(frame: Frame) -> Json:
+    try:
+        message = json.decode(frame)
+    except (ValueError, UnicodeDecodeError):
+        message = None
+    return message if isinstance(message, dict) else {"raw": bytes(frame)}
+
+
+def _several(passed: Json | list[Json]) -> list[Json]:
+    return passed if isinstance(passed, list) else [passed]

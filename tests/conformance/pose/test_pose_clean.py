@@ -10,22 +10,10 @@ from typing import Any
 
 import pytest
 
-from accord.client.connect import ConnectedAgent
 from accord.conformance.result import Result
-from conformance.pose.driven import PROMPTS, check, converse
+from conformance.pose.driven import PROMPTS, check, converse, look_around
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
-
-
-async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
-    """Use what prompts do not: listings, old sessions, options, providers."""
-    sessions = [await agent.new_session(cwd, system_prompt="Be kind.") for _ in range(3)]
-    assert len([listing async for listing in agent.list_sessions(cwd)]) == 3
-    await sessions[0].set_mode("strict")
-    await agent.providers()
-    await sessions[0].close()
-    for replay in (True, False):
-        await agent.load_session(sessions[0].id, cwd, system_prompt="Be kind.", replay=replay)
 
 
 def failures(result: Result) -> list[tuple[str, str, str]]:

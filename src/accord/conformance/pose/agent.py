@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
@@ -31,6 +32,7 @@ class Posed(Struct, eq=False):
     mode: str = "kind"
     said: list[Json] = field(default_factory=list[Json])
     cancels: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)  # what its beginning shows is told
 
     @property
     def all_roots(self) -> list[str]:
@@ -127,7 +129,7 @@ class Posing:
 
     def _serve(self, call: Call) -> None:
         params: Json = call.params if is_object(call.params) else {}
-        self.watch.called(call, params, self.sessions)
+        self.watch.called(call, params)
         if call.method == "initialize":
             self._start(self._initialize(call, params))
         elif self.line.observer.talk.initialized is None:
@@ -153,14 +155,15 @@ class Posing:
             return
         again = line.observer.talk.initialized is not None
         version = asked if asked in self._versions else max(self._versions)
-        early = None if again else await self._early(asked)
+        if not again:
+            await self._early(asked)
         if line.hung_up:
             return
         line.answer(call, dress.handshake(version))
-        await self.watch.goes_on(line, call, early)
+        await self.watch.goes_on(line, call)
 
-    async def _early(self, asked: int) -> Call | None:
-        """Send what may come before `initialize` is answered; return a request that waits."""
+    async def _early(self, asked: int) -> None:
+        """Send what may come before `initialize` is answered."""
         line = self.line
         line.note("$/cancel_request", {"requestId": "nothing"})
         cancel = self.last_frame
@@ -173,11 +176,10 @@ class Posing:
             got="it hung up",
         )
         if asked < 2 or line.hung_up:
-            return None
+            return
         early = line.ask(dress.ABSENT_METHOD, {"early": True}, ident="early")
         await self._pause()
         self.watch.held(early, line)
-        return early
 
     async def _pause(self) -> None:
         try:
@@ -191,7 +193,9 @@ class Posing:
         roots = params.get("additionalDirectories")
         roots = [root for root in roots if isinstance(root, str)] if is_array(roots) else []
         old = self.sessions.get(ident)
-        session = Posed(ident, str(params.get("cwd")), roots, said=[] if old is None else old.said)
+        session = Posed(ident, str(params.get("cwd")), roots)
+        if old is not None:
+            session.said, session.begun = old.said, old.begun
         self.sessions[ident] = session
         return session
 
@@ -202,6 +206,13 @@ class Posing:
 
     async def _begin(self, call: Call, session: Posed) -> None:
         """Answer, with an update before and updates behind."""
+        try:
+            if not self.line.hung_up:
+                await self._begin_with_updates(call, session)
+        finally:
+            session.begun.set()
+
+    async def _begin_with_updates(self, call: Call, session: Posed) -> None:
         title = self.update(session, "session_info_update", title="Check of this client")
         self.line.answer(call, {"sessionId": session.id, **dress.setup(self.version, session.mode)})
         self.update(
@@ -311,6 +322,9 @@ class Posing:
 
     async def _turn(self, call: Call, prompted: Prompted, blocks: list[Any]) -> None:
         session, line = prompted.session, self.line
+        await session.begun.wait()
+        if line.hung_up:
+            return
         if self.version == 2:
             ident = f"prompt-{next(self._numbers)}"
             line.answer(call, {"messageId": ident})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +17,7 @@ from accord.jsontext import is_array, is_object
 
 if TYPE_CHECKING:
     from accord.conformance.frame import Frame
-    from accord.conformance.pose.agent import Posed, Posing
+    from accord.conformance.pose.agent import Posing
 
 __all__ = ("WATCHED", "Watch")
 
@@ -34,14 +33,12 @@ WATCHED = (
     "R-INIT-36",
     "R-REQCAN-14",
     "R-SESS-27",
-    "R-SESS-35",
     "R-PROMPT-17",
     "R-PROMPT-18",
     "R-LIST-04",
     "R-SYSP-09",
     "R-MODE-04",
     "R-CMD-02",
-    "R-SUBAG-03",
     "R-PROV-11",
     "R-EXT-05",
     "R-STDIO-07",
@@ -54,7 +51,6 @@ class Watch:
     def __init__(self, report: Report, version: Callable[[], int | None]) -> None:
         self.report = report
         self.where = ""
-        self.children: set[str] = set()  # subagents that were told of
         self._version = version
         self._prompts: dict[str, tuple[Any, Call]] = {}
         self._first: Call | None = None  # the initialize that asked for version 2
@@ -93,21 +89,14 @@ class Watch:
             got="it hung up" if line.hung_up else "an answer before that",
         )
 
-    async def goes_on(self, line: Line, call: Call, early: Call | None) -> None:
+    async def goes_on(self, line: Line, call: Call) -> None:
         """Judge what comes next, once `initialize` has been answered."""
-        said = call.reply
+        before = len(line.calls)
+        said = line.observer.talk.frames[-1]
         asked = call.params.get("protocolVersion") if is_object(call.params) else None
-        if early is not None:
-            try:
-                await line.reply(early)
-            except Silence as silence:
-                got = str(silence)
-                self.judge("R-INIT-36", False, early, expected="an answer at last", got=got)
-        spoken = self._version()
-        if asked == 2 and spoken == 1:
+        if asked == 2 and self._version() == 1:
             self._first = call
             return  # it may not speak version 1
-        before = len(line.calls)
         try:
             await line.until(
                 lambda: line.hung_up or len(line.calls) > before, "request", within_s=LEAVES_S
@@ -117,7 +106,7 @@ class Watch:
         self.judge(
             "R-INIT-18",
             not line.hung_up or len(line.calls) > before,
-            None if said is None else said.frame,
+            said,
             expected="a client that goes on after capabilities that it does not know",
             got="it hung up",
         )
@@ -139,23 +128,14 @@ class Watch:
 
     # Requests.
 
-    def called(self, call: Call, params: Json, sessions: Mapping[str, Posed]) -> None:
+    def called(self, call: Call, params: Json) -> None:
         """The client asks for something."""
         self._fell_back(call, params)
         ident = params.get("sessionId")
-        if isinstance(ident, str) and ident in self.children:
-            attaches = call.method in ("session/load", "session/resume")
-            self.judge(
-                "R-SUBAG-03",
-                not attaches,
-                call,
-                expected="a subagent's session is followed without being opened",
-                got=call.method,
-            )
         match call.method:
             case "session/load" | "session/resume" | "session/fork":
-                if isinstance(ident, str) and ident in sessions:
-                    self._reopened(call, params, sessions[ident])
+                if isinstance(ident, str):
+                    self._reopened(call, params, ident)
             case "session/list":
                 self._listed(call, params)
             case "session/set_mode" | "session/set_config_option":
@@ -186,17 +166,8 @@ class Watch:
             got=call.method,
         )
 
-    def _reopened(self, call: Call, params: Json, session: Posed) -> None:
-        cwd = params.get("cwd")
-        if call.method == "session/resume" and isinstance(cwd, str):
-            self.judge(
-                "R-SESS-35",
-                os.path.realpath(cwd) == os.path.realpath(session.cwd),
-                call,
-                expected=f"the directory of the session, {session.cwd}",
-                got=cwd,
-            )
-        known = self._prompts.get(session.id)
+    def _reopened(self, call: Call, params: Json, ident: str) -> None:
+        known = self._prompts.get(ident)
         if known is None or known[0] is None:
             return
         given, made = known
@@ -269,8 +240,6 @@ class Watch:
 
     async def stays(self, posing: Posing, rule: str, what: str, *sent: Frame) -> bool:
         """Judge that the client goes on after something, and return whether it does."""
-        if posing.line.hung_up:
-            return False  # it had left before
         alive = await posing.alive()
         got = "it hung up" if posing.line.hung_up else "it answers nothing any more"
         self.judge(rule, alive, *sent, expected=f"a client that goes on after {what}", got=got)

@@ -1,0 +1,44 @@
+"""Each client that breaks a rule is told of with this rule and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accord.conformance.manifest import requirements
+from accord.conformance.pose.scenes import SCENARIOS
+from accord.conformance.pose.watch import WATCHED
+from conformance.pose.driven import Between, check
+from conformance.pose.pose_doubles import DOUBLES, Double
+
+RULES = {*WATCHED, *(rule for one in SCENARIOS for rule in one.rules)}
+IN_A_PROCESS = {"R-STDIO-07"}  # see test_check_client
+
+
+@pytest.mark.parametrize("double", DOUBLES, ids=repr)
+async def test_double_is_told_of_with_this_rule_and_no_other(
+    double: Double, tmp_path: Path
+) -> None:
+    between = Between()
+    double.spoil(between)
+    result = await check(tmp_path, double.version, *double.plays, between=between, **double.more)
+    (report,) = result.reports
+    broken = {finding.rule: finding for finding in report.failures()}
+    assert set(broken) == {double.rule} | double.also, [
+        (finding.rule, finding.expected, finding.got) for finding in broken.values()
+    ]
+    finding = broken[double.rule]
+    assert finding.by == "client"
+    assert finding.frames
+    assert finding.expected
+    assert finding.got
+
+
+def test_every_checked_rule_has_a_double() -> None:
+    assert sorted(RULES - {double.rule for double in DOUBLES} - IN_A_PROCESS) == []
+
+
+def test_what_is_checked_is_marked() -> None:
+    unmarked = [rule for rule in RULES if requirements()[rule].how not in ("checked", "observed")]
+    assert sorted(unmarked) == []
