@@ -69,14 +69,9 @@ def client(
             _write(trace, trace_bytes(run.line))
 
     async def serve() -> int:
-        task = asyncio.current_task()
-        assert task is not None
         if sys.platform != "win32":
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        try:
-            result = await run.run()
-        except asyncio.CancelledError:
-            result = run.end(terminated=True)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, run.terminate)
+        result = await run.run()
         return _BROKEN if result.broken(strict=strict) else 0
 
     run = ClientRun(

@@ -24,7 +24,12 @@ from accord.transports.base import Transport
 __all__ = ("PATIENCE_S", "ClientRun")
 
 PATIENCE_S = 30.0  # for a person to answer, or to do what they were told
+_GRACE_S = 0.3
 _END_S = 24 * 3600.0  # a client may stay open all day
+
+
+class _Terminated(Exception):
+    """A signal came while the client had not hung up."""
 
 
 class ClientRun:
@@ -65,23 +70,31 @@ class ClientRun:
             async with asyncio.TaskGroup() as self._tasks:
                 with suppress(Silence):
                     await self.line.until(lambda: self.line.hung_up, "end", within_s=_END_S)
+        except* _Terminated:
+            self._watch.terminated(self.line)
         finally:
             await self.line.aclose()
-        return self.end()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        assert self._tasks is not None
-        self._tasks.create_task(work)
-
-    def end(self, *, terminated: bool = False) -> Result:
-        """Judge what only the end shows, and write the last report."""
-        if terminated and not self.line.hung_up:
-            self._watch.terminated()
         self._watch.finished(self.line)
         self.line.observer.finish()
         result = self.result()
         self._written(result)
         return result
+
+    def terminate(self) -> None:
+        """End: a signal wants it, which the client may have sent instead of hanging up."""
+        if not self.line.hung_up:
+            self._start(self._terminate())
+
+    async def _terminate(self) -> None:
+        # What was closed just before the signal may not be read yet.
+        try:
+            await self.line.until(lambda: self.line.hung_up, "end", within_s=_GRACE_S)
+        except Silence:
+            raise _Terminated from None
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(work)
 
     def result(self) -> Result:
         """Return what has been found so far."""

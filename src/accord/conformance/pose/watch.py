@@ -245,13 +245,14 @@ class Watch:
         self.judge(rule, alive, *sent, expected=f"a client that goes on after {what}", got=got)
         return alive
 
-    def terminated(self) -> None:
-        """The client ended this program's process; its stdin was open."""
+    def terminated(self, line: Line) -> None:
+        """Tell that a signal came while stdin was open."""
         self.judge(
             "R-STDIO-07",
             False,
+            line.observer.talk.frames[-1] if line.observer.talk.frames else None,
             expected="stdin closed, and only then a signal",
-            got="a signal while stdin was open",
+            got="SIGTERM while stdin was open",
         )
 
     def finished(self, line: Line) -> None:
