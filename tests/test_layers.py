@@ -71,12 +71,14 @@ LAYERS = {
     "accord.scripted": 9,
     "accord.coder": 9,
     "accord.conformance": 9,
+    "accord.conformance.testing": 9,
     "accord.cli": 10,
     "accord.__main__": 10,
 }
 # What an extra installs, for the programs that need it and nothing else.
 EXTRAS = {
     "accord.cli": {"click", "rich"},
+    "accord.conformance.testing": {"pytest"},
     "accord.coder": {"httpx", "httpx2", "keyring", "mcp", "pydantic_ai"},
 }
 # The faces of v1 and v2 show types and roles together, so they stand where the roles stand.

@@ -1,0 +1,73 @@
+"""The fixture for authors of clients: an agent that checks the client which starts it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from accord.conformance.manifest import requirements
+from accord.conformance.testing.broken import MOST_SHOWN, RuleBroken
+
+__all__ = ("ClientUnderTest",)
+
+_BAD = ("failed",)
+_BAD_STRICT = ("failed", "warned")
+
+
+class ClientUnderTest:
+    """What the fixture `accord_client` is.
+
+    The client starts `command`, as it would any agent, opens a session, and sends `prompt`.
+    """
+
+    prompt = "check: all"
+
+    def __init__(self, report_file: Path) -> None:
+        self.report_file = report_file
+
+    @property
+    def command(self) -> list[str]:
+        """What the client has to start: the words of the command."""
+        report = ["--report", str(self.report_file)]
+        return [sys.executable, "-m", "accord", "check", "client", *report]
+
+    def report(self) -> dict[str, Any]:
+        """Return what was found so far, as `--json` has it; raise `RuleBroken` when there is none.
+
+        It is whole when the client has hung up.
+        """
+        try:
+            return json.loads(self.report_file.read_bytes())
+        except FileNotFoundError:
+            raise RuleBroken(
+                f"The client wrote no prompt {self.prompt!r} to the agent it was to start"
+            ) from None
+
+    def outcomes(self) -> dict[str, str]:
+        """Return what became of each rule: passed, failed, warned, or not exercised."""
+        return {rule["id"]: rule["outcome"] for rule in self._rules()}
+
+    def check(self, *, strict: bool = False) -> None:
+        """Raise `RuleBroken` when the client broke a rule, with `strict` also a SHOULD."""
+        bad = _BAD_STRICT if strict else _BAD
+        lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]
+        if lines:
+            raise RuleBroken("\n".join(("The client broke rules of the protocol:", *lines)))
+
+    def _rules(self) -> list[dict[str, Any]]:
+        reports: list[dict[str, Any]] = self.report()["reports"]
+        return [rule for report in reports for rule in report["rules"]]
+
+
+def _broken(rule: dict[str, Any]) -> Iterator[str]:
+    found = requirements()[rule["id"]]
+    yield f"{found.id} {found.level}: {found.rule}"
+    for finding in rule["findings"][:MOST_SHOWN]:
+        yield f"    expected  {finding['expected']}"
+        yield f"    got       {finding['got']}"
+        for frame in finding["frames"]:
+            sign = ">" if frame["from"] == "client" else "<"
+            yield f"    #{frame['number']} {frame['time']:.3f} s {sign} {frame['frame'][:600]}"

@@ -1,0 +1,316 @@
+"""The plugin for pytest: its fixtures and `--accord-check`, in runs of pytest of their own."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from accord.conformance.play.agent import AGENT_SCENARIOS
+
+pytest_plugins = ["pytester"]
+
+SCRIPT = (sys.executable, "-m", "accord", "agent", "script")
+GREETER = """
+from accord import Agent, Turn
+
+class Greeter(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say(f"Hello! You wrote: {turn.text}")
+
+if __name__ == "__main__":
+    Greeter().run()
+"""
+# Its answer to `initialize` has a number for a name, and it answers nothing else.
+BAD = """
+import json, sys
+
+for line in sys.stdin:
+    call = json.loads(line)
+    if "id" not in call:
+        continue
+    if call["method"] == "initialize":
+        end = {"result": {"protocolVersion": 1, "agentInfo": {"name": 5, "version": "1"}}}
+    else:
+        end = {"error": {"code": -32601, "message": "No"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": call["id"], **end}), flush=True)
+"""
+
+
+# What the kit plays besides is of no use here, and takes its time.
+QUICK = """
+timeout = 10.0
+answer = 3.0
+
+[skip]
+""" + "".join(
+    f'{area} = "not here"\n'
+    for area in sorted({one.area for one in AGENT_SCENARIOS} - {"handshake"})
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(pytester: pytest.Pytester) -> None:
+    (pytester.path / "accord-check.toml").write_text(QUICK)
+
+
+@pytest.fixture
+def greeter(pytester: pytest.Pytester) -> str:
+    """Return the command of a small agent."""
+    return shlex.join([sys.executable, str(pytester.makepyfile(greeter=GREETER))])
+
+
+@pytest.fixture
+def bad(pytester: pytest.Pytester) -> str:
+    """Return the command of an agent that breaks rules."""
+    return shlex.join([sys.executable, str(pytester.makepyfile(bad=BAD))])
+
+
+def run(pytester: pytest.Pytester, *words: str | Path) -> pytest.RunResult:
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *words, timeout=55)
+
+
+def test_plugin_costs_nothing_before_it_is_used() -> None:
+    code = (
+        "import sys, accord_pytest\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] in ('accord', 'msgspec')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+# accord_agent
+
+
+def test_agent_is_asked_without_a_loop(pytester: pytest.Pytester, greeter: str) -> None:
+    pytester.makepyfile(
+        """
+        def test_greets(accord_agent):
+            assert accord_agent.ask("hi").text == "Hello! You wrote: hi"
+            [report] = accord_agent.reports
+            assert report.frames
+        """
+    )
+    run(pytester, "--accord-agent", greeter).assert_outcomes(passed=1)
+
+
+def test_agent_is_driven_without_a_loop(pytester: pytest.Pytester, greeter: str) -> None:
+    pytester.makeini(f"[pytest]\naccord_agent = {greeter}")
+    pytester.makepyfile(
+        """
+        async def two_turns(agent):
+            session = await agent.new_session(".")
+            async with session.prompt("one") as turn:
+                await turn.wait()
+            async with session.prompt("two") as turn:
+                await turn.wait()
+            return agent.version, len(session.transcript.messages)
+
+        def test_greets_twice(accord_agent):
+            assert accord_agent.run(two_turns) == (2, 4)
+            assert accord_agent.run(two_turns, versions=[1]) == (1, 4)
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_agent_is_connected_in_an_async_test(pytester: pytest.Pytester, greeter: str) -> None:
+    pytester.makepyfile(
+        """
+        async def test_greets(accord_agent):
+            frames = []
+            async with accord_agent.connect(observers=[lambda *seen: frames.append(seen)]) as agent:
+                session = await agent.new_session(accord_agent.folder)
+                async with session.prompt("hi") as turn:
+                    await turn.wait()
+            assert turn.text == "Hello! You wrote: hi"
+            assert frames
+        """
+    )
+    done = run(pytester, "--accord-agent", greeter, "-o", "asyncio_mode=auto")
+    done.assert_outcomes(passed=1)
+
+
+def test_marker_says_what_starts_the_agent(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.accord_agent(*{SCRIPT!r})
+        def test_words(accord_agent):
+            assert accord_agent.ask("echo hi").text == "hi"
+
+        @pytest.mark.accord_agent({shlex.join(SCRIPT)!r})
+        def test_line(accord_agent):
+            assert accord_agent.ask("echo hi").text == "hi"
+        """
+    )
+    run(pytester).assert_outcomes(passed=2)
+
+
+def test_test_fails_when_its_agent_breaks_a_rule(pytester: pytest.Pytester, bad: str) -> None:
+    pytester.makepyfile(
+        """
+        import accord, pytest
+
+        def test_is_refused(accord_agent):
+            with pytest.raises((accord.RequestError, accord.ProtocolError)):
+                accord_agent.ask("hi", versions=[1])
+
+        @pytest.mark.accord_agent(judge=False)
+        def test_is_not_judged(accord_agent):
+            with pytest.raises((accord.RequestError, accord.ProtocolError)):
+                accord_agent.ask("hi", versions=[1])
+        """
+    )
+    done = run(pytester, "--accord-agent", bad)
+    done.assert_outcomes(passed=2, errors=1)
+    done.stdout.fnmatch_lines(["*The agent broke rules of the protocol:", "*expected *", "*< {*"])
+
+
+def test_agent_that_nobody_named_is_an_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_nothing(accord_agent): pass")
+    done = run(pytester)
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*Say what starts the agent: --accord-agent COMMAND*"])
+
+
+# --accord-check
+
+
+def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
+    words = ("--accord-check", shlex.join(SCRIPT), "-k", "INIT or speaks")
+    done = run(pytester, *words, "--junitxml", "report.xml", "-rs")
+    outcomes = done.parseoutcomes()
+    assert outcomes.keys() == {"passed", "skipped", "deselected"}
+    assert outcomes["passed"] > 10
+    done.stdout.fnmatch_lines(["*= accord check =*", "version 2: *passed*", "*not exercised*"])
+    cases = ET.parse(pytester.path / "report.xml").getroot().iter("testcase")
+    names = {(case.get("classname"), case.get("name")) for case in cases}
+    assert ("accord-check.v2.INIT", "R-INIT-21") in names
+
+
+def test_broken_rule_fails_with_the_frames_that_show_it(
+    pytester: pytest.Pytester, bad: str
+) -> None:
+    done = run(pytester, "--accord-check", bad, "-m", "accord_check", "-k", "speaks or INIT")
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(
+        ["R-INIT-23 MUST: *", "  broken by the agent*", "    expected  *", "*< {*"]
+    )
+    done.stdout.no_fnmatch_line("*Traceback*")
+    done.stdout.fnmatch_lines(["version 2 was not checked: *"])
+
+
+def test_baseline_lets_known_breaks_pass(pytester: pytest.Pytester, bad: str) -> None:
+    first = run(pytester, "--accord-check", bad, "-rf", "--tb=no")
+    broken = {
+        word.rpartition("::")[2]
+        for line in first.outlines
+        if line.startswith("FAILED")
+        for word in line.split()
+        if word.startswith("accord-check::")
+    }
+    assert broken
+    lines = [f"{rule} v1" for rule in sorted(broken)]
+    baseline = pytester.path / "known.txt"
+    baseline.write_text("\n".join([*lines, "R-INIT-01 v1"]))
+    second = run(pytester, "--accord-check", bad, "--accord-check-baseline", baseline)
+    assert second.ret == 0
+    assert second.parseoutcomes()["xfailed"] == len(broken)
+    second.stdout.fnmatch_lines(["in the baseline, and not broken any more: R-INIT-01 (v1)"])
+
+
+def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None:
+    done = run(pytester, "--accord-check", "no-such-agent-anywhere")
+    outcomes = done.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert outcomes.keys() == {"failed", "skipped"}
+    done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "--accord-check needs what starts the agent"),
+        (("--accord-check-config", "absent.toml"), "Cannot read absent.toml*"),
+    ],
+)
+def test_wrong_use_is_said(pytester: pytest.Pytester, words: tuple[str, ...], why: str) -> None:
+    done = run(pytester, "--accord-check", "", *words)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"ERROR: {why}"])
+
+
+# accord_client
+
+CLIENT = """
+import asyncio, sys
+import accord
+from accord.client.permissions import allow
+
+async def main(words):
+    async with accord.connect(words, files="rw", terminals=True, permissions=allow("*")) as agent:
+        session = await agent.new_session(".")
+        async with session.prompt(PROMPT) as turn:
+            await turn.wait()
+
+asyncio.run(main(sys.argv[1:]))
+"""
+
+
+def test_client_is_checked_by_the_agent_that_it_starts(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(client=CLIENT.replace("PROMPT", repr("check: updates")))
+    pytester.makepyfile(
+        """
+        import subprocess, sys
+
+        def test_keeps_the_rules(accord_client):
+            assert accord_client.prompt == "check: all"
+            subprocess.run([sys.executable, "client.py", *accord_client.command], check=True)
+            accord_client.check()
+            assert "passed" in accord_client.outcomes().values()
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_client_that_breaks_a_rule_is_told_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        client="""
+        import json, subprocess, sys
+
+        agent = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        asks = {"id": 1, "method": "initialize", "params": {"protocolVersion": "1"}}
+        say = {"jsonrpc": "2.0", **asks}
+        agent.stdin.write(json.dumps(say).encode() + b"\\n")
+        agent.stdin.flush()
+        agent.stdout.readline()
+        agent.stdin.close()
+        agent.stdout.read()
+        agent.wait()
+        """
+    )
+    pytester.makepyfile(
+        """
+        import subprocess, sys
+
+        def test_keeps_the_rules(accord_client):
+            subprocess.run([sys.executable, "client.py", *accord_client.command], check=True)
+            accord_client.check()
+        """
+    )
+    done = run(pytester, "--tb=short")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*The client broke rules of the protocol:", "*R-INIT-10 *"])
+
+
+def test_client_that_starts_nothing_is_told_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_nothing(accord_client):\n    accord_client.check()\n")
+    done = run(pytester)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*The client wrote no prompt 'check: all'*"])
