@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from accord import router
+from accord.agent import Provider, Providers
 from accord.agent.host import Host
 from accord.agent.role_v1 import role_for
 from accord.agent.serving import serve
@@ -38,6 +39,22 @@ PROMPTS = {
     "command": "/help",
     "fail": "error",
 }
+
+
+class Whole(Providers, ScriptAgent):
+    """The script agent, with what it does not offer by itself."""
+
+    async def list_providers(self) -> Sequence[Provider]:
+        url = "https://example.com"
+        return [Provider(id="main", supported=("openai",), api_type="openai", base_url=url)]
+
+    async def set_provider(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None:
+        raise AssertionError("the kit changes nothing")
+
+    async def disable_provider(self, provider_id: str) -> None:
+        raise AssertionError("the kit changes nothing")
 
 
 class Bend:
@@ -200,7 +217,7 @@ async def check(
     )
 
     def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(make, ScriptAgent())
+        return Bent(make, Whole())
 
     return await AgentRun(connect, chosen, settings, subject="bent").run(versions)
 

@@ -334,7 +334,7 @@ class OpensWhatIsAskedFor(Bend):
         result = message.get("result")
         if isinstance(result, dict) and result.get("status") == "saved":
             self.saved += 1
-            if self.saved == 2:
+            if self.saved >= 2:
                 state = {"state": {"state": "idle"}} if self.way_version == 2 else {}
                 return {**message, "result": {"status": "open", **state}}
         return message
@@ -499,3 +499,74 @@ class GrumblesAtBlankLines(Bend):
         if not frame.strip():
             self.tell({"id": None, "error": {"code": -32700, "message": "No"}})
         return True
+
+
+refusing("R-PROV-01", "providers/list", lambda p: True, -32601)
+recoding("R-PROV-07", "providers/set", lambda p: True, -32603)
+
+
+class Failing(Bend):
+    """Fails in some turns of clients that offer nothing."""
+
+    words = ""
+
+    def up(self, message: Json) -> Json | None:
+        params = message.get("params")
+        if message.get("method") != "session/prompt" or capabilities(self.sent[0]["params"]):
+            return message
+        if params["prompt"][0]["text"].startswith(self.words):
+            self.refuse(message, -32603)
+            return None
+        return message
+
+
+@double("R-INIT-17")
+class NeedsFiles(Failing):
+    """Fails without the client's files."""
+
+    words = "fs"
+
+
+@double("R-ELIC-04")
+class NeedsForms(Failing):
+    """Fails without the client's forms."""
+
+    words = "elicit"
+
+
+@double("R-SESS-25")
+class WritesInTheSource(Replaying):
+    """Adds what happens in a fork to the session that it comes from."""
+
+    forked = False
+
+    def up(self, message: Json) -> Json | None:
+        self.forked |= message.get("method") == "session/fork"
+        return super().up(message)
+
+    def again(self, update: Json) -> Json | None:
+        if self.forked and "user" in update["sessionUpdate"]:
+            content = update["content"]
+            block = content[0] if isinstance(content, list) else content
+            twice = {**block, "text": 2 * block["text"]}
+            return {**update, "content": [twice] if isinstance(content, list) else twice}
+        return update
+
+
+@double("R-LIST-11")
+class OpensWhatItLists(Bend):
+    """Opens sessions when they are listed."""
+
+    listed = False
+
+    def up(self, message: Json) -> Json | None:
+        self.listed |= message.get("method") == "session/list"
+        return message
+
+    def down(self, message: Json) -> Json | None:
+        result = message.get("result")
+        if self.listed and isinstance(result, dict) and result.get("status") == "saved":
+            state = {"state": {"state": "idle"}}
+            version = self.sent[0]["params"]["protocolVersion"]
+            return {**message, "result": {"status": "open", **(state if version == 2 else {})}}
+        return message

@@ -385,3 +385,17 @@ class HidesChildren(Updating):
 
 double("R-SUBAG-07", versions=(2,))(type("DoesNotMirror", (HidesChildren,), {}))
 double("R-SUBAG-08", versions=(1,))(type("TellsNoState", (HidesChildren,), {}))
+
+
+@double("R-PROMPT-36", "R-BGW-02", versions=(2,))
+class GoesOnWhenAllowed(Bend):
+    """Works again when a permission comes late."""
+
+    cancelled = ""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/cancel":
+            self.cancelled = message["params"]["sessionId"]
+        if self.cancelled and "outcome" in (message.get("result") or {}):
+            self.update(self.cancelled, sessionUpdate="state_update", state="running")
+        return message

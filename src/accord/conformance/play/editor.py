@@ -117,6 +117,7 @@ class Editor:
         self.permission: Policy = self.allow
         self.elicitation: Policy = self.accept
         self._services = Services(line, folder)
+        self.withdraws = True  # what the agent does not need any more
         self._serves = True
         line.answer_s = settings.answer
         line.serve = self._serve
@@ -133,6 +134,7 @@ class Editor:
         self._services.folder = folder
         self.line.observer.where = where
         self.permission, self.elicitation = self.allow, self.accept
+        self.withdraws = True
 
     # Handshake.
 
@@ -331,7 +333,7 @@ class Editor:
 
     def _heard(self, note: Note) -> None:
         """The agent withdraws what it asked for."""
-        if note.method != "$/cancel_request":
+        if note.method != "$/cancel_request" or not self.withdraws:
             return
         call = self.line.observer.talk.find("agent", note.params.get("requestId"))
         if call is None:

@@ -65,7 +65,7 @@ class _Part:
         self._run = run
         self._version = version
         self._folder = folder
-        self._report = Report(subject=run.result.subject, version=version)
+        self._report = Report(subject=run.result.subject, side="agent", version=version)
         self._connections = 0
 
     async def run(self) -> None:

@@ -21,7 +21,9 @@ from accord.conformance.play.agent import (
     opening,
     options,
     permissions,
+    process,
     prompts,
+    providers,
     sessions,
 )
 from accord.conformance.play.scenario import Scenario
@@ -44,5 +46,7 @@ AGENT_SCENARIOS: tuple[Scenario[Stage], ...] = (
     *options.SCENARIOS,
     *extensions.SCENARIOS,
     *beside.SCENARIOS,
+    *providers.SCENARIOS,
     *malformed.SCENARIOS,
+    *process.SCENARIOS,
 )

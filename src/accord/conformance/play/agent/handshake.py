@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accord.conformance.message import Call
-from accord.conformance.play.editor import ALL_1, ALL_2, INFO, Editor, Json
+from accord.conformance.play.editor import ALL_1, ALL_2, INFO, Editor, Json, Prompted
 from accord.conformance.play.scenario import NotExercised, scenario
 from accord.conformance.play.stage import Stage, outcome_of
 from accord.jsontext import is_object
@@ -92,11 +92,36 @@ async def words_of_version_2(stage: Stage) -> None:
             stage.judge("R-INIT-13", False, used, expected=_UNUSED, got=used.method)
 
 
-@scenario("handshake/nothing-offered", "R-INIT-16", own=True)
+@scenario("handshake/nothing-offered", "R-INIT-16", "R-INIT-17", "R-ELIC-04", own=True)
 async def nothing_offered(stage: Stage) -> None:
     """A client that offers nothing is asked for nothing."""
     editor = await stage.initialized(capabilities={})
-    used = await _used(editor)
+    (stage.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
+    session = await editor.new_session()
+    for rule, purpose in (
+        ("R-INIT-17", "file_read"),
+        ("R-INIT-17", "terminal"),
+        ("R-ELIC-04", "elicit"),
+    ):
+        if not stage.settings.prompt(purpose):
+            continue
+        prompted = editor.ask_for(session, purpose)
+        await prompted.end()
+        failed = _failed(prompted)
+        if failed:
+            whole = await stage.initialized()
+            other = whole.ask_for(await whole.new_session(), purpose)
+            await other.end()
+            if _failed(other):
+                continue  # it is not the capabilities
+        stage.judge(
+            rule,
+            not failed,
+            *prompted.shows,
+            expected="a way without what the client does not offer",
+            got="a turn that fails",
+        )
+    used = _asked(editor)
     stage.judge("R-INIT-16", not used, *used, expected=_UNUSED, got=_names(used))
 
 
@@ -110,6 +135,14 @@ async def _used(editor: Editor) -> list[Call]:
     for purpose in ("file_read", "terminal", "elicit"):
         if editor.settings.prompt(purpose):
             await editor.ask_for(session, purpose).end()
+    return _asked(editor)
+
+
+def _failed(prompted: Prompted) -> bool:
+    return prompted.call.code == -32603 or prompted.stop_reason == "error"
+
+
+def _asked(editor: Editor) -> list[Call]:
     return [call for call in editor.line.calls if call.method.startswith(_GATED)]
 
 

@@ -182,9 +182,9 @@ async def title_told(stage: Stage) -> None:
     )
 
 
-@scenario("listing/status", "R-STATUS-02", "R-STATUS-06")
+@scenario("listing/status", "R-STATUS-02", "R-STATUS-06", "R-LIST-11")
 async def status(stage: Stage) -> None:
-    """Whether a session is open is asked, which does not open it."""
+    """Whether a session is open is asked, which does not open it; nor does a list."""
     editor = stage.editor
     editor.needs("status")
     session = await editor.new_session()
@@ -213,6 +213,17 @@ async def status(stage: Stage) -> None:
         expected="the same answer again",
         got=f"{second.result}",
     )
+    if editor.offers("list"):
+        await listed(editor)
+        third = await editor.line.call("session/status", {"sessionId": session})
+        stage.judge(
+            "R-LIST-11",
+            third.result == second.result,
+            second,
+            third,
+            expected="the same status after a list",
+            got=f"{third.result}",
+        )
 
 
 async def listed(editor: Editor, **params: Any) -> tuple[Call, set[str]]:

@@ -88,9 +88,9 @@ async def resume(stage: Stage) -> None:
         await editor.turn(session, "text")
 
 
-@scenario("opening/fork")
+@scenario("opening/fork", "R-SESS-25")
 async def fork(stage: Stage) -> None:
-    """A session with a turn is forked, and the fork goes on."""
+    """A session with a turn is forked, and the fork goes on; the session is as it was."""
     editor = stage.editor
     editor.needs("fork")
     session = await editor.new_session()
@@ -98,7 +98,30 @@ async def fork(stage: Stage) -> None:
     call = await editor.open("session/fork", editor.setup(sessionId=session))
     if not call.ok or not is_object(call.result):
         raise NotExercised(f"the agent did not fork the session: error {call.code}")
+    stage.judge(
+        "R-SESS-25",
+        call.result.get("sessionId") != session,
+        call,
+        expected="an id of its own for the fork",
+        got="that of the session",
+    )
+    if call.result.get("sessionId") == session:
+        return
     await editor.turn(call.result["sessionId"], "text")
+    before = len(editor.line.notes)
+    again = await editor.again(session, replay=True)
+    replayed = _replayed(editor, session, before, again.reply.frame.number if again.reply else 0)
+    mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
+    times = words_of(mine).count(stage.settings.prompt("text"))
+    if again.ok and times:
+        stage.judge(
+            "R-SESS-25",
+            times == 1,
+            call,
+            again,
+            expected="the history of the session as it was before the fork",
+            got=f"{times} prompts",
+        )
 
 
 @scenario("opening/unknown", "R-SESS-37")

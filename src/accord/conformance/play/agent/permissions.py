@@ -116,6 +116,30 @@ async def waiting(stage: Stage) -> None:
     )
 
 
+@scenario("permissions/late", "R-PROMPT-36", versions=(2,))
+async def late(stage: Stage) -> None:
+    """The user allows something when the turn is cancelled already."""
+    editor = stage.editor
+    session, prompted, call = await _open(editor)
+    editor.withdraws = False
+    editor.line.note("session/cancel", {"sessionId": session})
+    try:
+        await prompted.end(within_s=stage.settings.answer)
+    finally:
+        began = len(prompted.states())
+        editor.allow(call)
+    await editor.line.settle()
+    after = prompted.states()[began:]
+    stage.judge(
+        "R-PROMPT-36",
+        not any(update.get("state") == "running" for _, update in after),
+        call,
+        *(note for note, _ in after),
+        expected="no work for an answer that comes when the turn is over",
+        got="a running state",
+    )
+
+
 async def _open(editor: Editor) -> tuple[str, Prompted, Call]:
     """Return a turn that waits for the user; raise `NotExercised`."""
     session = await editor.new_session()
@@ -177,4 +201,4 @@ def _allowing(call: Call) -> object:
     return None
 
 
-SCENARIOS = (allow, reject, no_answer, cancel, withdrawn, waiting)
+SCENARIOS = (allow, reject, no_answer, cancel, withdrawn, waiting, late)
