@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Side
-from accord.conformance.frame import Side
 from accord.conformance.manifest import Requirement, areas, requirements
 
 __all__ = ("AreaSum", "Outcome", "Report", "RuleResult")
@@ -49,7 +48,6 @@ class Report(Struct):
     side: Side | None = None
     version: int | None = None
     frames: int = 0
-    side: Side | None = None  # the one that was under test, if not both
     rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
 
     def add(self, finding: Finding) -> None:
@@ -85,7 +83,6 @@ class Report(Struct):
         """Yield the rules that this run could come to: those of its version that are judged."""
         for requirement in requirements().values():
             judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
-            judged &= self.side in (None, requirement.who) or requirement.who == "both"
             if requirement.id not in self.rules and self.side is not None:
                 judged &= requirement.who in (self.side, "both")
             if judged and (self.version is None or self.version in requirement.versions):
