@@ -35,9 +35,19 @@ class Line:
     Nothing is checked or mended on the way: `send` takes any bytes. Requests of the peer go to
     `serve`, its notifications to `heard`. The observer judges the peer alone: this program breaks
     rules on purpose.
+
+    An answer may take `answer_s` seconds, and before the peer has said anything also `start_s`: a
+    program that has just been started is still loading.
     """
 
-    def __init__(self, transport: Transport, side: Side, *, answer_s: float = ANSWER_S) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        side: Side,
+        *,
+        answer_s: float = ANSWER_S,
+        start_s: float = 0.0,
+    ) -> None:
         self.side: Side = side
         self.observer = Observer(only=other(side))
         self.calls: list[Call] = []  # of the peer
@@ -48,6 +58,7 @@ class Line:
         self.serve: Serve = lambda call: self.refuse(call, -32601, "Method not found")
         self.heard: Callable[[Note], None] = lambda _: None
         self.answer_s = answer_s
+        self._start_s = start_s
         self._transport = transport
         self._began = time.monotonic()
         self._last_id = 0
@@ -113,7 +124,7 @@ class Line:
     ) -> None:
         """Return when something holds, which only a message can bring about; raise `Silence`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.answer_s if within_s is None else within_s):
+            async with asyncio.timeout(self._patience_s() if within_s is None else within_s):
                 while not holds():
                     if self.hung_up:
                         break
@@ -121,6 +132,10 @@ class Line:
                     await self._news.wait()
         if not holds():
             raise Silence(f"no {what}" + (": the peer hung up" if self.hung_up else ""))
+
+    def _patience_s(self) -> float:
+        silent = not any(frame.sender != self.side for frame in self.observer.talk.frames)
+        return max(self.answer_s, self._start_s) if silent else self.answer_s
 
     async def settle(self) -> None:
         """Return when the peer has answered something harmless: what it was sent, it has read.

@@ -171,7 +171,8 @@ class _Part:
         """Start the agent."""
         lines: list[Line] = []
         transport = self._run.connect(lambda noise: lines[0].noise_received(noise))
-        line = Line(transport, "client", answer_s=self._run.settings.answer)
+        settings = self._run.settings
+        line = Line(transport, "client", answer_s=settings.answer, start_s=settings.timeout)
         lines.append(line)
         line.observer.where = name
         await line.open()

@@ -1,0 +1,43 @@
+"""A line of the kit waits for its peer as long as that may take, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from accord.conformance.play.line import Line, Silence
+from accord.transports.memory import pair
+
+
+class Echo:
+    """Answers every request, a while later."""
+
+    def __init__(self, transport: object) -> None:
+        self.transport = transport
+
+    def frames_received(self, frames: object) -> None:
+        for frame in frames:
+            said = msgspec.json.decode(bytes(frame))
+            answer = msgspec.json.encode({"jsonrpc": "2.0", "id": said["id"], "result": {}})
+            asyncio.get_running_loop().call_soon(self.transport.write, [answer])
+
+    def frame_refused(self, limit: int) -> None: ...
+
+    def eof_received(self, error: Exception | None) -> None: ...
+
+    def writable(self) -> None: ...
+
+
+async def test_first_answer_may_take_as_long_as_the_start() -> None:
+    ours, theirs = pair()
+    await theirs.start(Echo(theirs))
+    line = Line(ours, "client", answer_s=0.0, start_s=30.0)
+    await line.open()
+    call = await line.call("initialize", {})
+    assert call.ok
+    with pytest.raises(Silence, match="no session/new"):
+        await line.call("session/new", {})
+    await line.aclose()
+    await theirs.aclose()
