@@ -71,6 +71,13 @@ def test_option_is_chosen_by_kind_and_never_exceeds_the_decision(
     assert (None if option is None else option.kind) == chosen
 
 
+def test_id_that_allows_and_rejects_is_not_chosen() -> None:
+    both = [PermissionOption("a", "Yes", "allow_once"), PermissionOption("a", "No", "reject_once")]
+    assert choose(both, "reject") is None
+    assert choose(both, "allow") is None
+    assert choose([*both, *options("reject_always")], "reject") == options("reject_always")[0]
+
+
 def test_option_that_was_not_offered_is_not_chosen() -> None:
     here, elsewhere = options("allow_once"), options("allow_always")
     assert choose(here, here[0]) == here[0]

@@ -13,6 +13,7 @@ from accord import (
     Agent,
     ClientSession,
     ConnectionLost,
+    Image,
     InternalError,
     InvalidRequest,
     LocalProtocolError,
@@ -448,3 +449,17 @@ async def raw_session(agent: Any, raw: Raw) -> AsyncGenerator[ClientSession, Non
     assert request["params"]["cwd"] == "/work"
     raw.answer(request["id"], {"sessionId": "s1"})
     yield await opened
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "content", [None, 5, Image("text", "image/png")], ids=["none", "number", "image"]
+)
+async def test_prompt_of_something_that_is_no_content_fails(version: int, content: Any) -> None:
+    async with session_with(version, greet) as session:
+        turn = session.prompt(content)
+        with pytest.raises((TypeError, AttributeError)):
+            async with asyncio.timeout(10), turn:
+                await turn.wait()
+        async with session.prompt("Hi") as after:
+            assert await after.wait() == "end_turn"

@@ -53,6 +53,11 @@ def choose(options: Iterable[PermissionOption], decision: Decision) -> Permissio
     offered = list(options)
     if isinstance(decision, PermissionOption):
         return decision if decision in offered else None
+    kinds_of: dict[str, set[str]] = {}
+    for option in offered:
+        kinds_of.setdefault(option.id, set()).add(option.kind)
+    # An id of several kinds does not say which of them was meant.
+    offered = [option for option in offered if len(kinds_of[option.id]) == 1]
     kinds = _KINDS[decision]
     if decision.startswith("allow"):
         kinds += _KINDS["reject"]

@@ -143,7 +143,7 @@ class ClientTurn:
                 self._tell_of_prompt()
             self._sent.set()
             ended = await self._dialect.prompt(feed.session_id, self._contents, self._inserted)
-        except AccordError as exc:
+        except Exception as exc:  # noqa: BLE001  # raised to who iterates, or leaves
             self._end(Ended(stop_reason="error"), exc)
             return
         if ended is not None:
