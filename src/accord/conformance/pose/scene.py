@@ -39,7 +39,7 @@ class Scene:
         self.nobody = False  # was there when a person was asked for
         self._prompted = prompted
         self._folders: list[Path] = []
-        self._tools = 0
+        self._tools: list[str] = []
 
     @property
     def line(self) -> Line:
@@ -102,8 +102,8 @@ class Scene:
 
     def tool(self, title: str, **fields: Any) -> str:
         """Tell of a new tool call; return its id."""
-        self._tools += 1
-        ident = f"{self.scenario.name}-{self._tools}"
+        ident = f"{self.scenario.name}-{len(self._tools) + 1}"
+        self._tools.append(ident)
         kind = "tool_call" if self.version == 1 else "tool_call_update"
         self.update(kind, **{"toolCallId": ident, "title": title, "status": "pending", **fields})
         return ident
@@ -209,7 +209,10 @@ class Scene:
         return self._folders[-1]
 
     async def aclose(self) -> None:
-        """Take away what was made on the disk."""
+        """Let tool calls be over, and take away what was made on the disk."""
+        if not self.line.hung_up and not self.cancelled:
+            for ident in self._tools:
+                self.update("tool_call_update", toolCallId=ident, status="completed")
         for folder in self._folders:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

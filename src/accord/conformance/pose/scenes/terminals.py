@@ -104,8 +104,7 @@ async def params(scene: Scene) -> None:
 async def _create(scene: Scene, code: str, **more: Any) -> tuple[str, Call]:
     """Start the interpreter that runs this program; return the id of the terminal."""
     scene.needs(scene.offers_to("terminal"), "the client runs no commands")
-    lines = ["-c", f"import sys\n{code}"]
-    params = scene.here(command=sys.executable, args=lines, **more)
+    params = scene.here(command=sys.executable, args=["-c", code], **more)
     call = await scene.ask("terminal/create", params)
     found = call.result.get("terminalId") if is_object(call.result) else None
     if not isinstance(found, str):
