@@ -19,7 +19,7 @@ demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something
 	$(BIN)/accord ask --yes 'Count the lines of README.md, then create demo.txt with "hello", then run `cat demo.txt`, then delete demo.txt'
 
 test: $(VENV)/.dev  ## Run all tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 unit: $(VENV)/.dev  ## Run the tests that take under a minute
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" \
