@@ -121,6 +121,35 @@ async def test_v1_terminal_of_a_cancelled_turn_is_released(tmp_path: Path) -> No
         await client.until(lambda: "release" in calls)
 
 
+class SlowTerminal(Terminal):
+    """Takes its time to make a terminal."""
+
+    async def create_terminal(  # type: ignore[override]  # awaited, here
+        self, params: v1.CreateTerminalRequest, context: v1.ClientContext
+    ) -> v1.CreateTerminalResponse:
+        self.calls.append(params)
+        self.talk.changed.set()
+        await self.exits.wait()
+        return v1.CreateTerminalResponse(terminal_id="t-1")
+
+
+@requirement("R-TERM-09")
+async def test_v1_terminal_that_is_made_when_the_turn_is_cancelled_is_released(
+    tmp_path: Path,
+) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.terminals.run("sleep")
+
+    async with talk(Does(work), V1, cwd=str(tmp_path), client=SlowTerminal) as client:
+        sent = client.send("go")
+        calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
+        await client.until(lambda: bool(calls))
+        await client.cancel()
+        assert await client.stopped(sent) == "cancelled"
+        client.terminal.exits.set()  # type: ignore[attr-defined]  # as above
+        await client.until(lambda: "release" in calls)
+
+
 @BOTH
 @requirement("R-TERM-13", "R-DTERM-01", "R-DTERM-04", "R-DTERM-10")
 async def test_local_command_is_shown_with_its_output(version: int, tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from accord.agent.reports import TerminalEnded, TerminalOutput, TerminalStarted
 from accord.agent.tool import ToolCall, current_tool
+from accord.errors import AccordError
 from accord.local.command import LocalCommand
 from accord.local.files import Roots
 
@@ -127,7 +128,8 @@ class Terminals:
         output_bytes: int,
     ) -> Ran:
         link, session_id = self._session.link, self._session.id
-        terminal_id = await link.create_terminal(session_id, argv, cwd, env, output_bytes)
+        create = link.create_terminal(session_id, argv, cwd, env, output_bytes)
+        terminal_id = await self._created(create)
         timed_out = False
         try:
             await call.terminal(terminal_id)  # before it is released (R-TOOL-19)
@@ -143,6 +145,32 @@ class Terminals:
             # Ends it if it still runs (R-TERM-09); a cancel does not stop that.
             link.start(link.release_terminal(session_id, terminal_id))
         return Ran(code, signal, output, truncated, timed_out)
+
+    async def _created(self, create: Coroutine[Any, Any, str]) -> str:
+        """Return the client's terminal; one that nobody waits for any more is released."""
+        link, session_id = self._session.link, self._session.id
+        created: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def ask() -> None:
+            try:
+                terminal_id = await create
+                if created.cancelled():  # R-TERM-09
+                    await link.release_terminal(session_id, terminal_id)
+                else:
+                    created.set_result(terminal_id)
+            except AccordError as error:
+                if not created.done():
+                    created.set_exception(error)
+            finally:
+                created.cancel()  # the connection ends; otherwise it is done
+
+        link.start(ask())
+        try:
+            return await created
+        except asyncio.CancelledError:
+            if created.done() and not created.cancelled() and created.exception() is None:
+                link.start(link.release_terminal(session_id, created.result()))
+            raise
 
 
 class _View:
