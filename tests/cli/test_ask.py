@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -273,3 +274,49 @@ def test_ctrl_c_cancels_the_turn(folder: Path) -> None:
         rest = running.stdout.read().splitlines()
         assert running.wait(20) == 130
     assert json.loads(rest[-1])["stop_reason"] == "cancelled"
+
+
+# What the terminal, or whatever stands in its place, does not take.
+
+
+FULL = Path("/dev/full")
+
+
+def run(*words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run `accord ask` in a process of its own."""
+    return subprocess.run([*ASK, *words], stderr=subprocess.PIPE, timeout=60, check=False, **more)
+
+
+def test_error_of_the_agent_moves_no_cursor(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "evil.py").write_text(
+        "from accord import Agent, RequestError\n"
+        "class Evil(Agent):\n"
+        "    async def prompt(self, turn):\n"
+        "        raise RequestError('no \\x1b[2Jway\\x07')\n"
+        "Evil().run()\n"
+    )
+    assert ask("go", "--agent", f"{sys.executable} evil.py") == 1
+    assert "accord ask: no [2Jway (-32603)" in capsys.readouterr().err
+
+
+def test_what_the_encoding_of_stdout_lacks_is_replaced() -> None:
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    ran = run("echo h\u00e9", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert (ran.returncode, ran.stdout.strip()) == (0, b"h?")
+
+
+@posix
+def test_nobody_is_there_when_stdin_is_closed() -> None:
+    ran = run("permission", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(0))
+    assert (ran.returncode, ran.stdout.strip()) == (0, b"0 of 1 allowed.")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+def test_output_that_cannot_be_written_is_an_error_in_one_line(more: list[str]) -> None:
+    with FULL.open("wb") as full:
+        ran = run("echo hi", *more, stdin=subprocess.DEVNULL, stdout=full)
+    assert ran.returncode == 1
+    assert ran.stderr.decode().strip() == "accord ask: No space left on device"

@@ -40,6 +40,7 @@ def test_markdown_is_finished_at_blank_lines_outside_of_code() -> None:
 
 
 def test_nothing_moves_the_cursor() -> None:
+    assert printable("pay \u202eevil\u2066") == "pay evil"
     assert printable("a\x1b[2Jb\x9b1m\r\tc\nd\x7f") == "a[2Jb1m\tc\nd"
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, get_args
 
 import click
 
@@ -193,13 +194,17 @@ def command(
             return status_of(turn.stop_reason)
 
     def failed(why: str, code: int | None = None) -> int:
+        from accord.cli.shown import printable
+
         screen.get().close()
         screen.get().fail(why, code)
-        click.echo(f"accord ask: {why}", err=True)
+        click.echo(f"accord ask: {printable(why)}", err=True)
         for line in heard.last_words(why):
             click.echo(line, err=True)
         return FAILED
 
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="replace")  # what it has no characters for
     try:
         return asyncio.run(_with_agent(words, heard, converse))
     except asyncio.CancelledError:
@@ -213,6 +218,11 @@ def command(
         return failed(str(exc))
     except TimeoutError:
         return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
+    except OSError as exc:
+        if exc.errno == errno.EPIPE:  # whoever reads has enough
+            raise
+        click.echo(f"accord ask: {exc.strerror}", err=True)
+        return FAILED
     finally:
         screen.close()
 
@@ -294,7 +304,11 @@ class _Heard:
 
 def _somebody() -> bool:
     """Tell whether somebody sits at a terminal who sees and answers questions."""
-    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+    def is_seen(stream: TextIO | None) -> bool:
+        return stream is not None and stream.isatty()  # None: it was closed before we began
+
+    return is_seen(sys.stdin) and (is_seen(sys.stdout) or is_seen(sys.stderr))
 
 
 def _policies(

@@ -11,8 +11,12 @@ __all__ = ("diff_lines", "finished", "printable", "tail")
 
 TAIL_BYTES = 16 * 1024  # of an output that are looked at for its last lines
 
-# What would move the cursor or worse; tabs and line ends stay.
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+# What would move the cursor, or show text in another order than it has; tabs and line ends stay.
+_CONTROLS = {
+    code: None
+    for code in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\t\n"
+}
 # Colours, titles and the like, as programs write them for terminals.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
