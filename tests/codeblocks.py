@@ -32,6 +32,7 @@ from pathlib import Path
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
 NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run|pytest)\s*(?::\s*(.*?))?\s*-->\s*$")
 COMMAND_SECONDS = 30
+GROUPS = {"check"}  # of `accord`, with commands of their own
 TEXT = {"", "text"}  # pictures, not code
 TESTS = Path(__file__).parent
 
@@ -168,11 +169,13 @@ def look_up(command: str) -> None:
             for verb in (word for word in rest if "=" not in word):
                 if not re.search(rf"^{verb}:", makefile, re.MULTILINE):
                     raise ValueError(f"make {verb}: no such verb")
-        case ["accord", name, *rest]:
-            shown = _help(name)
-            for option in (word for word in rest if word.startswith("--")):
+        case ["accord", *rest]:
+            ours = rest[: rest.index("--")] if "--" in rest else rest
+            verbs = 2 if ours[0] in GROUPS else 1
+            shown = _help(*ours[:verbs])
+            for option in (word for word in ours[verbs:] if word.startswith("--")):
                 if option not in shown:
-                    raise ValueError(f"accord {name} {option}: no such option")
+                    raise ValueError(f"accord {shlex.join(ours[:verbs])} {option}: no such option")
         case ["python", "-m", module, *rest]:
             done = subprocess.run(
                 [sys.executable, "-m", module, *rest], capture_output=True, timeout=COMMAND_SECONDS
@@ -191,15 +194,15 @@ def look_up(command: str) -> None:
 
 
 @cache
-def _help(name: str) -> str:
+def _help(*verbs: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "accord", name, "--help"],
+        [sys.executable, "-m", "accord", *verbs, "--help"],
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS,
     )
     if done.returncode:
-        raise ValueError(f"accord {name}: no such command")
+        raise ValueError(f"accord {shlex.join(verbs)}: no such command")
     return done.stdout
 
 
