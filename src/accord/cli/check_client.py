@@ -29,6 +29,7 @@ _Out = click.Path(dir_okay=False, path_type=Path)
     help="The versions to speak; else what the client asks for.",
 )
 @click.option("--answer", type=int, metavar="N", help="Answer with a version nobody speaks.")
+@click.option("--login", is_flag=True, help="Serve nobody who has not logged in.")
 @click.option("--patience", type=float, default=30.0, help="Seconds for a person to answer.")
 @click.option("--timeout", type=float, default=10.0, help="Seconds for the client to answer.")
 @click.option(
@@ -42,6 +43,7 @@ def client(
     report: Path,
     spoken: str,
     answer: int | None,
+    login: bool,
     patience: float,
     timeout: float,
     trace: Path | None,
@@ -79,6 +81,7 @@ def client(
         SCENARIOS,
         versions=(1, 2) if spoken == "both" else (int(spoken),),
         answer=answer,
+        login=login,
         answer_s=timeout,
         patience_s=patience,
         written=written,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from accord.conformance.result import Result
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 
-__all__ = ("PROMPTS", "Between", "Json", "check", "converse", "look_around")
+__all__ = ("PROMPTS", "Between", "Json", "check", "converse", "log_in", "look_around")
 
 Json = dict[str, Any]
 PROMPTS = ("/accord-check list", "check: all", "check: user/cancel")
@@ -36,11 +37,18 @@ async def check(
     speaks: tuple[int, ...] | None = None,
     does: Callable[[ConnectedAgent, Path], Any] | None = None,
     answer_s: float = 5.0,
+    login: bool = False,
 ) -> Result:
     """Return what the kit finds about our client."""
     here, there = pair()
     run = ClientRun(
-        here, SCENARIOS, versions=(version,), answer=answer, answer_s=answer_s, patience_s=5.0
+        here,
+        SCENARIOS,
+        versions=(version,),
+        answer=answer,
+        login=login,
+        answer_s=answer_s,
+        patience_s=5.0,
     )
     transport: Transport = there
     if between is not None:
@@ -103,6 +111,13 @@ async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
     await sessions[0].close()
     for replay in (True, False):
         await agent.load_session(sessions[0].id, cwd, system_prompt="Be kind.", replay=replay)
+
+
+async def log_in(agent: ConnectedAgent, cwd: Path) -> None:
+    """Log in when that is asked for."""
+    with contextlib.suppress(accord.AuthRequired):
+        await agent.new_session(cwd)
+    await agent.authenticate("check")
 
 
 async def _drive(session: ClientSession, prompt: str, cancelling: asyncio.Event) -> None:

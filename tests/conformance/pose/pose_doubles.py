@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.pose.driven import Between, Json, look_around
+from conformance.pose.driven import Between, Json, log_in, look_around
 
 __all__ = ("DOUBLES", "Double")
 
@@ -540,22 +540,12 @@ gone_at(
     when=lambda m: "Stopped half way" in str(m),
 )
 gone_at("R-REQCAN-14", 1, 2, plays=None, when=noted("$/cancel_request"))
-gone_at("R-INIT-18", 1, 2, plays=None, when=lambda m: "protocolVersion" in m.get("result", {}))
-gone_at("R-SESS-27", 1, 2, plays=None, when=told("session_info_update"))
 gone_at("R-PROMPT-18", 2, plays=None, when=told("tool_call_update", toolCallId="idle"))
 gone_at(
     "R-PROMPT-17",
     2,
     plays="check: list",
     when=lambda m: "messageId" in (m.get("result") or {}),
-)
-gone_at(
-    "R-PROV-11",
-    1,
-    2,
-    plays=None,
-    when=lambda m: "providers" in (m.get("result") or {}),
-    does=look_around,
 )
 
 
@@ -652,6 +642,22 @@ def sends_commands_without_a_slash(between: Between) -> None:
                 "prompt": [{"type": "text", "text": "accord-check list"}],
             }
             return {**message, "params": params}
+        return message
+
+    between.from_client = from_client
+
+
+@breaks("R-AUTH-12", 1, 2, login=True, does=log_in)
+def does_not_try_again(between: Between) -> None:
+    between.from_agent = lambda message: None if message.get("result") == {} else message
+
+
+@breaks("R-AUTH-30", 1, login=True, does=log_in, also="R-AUTH-08")
+def uses_what_does_not_decode(between: Between) -> None:
+    def from_client(message: Json, _: Json) -> Json | list[Json]:
+        if message.get("method") == "authenticate":
+            params = {"methodId": "check-broken"}
+            return [{**message, "id": 99, "params": params}, message]
         return message
 
     between.from_client = from_client

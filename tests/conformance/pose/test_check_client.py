@@ -14,7 +14,7 @@ import pytest
 from accord.conformance import recording
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.watch import WATCHED
-from conformance.pose.driven import PROMPTS, check, converse, look_around
+from conformance.pose.driven import PROMPTS, check, converse, log_in, look_around
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 INITIALIZE = {
@@ -53,7 +53,9 @@ async def test_our_client_passes_over_a_process(version: int, tmp_path: Path) ->
 async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) -> None:
     runs = [await check(tmp_path, version, *PROMPTS, does=look_around) for version in (1, 2)]
     runs += [await check(tmp_path, version, answer=99) for version in (1, 2)]
+    runs += [await check(tmp_path, version, login=True, does=log_in) for version in (1, 2)]
     runs.append(await check(tmp_path, 1, speaks=(1, 2)))
+    assert [found for run in runs for found in run.reports[0].failures()] == []
     kept = {rule for run in runs for rule, found in run.reports[0].rules.items() if found.kept}
     rules = {*WATCHED, *(rule for one in SCENARIOS for rule in one.rules)}
     assert sorted(rules - kept) == []

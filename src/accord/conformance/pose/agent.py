@@ -14,6 +14,7 @@ from accord.conformance.message import Call, Note
 from accord.conformance.play.line import Line, Silence
 from accord.conformance.pose import dress
 from accord.conformance.pose.watch import Watch
+from accord.conformance.talk import SETUPS
 from accord.jsontext import is_array, is_object
 
 __all__ = ("Play", "Posed", "Posing", "Prompted", "Start")
@@ -58,7 +59,7 @@ class Posing:
     in tasks that `start` begins.
 
     `versions` are those that are spoken; `answer` is a version to answer `initialize` with that no
-    client can speak, to see that it leaves.
+    client can speak, to see that it leaves; with `login` nothing is served before one.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Posing:
         *,
         versions: tuple[int, ...] = (1, 2),
         answer: int | None = None,
+        login: bool = False,
     ) -> None:
         self.line = line
         self.watch = watch
@@ -78,6 +80,8 @@ class Posing:
         self._play = play
         self._versions = versions
         self._answer = answer
+        self._asks_for_login = login
+        self._logged_in = not login
         self._numbers = itertools.count(1)
         self._start = start
         line.serve = self._serve
@@ -134,6 +138,9 @@ class Posing:
             self._start(self._initialize(call, params))
         elif self.line.observer.talk.initialized is None:
             self.line.refuse(call, -32600, "Not initialized yet")
+        elif call.method in SETUPS and not self._logged_in:
+            self.watch.login_asked(call)
+            self.line.refuse(call, -32000, "Log in first")
         elif (serve := self._table.get(call.method)) is not None:
             serve(self, call, params)
         else:
@@ -159,8 +166,8 @@ class Posing:
             await self._early(asked)
         if line.hung_up:
             return
-        line.answer(call, dress.handshake(version))
-        await self.watch.goes_on(line, call)
+        line.answer(call, dress.handshake(version, login=self._asks_for_login))
+        self.watch.initialized(call)
 
     async def _early(self, asked: int) -> None:
         """Send what may come before `initialize` is answered."""
@@ -186,6 +193,20 @@ class Posing:
             await self.line.until(lambda: self.line.hung_up, "end", within_s=PAUSE_S)
         except Silence:
             return
+
+    # Logging in.
+
+    def _log_in(self, call: Call, params: Json) -> None:
+        self.watch.login_tried(call, params.get("methodId"))
+        if params.get("methodId") == dress.LOGIN:
+            self._logged_in = True
+            self.line.answer(call, {})
+        else:
+            self.line.refuse(call, -32602, "There is no such way to log in")
+
+    def _log_out(self, call: Call, _: Json) -> None:
+        self._logged_in = not self._asks_for_login
+        self.line.answer(call, {})
 
     # Sessions.
 
@@ -213,18 +234,12 @@ class Posing:
             session.begun.set()
 
     async def _begin_with_updates(self, call: Call, session: Posed) -> None:
-        title = self.update(session, "session_info_update", title="Check of this client")
+        self.update(session, "session_info_update", title="Check of this client")
         self.line.answer(call, {"sessionId": session.id, **dress.setup(self.version, session.mode)})
         self.update(
             session, "available_commands_update", availableCommands=dress.commands(self.version)
         )
         await self._first_probe()
-        if not await self.watch.stays(self, "R-SESS-27", "an update before the answer", title):
-            return
-        if self.version == 2:
-            fields = {"toolCallId": "idle", "title": "While nothing runs", "status": "completed"}
-            idle = self.update(session, "tool_call_update", **fields)
-            await self.watch.stays(self, "R-PROMPT-18", "an update while the session is idle", idle)
 
     async def _first_probe(self) -> None:
         """Find out whether unknown requests are answered, by which all else is asked."""
@@ -298,11 +313,6 @@ class Posing:
         offered = {"providerId": "main", "supported": ["openai", "accord-unheard-of", "_accord"]}
         current = {"apiType": "accord-unheard-of", "baseUrl": "https://example.com"}
         self.line.answer(call, {"providers": [{**offered, "required": True, "current": current}]})
-        told = self.last_frame
-        self._start(self._after_providers(told))
-
-    async def _after_providers(self, told: Frame) -> None:
-        await self.watch.stays(self, "R-PROV-11", "a provider of an unknown type", told)
 
     def _refused(self, call: Call, _: Json) -> None:
         self.line.refuse(call, -32602, "It cannot be changed")
@@ -334,6 +344,8 @@ class Posing:
             # A client that takes the answer for the end would leave now.
             await self._pause()
             self.watch.waits_for_idle(line, call)
+            if not line.hung_up:
+                await self._idle_update(session)
             self.update(session, "state_update", state="running")
         await self._play(prompted)
         reason = "end_turn" if session.cancels == prompted.cancels else "cancelled"
@@ -342,7 +354,18 @@ class Posing:
         else:
             line.answer(call, {"stopReason": reason})
 
+    async def _idle_update(self, session: Posed) -> None:
+        fields = {"toolCallId": "idle", "title": "While nothing runs", "status": "completed"}
+        sent = self.update(session, "tool_call_update", **fields)
+        alive = await self.alive()
+        got = "it hung up" if self.line.hung_up else "it answers nothing any more"
+        expected = "a client that goes on after an update while the session is idle"
+        self.watch.judge("R-PROMPT-18", alive, sent, expected=expected, got=got)
+
     _table: dict[str, Callable[[Posing, Call, Json], None]] = {
+        "authenticate": _log_in,
+        "auth/login": _log_in,
+        "auth/logout": _log_out,
         "session/new": _new,
         "session/load": _load,
         "session/resume": _load,

@@ -8,7 +8,9 @@ from accord.version import __version__
 
 __all__ = (
     "ABSENT_METHOD",
+    "BROKEN_LOGIN",
     "COMMAND",
+    "LOGIN",
     "commands",
     "handshake",
     "options",
@@ -23,10 +25,20 @@ COMMAND = "accord-check"
 ABSENT_METHOD = "_accord/probe"
 _UNHEARD: Json = {"accordUnheardOf": {"of": ["a", "later", "version"]}}
 _INFO = {"name": "accord-check", "title": "Accord's conformance kit", "version": __version__}
+LOGIN, BROKEN_LOGIN = "check", "check-broken"
+_LOGINS_1: list[Json] = [
+    {"id": LOGIN, "name": "Log in to the check"},
+    {"id": BROKEN_LOGIN, "name": "Malformed", "type": "terminal", "args": "none"},
+]
+_LOGINS_2: list[Json] = [
+    {"type": "agent", "methodId": LOGIN, "name": "Log in to the check"},
+    {"type": "_accord_later", "methodId": "later", "name": "In a way of a later version"},
+]
 
 
-def handshake(version: int) -> Json:
+def handshake(version: int, *, login: bool = False) -> Json:
     """Return the result of `initialize`, with capabilities that nobody knows."""
+    methods = (_LOGINS_1 if version == 1 else _LOGINS_2) if login else []
     if version == 1:
         sessions: Json = {"list": {}, "resume": {}, "close": {}, "delete": {}}
         offers: Json = {
@@ -41,7 +53,7 @@ def handshake(version: int) -> Json:
             "protocolVersion": version,
             "agentCapabilities": offers,
             "agentInfo": _INFO,
-            "authMethods": [],
+            "authMethods": methods,
             **_UNHEARD,
         }
     sessions = {
@@ -55,7 +67,7 @@ def handshake(version: int) -> Json:
         "protocolVersion": version,
         "capabilities": {"session": sessions, "providers": {}, **_UNHEARD},
         "info": _INFO,
-        "authMethods": [],
+        "authMethods": methods,
         **_UNHEARD,
     }
 

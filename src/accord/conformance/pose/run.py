@@ -45,6 +45,7 @@ class ClientRun:
         *,
         versions: tuple[int, ...] = (1, 2),
         answer: int | None = None,
+        login: bool = False,
         answer_s: float = 10.0,
         patience_s: float = PATIENCE_S,
         written: Callable[[Result], None] = lambda _: None,
@@ -59,7 +60,13 @@ class ClientRun:
         self._watch = Watch(self._own, lambda: self.line.observer.talk.version)
         self._tasks: asyncio.TaskGroup | None = None
         self._posing = Posing(
-            self.line, self._watch, self._play, self._start, versions=versions, answer=answer
+            self.line,
+            self._watch,
+            self._play,
+            self._start,
+            versions=versions,
+            answer=answer,
+            login=login,
         )
         self._nobody = False
 

@@ -4,42 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from accord.conformance.finding import Finding
 from accord.conformance.judge import Seen, frames_of
 from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.line import Line, Silence
-from accord.conformance.pose.dress import COMMAND
+from accord.conformance.pose.dress import BROKEN_LOGIN, COMMAND
 from accord.conformance.report import Report
+from accord.conformance.talk import SETUPS
 from accord.jsontext import is_array, is_object
-
-if TYPE_CHECKING:
-    from accord.conformance.frame import Frame
-    from accord.conformance.pose.agent import Posing
 
 __all__ = ("WATCHED", "Watch")
 
 Json: TypeAlias = dict[str, Any]
 
-LEAVES_S = 5.0  # a client that hangs up sooner does so because of what it was told
-
 WATCHED = (
+    "R-AUTH-12",
+    "R-AUTH-30",
     "R-INIT-07",
     "R-INIT-15",
-    "R-INIT-18",
     "R-INIT-32",
     "R-INIT-36",
     "R-REQCAN-14",
-    "R-SESS-27",
     "R-PROMPT-17",
     "R-PROMPT-18",
     "R-LIST-04",
     "R-SYSP-09",
     "R-MODE-04",
     "R-CMD-02",
-    "R-PROV-11",
     "R-EXT-05",
     "R-STDIO-07",
 )
@@ -55,6 +49,8 @@ class Watch:
         self._prompts: dict[str, tuple[Any, Call]] = {}
         self._first: Call | None = None  # the initialize that asked for version 2
         self._second_page: Call | None = None
+        self._refused: Call | None = None  # for want of a login
+        self._login: Call | None = None
 
     def judge(self, rule: str, kept: bool, *seen: Seen, expected: str = "", got: str = "") -> None:
         """Tell whether a rule was kept; nothing is told when it is not of the version spoken."""
@@ -89,27 +85,11 @@ class Watch:
             got="it hung up" if line.hung_up else "an answer before that",
         )
 
-    async def goes_on(self, line: Line, call: Call) -> None:
-        """Judge what comes next, once `initialize` has been answered."""
-        before = len(line.calls)
-        said = line.observer.talk.frames[-1]
+    def initialized(self, call: Call) -> None:
+        """`initialize` has been answered."""
         asked = call.params.get("protocolVersion") if is_object(call.params) else None
         if asked == 2 and self._version() == 1:
             self._first = call
-            return  # it may not speak version 1
-        try:
-            await line.until(
-                lambda: line.hung_up or len(line.calls) > before, "request", within_s=LEAVES_S
-            )
-        except Silence:
-            return  # the user takes their time
-        self.judge(
-            "R-INIT-18",
-            not line.hung_up or len(line.calls) > before,
-            said,
-            expected="a client that goes on after capabilities that it does not know",
-            got="it hung up",
-        )
 
     async def left(self, line: Line) -> None:
         """Judge that it leaves when it gets a version that nobody speaks."""
@@ -126,12 +106,30 @@ class Watch:
         if asked == 2 and (more or line.hung_up):
             self.judge("R-INIT-32", not more, *seen, expected=expected, got=got)
 
+    def login_asked(self, call: Call) -> None:
+        """Something is refused for want of a login."""
+        self._refused = call
+
+    def login_tried(self, call: Call, method: Any) -> None:
+        """The client logs in."""
+        self._login = call
+        self.judge(
+            "R-AUTH-30",
+            method != BROKEN_LOGIN,
+            call,
+            expected="a malformed entry of `authMethods` is not used",
+            got=f"a login by {method}",
+        )
+
     # Requests.
 
     def called(self, call: Call, params: Json) -> None:
         """The client asks for something."""
         self._fell_back(call, params)
         ident = params.get("sessionId")
+        if call.method in SETUPS and self._login is not None and self._refused is not None:
+            self.judge("R-AUTH-12", True)
+            self._refused = None
         match call.method:
             case "session/load" | "session/resume" | "session/fork":
                 if isinstance(ident, str):
@@ -238,13 +236,6 @@ class Watch:
             got="it hung up when the prompt was answered",
         )
 
-    async def stays(self, posing: Posing, rule: str, what: str, *sent: Frame) -> bool:
-        """Judge that the client goes on after something, and return whether it does."""
-        alive = await posing.alive()
-        got = "it hung up" if posing.line.hung_up else "it answers nothing any more"
-        self.judge(rule, alive, *sent, expected=f"a client that goes on after {what}", got=got)
-        return alive
-
     def terminated(self, line: Line) -> None:
         """Tell that a signal came while stdin was open."""
         self.judge(
@@ -258,5 +249,14 @@ class Watch:
     def finished(self, line: Line) -> None:
         """Nothing more will come."""
         self._unfollowed()
+        if self._refused is not None and self._login is not None and self._login.ok:
+            self.judge(
+                "R-AUTH-12",
+                False,
+                self._refused,
+                self._login,
+                expected="the request once more, after the login that it was refused for",
+                got="no such request",
+            )
         if line.hung_up and line.lost is None:
             self.judge("R-STDIO-07", True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from accord.conformance.message import Call
 from accord.conformance.play.line import Silence
-from accord.conformance.play.scenario import scenario
-from accord.conformance.pose.scene import Gone, Json, Scene, outcome_of
+from accord.conformance.play.scenario import NotExercised, scenario
+from accord.conformance.pose.scene import Json, Scene, outcome_of
 from accord.conformance.pose.server import Server
 from accord.jsontext import is_array, is_object
 
@@ -104,8 +103,11 @@ async def pattern(scene: Scene) -> None:
     call = _form(scene, "A hard pattern", {"text": hard})
     alive = await scene.posing.alive()
     if alive:
-        with suppress(Gone):
+        try:
             await scene.person(call)
+        except NotExercised:
+            if await scene.posing.alive():
+                raise
         alive = await scene.posing.alive()
     got = "it answers nothing any more"
     expected = "a client that goes on while it has a hard pattern to match"
