@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord import router
@@ -14,7 +15,7 @@ from accord.agent.role_v1 import role_for
 from accord.agent.serving import serve
 from accord.conformance.play.agent import AGENT_SCENARIOS
 from accord.conformance.play.run import AgentRun
-from accord.conformance.play.settings import Settings
+from accord.conformance.play.settings import Settings, read_settings
 from accord.conformance.result import Result
 from accord.scripted.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
@@ -22,23 +23,8 @@ from accord.transports.memory import pair
 
 Json: TypeAlias = dict[str, Any]
 
-# How the script agent is told to bring about what scenarios need; docs/reference has it, too.
-PROMPTS = {
-    "text": "echo hello",
-    "tool": "tools",
-    "permission": "permission",
-    "file_read": "fs read note.txt",
-    "file_write": "fs write written.txt hello",
-    "terminal": "terminal echo hello",
-    "elicit": "elicit form",
-    "long": "wait forever",
-    "background": "background forever",
-    "tool_cancel": "alone forever",
-    "title": "title A title",
-    "subagent": "subagent hello",
-    "command": "/help",
-    "fail": "error",
-}
+EXAMPLES = Path(__file__).parents[3] / "examples" / "check"
+PROMPTS = read_settings(EXAMPLES / "script.toml").prompts
 
 
 class Whole(Providers, ScriptAgent):

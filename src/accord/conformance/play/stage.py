@@ -23,6 +23,9 @@ __all__ = ("Connect", "Stage", "outcome_of")
 Connect: TypeAlias = Callable[[Callable[[str], None]], Transport]
 
 
+_LOGIN_NEEDED = -32000
+
+
 class Stage:
     """One scenario while it is played; `editor` is connected unless the scenario wants its own."""
 
@@ -96,12 +99,17 @@ class Stage:
         )
 
     async def answered(self, rule: str, editor: Editor, call: Call, expected: str) -> bool:
-        """Wait for the answer to a request; none at all breaks the rule."""
+        """Wait for the answer to a request; none at all breaks the rule.
+
+        Raises `NotExercised` when what is asked for is a login.
+        """
         try:
             await editor.line.reply(call)
         except Silence as silence:
             self.judge(rule, False, call, expected=expected, got=str(silence))
             return False
+        if call.code == _LOGIN_NEEDED:
+            raise NotExercised("the agent asks for a login")
         return True
 
     async def refused(

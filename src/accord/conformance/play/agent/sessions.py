@@ -84,6 +84,7 @@ async def system_prompt(stage: Stage) -> None:
     """Sessions get instructions, and some that cannot be taken."""
     editor = stage.editor
     editor.needs("system prompts")
+    await editor.new_session()
 
     def given(**prompt: Any) -> Any:
         prompt.setdefault("content", [text("Be brief.")])

@@ -1,0 +1,143 @@
+"""`accord check agent`: starts agents, reports, and says in its exit status how it went."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accord.cli.group import main
+from accord.cli.main import COMMANDS
+from accord.conformance.play.settings import template
+
+SCRIPT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
+EXAMPLES = Path(__file__).parents[2] / "examples" / "check"
+# Says that it is an agent of version 1, and answers everything else with a result and an error.
+WRONG = """
+import json, sys
+for line in sys.stdin:
+    call = json.loads(line)
+    if "id" in call:
+        answer = {"jsonrpc": "2.0", "id": call["id"]}
+        if call["method"] == "initialize":
+            answer["result"] = {"protocolVersion": 1, "agentCapabilities": {}}
+        else:
+            answer |= {"result": {}, "error": {"code": 1, "message": "?"}}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["check", *words], COMMANDS)
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def test_init_writes_settings_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run(capsys, "init")
+    assert status == 0
+    assert "accord-check.toml" in out
+    assert Path("accord-check.toml").read_text("utf-8") == template()
+    status, _, err = run(capsys, "init")
+    assert status == 2
+    assert "there already" in err
+
+
+def test_agent_that_keeps_all_rules_passes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = {name: tmp_path / f"report.{name}" for name in ("json", "junit", "markdown", "html")}
+    options = [word for name, file in files.items() for word in (f"--{name}", str(file))]
+    trace = ("--trace", str(tmp_path / "trace"))
+    words = ("agent", "--only", "sessions/new", *options, *trace, "--", *SCRIPT)
+    status, out, err = run(capsys, *words)
+    assert (status, err) == (0, "")
+    assert "version 1: 0 rules broken, 0 warnings." in out
+    assert "version 2: 0 rules broken, 0 warnings." in out
+    assert all(file.read_text("utf-8") for file in files.values())
+    assert [report["version"] for report in json.loads(files["json"].read_text())["reports"]] == [
+        1,
+        2,
+    ]
+    traces = sorted((tmp_path / "trace").iterdir())
+    assert len(traces) == 4
+    status, out, _ = run(capsys, "trace", str(traces[0]))
+    assert status == 0
+
+
+def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    known = tmp_path / "known.txt"
+    words = ("--timeout", "1", "--only", "login/unknown", "--only", "options/set")
+    command = ("--", sys.executable, "-c", WRONG)
+    status, out, _ = run(capsys, "agent", *words, *command)
+    assert status == 1
+    assert "R-GEN-04" in out
+    assert "Version 2 was not checked: the agent answered with version 1" in out
+    update = ("--baseline", str(known), "--update-baseline")
+    assert run(capsys, "agent", *words, *update, *command)[0] == 0
+    assert "R-GEN-04 v1" in known.read_text()
+    status, out, _ = run(capsys, "agent", *words, "--baseline", str(known), *command)
+    assert status == 0
+    assert "Known from the baseline" in out
+    known.write_text(known.read_text() + "R-GEN-03 v1\n")
+    _, out, _ = run(capsys, "agent", *words, "--baseline", str(known), *command)
+    assert "not broken any more: R-GEN-03 (v1)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--", "accord-no-such-program"), "cannot be started"),
+        ((), "what starts the agent"),
+        (("--only", "dancing", "--", *SCRIPT), "dancing"),
+        (("--update-baseline", "--", *SCRIPT), "--baseline"),
+        (("--config", "none.toml", "--", *SCRIPT), "none.toml"),
+    ],
+    ids=["no program", "no command", "no scenario", "no baseline", "no settings"],
+)
+def test_what_cannot_be_done_is_said_with_status_2(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(capsys, "agent", *words)
+    assert status == 2
+    assert told in err
+
+
+def test_agent_that_never_answers_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    mute = (sys.executable, "-c", "import sys; sys.stdin.read()")
+    status, out, _ = run(capsys, "agent", "--timeout", "0.2", "--", *mute)
+    assert status == 1
+    assert "initialize failed" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["script", "coder"])
+def test_our_agents_keep_all_rules(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.setenv("ACCORD_DATA", str(tmp_path))
+    config = ("--config", str(EXAMPLES / f"{name}.toml"))
+    options = ("--model", "embedded") if name == "coder" else ()
+    command = (*SCRIPT[:-1], name, *options)
+    began = time.monotonic()
+    status, out, _ = run(capsys, "agent", "--strict", *config, "--", *command)
+    assert status == 0, out
+    assert "unfinished" not in out
+    # A run takes under 20 s when nothing else does; this only tells of what hangs.
+    assert time.monotonic() - began < 58

@@ -1,0 +1,113 @@
+"""A run goes on whatever an agent does: says nothing, goes away, or wants a login."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord.conformance.play.run import AgentRun
+from accord.conformance.play.settings import Settings
+from accord.conformance.result import Result
+from accord.errors import StartError
+from accord.scripted.agent import ScriptAgent
+from accord.transports.process import process
+from conformance.play.bent import PROMPTS, Bend, Bent, Json
+
+
+async def run(make: type[Bend], *names: str, versions: tuple[int, ...] = (1,)) -> Result:
+    settings = Settings(timeout=0.3, answer=0.3, prompts=dict(PROMPTS))
+    chosen = [one for one in AGENT_SCENARIOS if one.name in names]
+
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(make, ScriptAgent())
+
+    return await AgentRun(connect, chosen, settings).run(versions)
+
+
+class Mute(Bend):
+    """Answers nothing at all."""
+
+    def down(self, message: Json) -> Json | None:
+        return None
+
+
+async def test_agent_that_answers_nothing_is_not_checked() -> None:
+    result = await run(Mute, "sessions/new", versions=(1, 2))
+    assert result.reports == []
+    assert "no initialize" in result.unspoken[1]
+    assert "no initialize" in result.unspoken[2]
+
+
+class Silent(Bend):
+    """Answers no prompt."""
+
+    def up(self, message: Json) -> Json | None:
+        return None if message.get("method") == "session/prompt" else message
+
+
+async def test_silent_agent_leaves_a_scenario_unfinished_and_the_next_is_played() -> None:
+    result = await run(Silent, "prompts/text", "listing/delete")
+    first, second = result.played
+    assert (first.ending, second.ending) == ("unfinished", "finished")
+    assert "no end of the turn" in first.reason
+    assert result.broken(strict=True) == []
+
+
+class Mortal(Bend):
+    """Hangs up when it is prompted."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt":
+            self.way.eof_received(None)
+            return None
+        return message
+
+
+async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
+    result = await run(Mortal, "prompts/text", "listing/delete")
+    first, second = result.played
+    assert (first.ending, second.ending) == ("unfinished", "finished")
+    assert "hung up" in first.reason
+
+
+class WantsLogin(Bend):
+    """Lets nobody in."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/new":
+            self.refuse(message, -32000)
+            return None
+        return message
+
+
+async def test_rules_behind_a_login_are_not_exercised() -> None:
+    names = [one.name for one in AGENT_SCENARIOS if not one.own]
+    result = await run(WantsLogin, *names, versions=(1, 2))
+    assert result.broken(strict=True) == []
+    asked = [one for one in result.played if one.scenario == "prompts/text"]
+    assert {one.ending for one in asked} == {"not exercised"}
+    assert {one.reason for one in asked} == {"the agent asks for a login before a session is made"}
+    for report in result.reports:
+        assert "R-PROMPT-03" not in report.rules
+        assert "R-MSG-03" not in report.rules
+
+
+async def test_scenario_that_is_to_be_skipped_is_not_played() -> None:
+    settings = Settings(skip={"sessions": "not now"})
+    chosen = [one for one in AGENT_SCENARIOS if one.name == "sessions/new"]
+
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(Bend, ScriptAgent())
+
+    (played,) = (await AgentRun(connect, chosen, settings).run((1,))).played
+    assert (played.ending, played.reason) == ("skipped", "not now")
+
+
+async def test_agent_that_cannot_be_started_ends_the_run() -> None:
+    def connect(noise: Callable[[str], None]) -> object:
+        return process("accord-no-such-program", on_noise=noise)()
+
+    with pytest.raises(StartError):
+        await AgentRun(connect, (), Settings()).run((1,))  # type: ignore[arg-type]  # enough

@@ -1,0 +1,80 @@
+"""Settings: what a file of them may say, and what is said about one that is wrong."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from accord.conformance.play.settings import (
+    PROMPTS,
+    Settings,
+    WrongSettings,
+    read_settings,
+    template,
+)
+from conformance.play.bent import EXAMPLES
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "accord-check.toml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_template_says_what_is_so_without_it(tmp_path: Path) -> None:
+    settings = read_settings(written(tmp_path, template()))
+    assert settings.prompts == {purpose: words for purpose, (_, words) in PROMPTS.items()}
+    assert (settings.timeout, settings.answer) == (Settings().timeout, Settings().answer)
+    assert settings.command == []
+
+
+def test_what_the_template_has_in_comments_is_understood(tmp_path: Path) -> None:
+    lines = template().splitlines()
+    text = "\n".join(line.removeprefix("# ") if " = " in line else line for line in lines)
+    settings = read_settings(written(tmp_path, text))
+    assert settings.command
+    assert settings.login
+    assert settings.env
+    assert settings.skip
+
+
+def test_prompts_that_are_not_given_are_the_ones_for_any_agent() -> None:
+    settings = Settings(prompts={"text": "echo", "tool": ""})
+    assert settings.prompt("text") == "echo"
+    assert settings.prompt("tool") == ""
+    assert settings.prompt("long") == PROMPTS["long"][1]
+
+
+def test_area_and_scenario_may_be_skipped() -> None:
+    settings = Settings(skip={"mcp": "none here", "login/out": "no login"})
+    assert settings.skipped("mcp/stdio") == "none here"
+    assert settings.skipped("login/out") == "no login"
+    assert settings.skipped("login/unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("prompts = 5", "prompts"),
+        ("[prompts]\ndance = 'x'", "dance"),
+        ("colour = 1", "colour"),
+        ("timeout = 0", "timeout"),
+        ("= 5", "line 1"),
+    ],
+)
+def test_wrong_settings_say_what_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(WrongSettings, match=told):
+        read_settings(written(tmp_path, text))
+
+
+def test_settings_that_are_not_there_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(WrongSettings, match=r"none\.toml"):
+        read_settings(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
+def test_examples_are_settings(file: Path) -> None:
+    assert read_settings(file).command[0] == "accord"
+    assert tomllib.loads(file.read_text("utf-8"))["prompts"]

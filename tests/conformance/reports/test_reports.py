@@ -1,0 +1,110 @@
+"""Reports as files: everything is in them, and what an agent wrote stays in its place."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from accord.conformance.finding import Finding
+from accord.conformance.frame import Frame
+from accord.conformance.report import Report
+from accord.conformance.reports.html import html
+from accord.conformance.reports.junit import junit
+from accord.conformance.reports.markdown import markdown
+from accord.conformance.result import Played, Result
+
+NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
+
+
+@pytest.fixture
+def result() -> Result:
+    """A result with one rule kept, one broken, one warned of, and a scenario unfinished."""
+    report = Report(subject="agent", side="agent", version=1)
+    frames = (
+        Frame(1, 0.25, "client", b'{"id": 1}'),
+        Frame(2, 0.5, "agent", NASTY.encode() + b"x" * 5000),
+    )
+    report.add(Finding(rule="R-GEN-03", passed=True, by="agent"))
+    report.add(
+        Finding(
+            rule="R-GEN-04",
+            passed=False,
+            by="agent",
+            expected="a result",
+            got=NASTY,
+            frames=frames,
+            where="sessions/new",
+        )
+    )
+    report.add(Finding(rule="R-LIST-06", passed=False, by="agent", expected="an error", got="none"))
+    played = [
+        Played(scenario="sessions/new", about="A.", version=1, ending="finished"),
+        Played(scenario="mcp/stdio", about="B.", version=1, ending="unfinished", reason=NASTY),
+    ]
+    return Result("my-agent <x> `y`", [report], played, {2: f"error {NASTY}"})
+
+
+def test_broken_rules_are_told_by_version(result: Result) -> None:
+    assert result.broken() == [("R-GEN-04", 1)]
+    assert result.broken(strict=True) == [("R-GEN-04", 1), ("R-LIST-06", 1)]
+
+
+def test_json_has_everything(result: Result) -> None:
+    told = result.as_json()
+    assert [report["version"] for report in told["reports"]] == [1]
+    rules = {rule["id"]: rule for rule in told["reports"][0]["rules"]}
+    assert rules["R-GEN-04"]["outcome"] == "failed"
+    assert rules["R-LIST-06"]["outcome"] == "warned"
+    assert told["scenarios"][1]["ending"] == "unfinished"
+
+
+def test_markdown_keeps_what_agents_write_in_fences(result: Result) -> None:
+    text = markdown(result)
+    assert "### R-GEN-04: failed" in text
+    assert "### R-LIST-06: warned" in text
+    assert "<script>" not in text.replace("#2 0.500 s < </pre><script>", "")
+    assert "````" in text  # longer than what is in it
+    assert "x" * 1000 not in text
+    assert "`mcp/stdio`: unfinished" in text
+    assert "Version 2 was not checked" in text
+
+
+def test_junit_is_xml_with_a_case_for_each_rule(result: Result) -> None:
+    root = ElementTree.fromstring(junit(result))
+    cases = {case.get("name", "").split()[0]: case for case in root.iter("testcase")}
+    assert cases["R-GEN-03"].find("failure") is None
+    failure = cases["R-GEN-04"].find("failure")
+    assert failure is not None
+    assert '<script>alert("1")' in (failure.text or "")
+    assert cases["R-LIST-06"].find("failure") is None
+    assert "warned" in (cases["R-LIST-06"].findtext("system-out") or "")
+    suites = list(root.iter("testsuite"))
+    assert sum(int(suite.get("failures", "")) for suite in suites) == 1
+    assert sum(int(suite.get("tests", "")) for suite in suites) == len(list(root.iter("testcase")))
+
+
+class Tags(HTMLParser):
+    """Collects the names of elements, and what they load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
+    page = html(result)
+    tags = Tags()
+    tags.feed(page)
+    assert "script" not in tags.names
+    assert "b" in tags.names
+    assert tags.loads == []
+    assert "&lt;script&gt;" in page
+    assert "R-GEN-04" in page
+    assert "x" * 1000 not in page
