@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ("Asked", "Breaks", "Fails", "Provider", "Says", "Stalls", "providing")
+__all__ = ("Asked", "Breaks", "Fails", "Provider", "Raves", "Says", "Stalls", "providing")
 
 
 @dataclass
@@ -59,6 +59,13 @@ class Breaks:
 
 
 @dataclass
+class Raves:
+    """A stream of whatever these bytes are."""
+
+    stream: bytes
+
+
+@dataclass
 class Asked:
     """A request as it came."""
 
@@ -67,7 +74,7 @@ class Asked:
     body: dict[str, Any]
 
 
-Reply = Says | Fails | Stalls | Breaks
+Reply = Says | Fails | Stalls | Breaks | Raves
 
 
 class Provider:
@@ -117,6 +124,11 @@ class Provider:
                 return True
             case Says() as says:
                 await self._stream(writer, list(_events(says, path)))
+                writer.write(b"0\r\n\r\n")
+                await writer.drain()
+                return True
+            case Raves(stream):
+                await self._stream(writer, [stream])
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()
                 return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,7 @@ from accord.coder.agent import Coder
 from accord.coder.models.patience import Patience
 from accord.coder.settings import Settings
 from accord.errors import AuthRequired, RequestError
-from coder.models.provider import Breaks, Fails, Provider, Says, Stalls, providing
+from coder.models.provider import Breaks, Fails, Provider, Raves, Says, Stalls, providing
 from coder.talk import BOTH, talking
 
 Make = Callable[..., Any]
@@ -357,6 +358,46 @@ async def test_words_of_the_provider_are_told_without_the_key(
     ):
         with pytest.raises(RequestError, match="Bad request of …"):
             await talk.prompt("Hello")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"data: []\n\n",
+        b"data: 5\n\ndata: null\n\n",
+        b"event: message_start\ndata: []\n\n",
+        b"<html>Please log in</html>",
+        b"\n\n",
+    ],
+)
+async def test_answer_in_no_format_is_an_error_and_the_session_goes_on(
+    version: int, tmp_path: Path, coder_for: Make, stream: bytes
+) -> None:
+    async with (
+        providing(Raves(stream), Says("Here.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(RequestError, match="answers what cannot be understood"):
+            await talk.prompt("Hello")
+        assert await talk.prompt("Still there?") == "Here."
+
+
+@BOTH
+async def test_text_with_half_a_surrogate_pair_does_not_stop_the_session(
+    version: int, tmp_path: Path, coder_for: Make
+) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("an old name\n")  # no UTF-8
+    uses = [("list", {"path": "."})]
+    async with (
+        providing(Says("Half: \ud83d", "Or \ud83d", uses), Says("Done.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        assert (await talk.prompt("What is \ud83d?")).endswith("Done.")
+        asked = str(provider.requests[1].body["messages"])
+        assert "What is \N{REPLACEMENT CHARACTER}?" in asked
+        assert "Half: \N{REPLACEMENT CHARACTER}" in asked
+        assert "caf\N{REPLACEMENT CHARACTER}.txt" in asked
 
 
 @BOTH

@@ -24,7 +24,7 @@ from pydantic_ai.exceptions import (
 from accord.coder.models.base import ContextOverflow, KeyRefused, ModelError
 from accord.coder.models.sources import Source
 
-__all__ = ("Fault", "fault_of")
+__all__ = ("Fault", "fault_of", "odd_answer")
 
 _LONGEST = 300  # of a provider's own words
 
@@ -67,7 +67,12 @@ def fault_of(exc: AgentRunError, source: Source, *, secret: str | None, begun: b
         case ContentFilterError():
             return Fault(ModelError(f"{name} refuses to answer.{said}"))
         case _:
-            return Fault(ModelError(f"{name} answers what cannot be understood."))
+            return odd_answer(source)
+
+
+def odd_answer(source: Source) -> Fault:
+    """Return what it means when an answer does not keep to the provider's own format."""
+    return Fault(ModelError(f"{source.name} answers what cannot be understood."))
 
 
 def _passing(exc: ModelAPIError, why: str) -> Fault:

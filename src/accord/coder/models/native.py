@@ -23,7 +23,7 @@ from accord import Audio, Content, Cost, Image, Link, Resource, Tokens
 from accord.coder.conversation import Answer, Message, Prompt, Results, ToolResult
 from accord.coder.models.base import Request
 
-__all__ = ("cost_of", "messages_of", "parameters_of", "tokens_of")
+__all__ = ("cost_of", "messages_of", "native_of", "parameters_of", "tokens_of")
 
 
 def messages_of(request: Request, takes: frozenset[str]) -> list[ModelMessage]:
@@ -34,7 +34,7 @@ def messages_of(request: Request, takes: frozenset[str]) -> list[ModelMessage]:
         if converted is not None:
             found.append(converted)
     if found and isinstance(found[-1], ModelRequest) and request.instructions:
-        found[-1].instructions = request.instructions
+        found[-1].instructions = _sound(request.instructions)
     return found
 
 
@@ -45,8 +45,8 @@ def _message(message: Message, takes: frozenset[str]) -> ModelMessage | None:
         case Answer(native=ModelResponse() as native):
             return native
         case Answer(text=text, uses=uses):
-            calls = [ToolCallPart(use.name, use.arguments, use.id) for use in uses]
-            parts = [TextPart(text), *calls] if text else calls
+            calls = [ToolCallPart(_sound(use.name), _sound(use.arguments), use.id) for use in uses]
+            parts = [TextPart(_sound(text)), *calls] if text else calls
             return ModelResponse(parts) if parts else None
         case Results(results):
             return ModelRequest([_result(result, takes) for result in results])
@@ -55,7 +55,7 @@ def _message(message: Message, takes: frozenset[str]) -> ModelMessage | None:
 def _result(result: ToolResult, takes: frozenset[str]) -> ToolReturnPart:
     content = _content(result.content, takes)
     return ToolReturnPart(
-        result.name,
+        _sound(result.name),
         content if isinstance(content, str) else list(content),
         result.use_id,
         outcome="failed" if result.failed else "success",
@@ -67,6 +67,8 @@ def _content(content: Sequence[Content], takes: frozenset[str]) -> str | list[Us
     parts: list[UserContent] = []
     for part in content:
         made = _part(part, takes)
+        if isinstance(made, str):
+            made = _sound(made)
         if isinstance(made, str) and parts and isinstance(parts[-1], str):
             parts[-1] += f"\n{made}"
         else:
@@ -103,6 +105,24 @@ def _part(part: Content, takes: frozenset[str]) -> UserContent:
             return f"[A file, {uri} ({kind}, {len(data)} bytes), that this model cannot read]"
         case _:
             return "[Something that this agent does not know]"
+
+
+def _sound(text: str) -> str:
+    """Return text that can be sent: names of files, say, may hold halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def native_of(response: ModelResponse) -> ModelResponse | None:
+    """Return an answer as it is to be told back to the model; None when it cannot be sent."""
+    calls = [
+        part for call in response.tool_calls for part in (call.tool_name, call.args_as_json_str())
+    ]
+    texts = (response.text or "", response.thinking or "", *calls)
+    return response if all(_sound(text) == text for text in texts) else None
 
 
 def _at(uri: str | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, Literal, cast
@@ -25,12 +27,14 @@ from pydantic_ai.settings import ModelSettings
 from accord.coder.conversation import ToolUse
 from accord.coder.models.base import Finished, Model, ModelError, Notice, Piece, Request, Text
 from accord.coder.models.base import Thought as ThoughtPiece
-from accord.coder.models.faults import Fault, fault_of
-from accord.coder.models.native import cost_of, messages_of, parameters_of, tokens_of
+from accord.coder.models.faults import Fault, fault_of, odd_answer
+from accord.coder.models.native import cost_of, messages_of, native_of, parameters_of, tokens_of
 from accord.coder.models.patience import Patience
 from accord.coder.models.sources import Source
 
 __all__ = ("Remote", "open_remote")
+
+log = logging.getLogger("accord.coder")
 
 # When neither the price list nor the profile knows how much a model takes.
 _USUAL_CONTEXT = 128_000
@@ -108,12 +112,22 @@ class Remote(Model):
                 return
             except AgentRunError as exc:
                 fault = fault_of(exc, self._source, secret=self._key, begun=begun)
+            except ModelError:
+                raise
+            except Exception:  # of libraries that trust in the formats of providers
+                log.warning("! %s cannot be understood:\n%s", self.name, self._trace())
+                fault = odd_answer(self._source)
             delay = None if begun else self._delay(fault, tried)
             if delay is None:
                 raise fault.error
             yield Notice(f"{fault.error} Trying again{_in(delay)}.\n")
             if delay:
                 await self._patience.wait(delay)
+
+    def _trace(self) -> str:
+        """Return where an error comes from, without the key, which some libraries quote."""
+        trace = traceback.format_exc()
+        return trace.replace(self._key, "…") if self._key else trace
 
     def _delay(self, fault: Fault, tried: int) -> float | None:
         return self._patience.delay(tried, fault.asked_s) if fault.passes else None
@@ -144,7 +158,7 @@ class Remote(Model):
             tokens=tokens,
             context=None if tokens is None else tokens.input + tokens.output,
             cost=cost_of(response),
-            native=response,
+            native=native_of(response),
         )
 
     async def aclose(self) -> None:
