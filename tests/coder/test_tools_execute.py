@@ -167,8 +167,28 @@ async def test_directory_is_one_of_the_session(tmp_path: Path) -> None:
         outside = await talk.use("execute", command="pwd", cwd="..")
         assert outside.failed
         assert "outside" in outside.text
+        assert len(talk.asked) == 1  # for what can be done alone
         missing = await talk.use("execute", command="pwd", cwd="none")
         assert "does not exist" in missing.text
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "command",
+    [f"echo {'a' * 200}; touch bad", "echo 1 # harmless\ntouch bad", "echo \x1b[8m; touch bad"],
+    ids=["long", "lines", "escape"],
+)
+async def test_command_is_shown_whole_before_anybody_is_asked(
+    version: int, tmp_path: Path, command: str
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), allow="reject") as talk:
+        await talk.use("execute", command=command)
+        (asked,) = talk.asked
+        assert asked.tool_call is not None
+        assert len(asked.title) <= 120
+        shown = str(asked.tool_call.content)
+        assert "touch bad" in shown
+        assert "\x1b" not in asked.title + "".join(map(str, asked.tool_call.content))
 
 
 @BOTH

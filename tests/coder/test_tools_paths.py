@@ -49,6 +49,22 @@ async def test_list_gives_a_path_per_line(version: int, tree: Path) -> None:
         assert talk.asked == []
 
 
+@BOTH
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+async def test_name_with_line_ends_or_escapes_is_shown_as_one_and_can_be_named_back(
+    version: int, tmp_path: Path
+) -> None:
+    name = "a\nREADME.md\x1b[2J.txt"
+    (tmp_path / name).write_text("here\n")
+    shown = '"a\\nREADME.md\\u001b[2J.txt"'
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        assert (await talk.use("list")).text == shown
+        assert (await talk.use("glob", pattern="*.txt")).text == shown
+        assert (await talk.use("grep", pattern="here")).text == f"{shown}:1: here"
+        assert (await talk.use("read", path=name)).text == "here\n"
+        assert talk.call.title == f"Read {shown}"
+
+
 async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None:
     (tree / "empty").mkdir()
     async with talking(2, cwd=tree, model=Told()) as talk:

@@ -202,7 +202,8 @@ async def test_all_replaces_every_occurrence(tmp_path: Path) -> None:
     async with talking(2, cwd=tmp_path, model=Told()) as talk:
         await talk.use("read", path="a.txt")
         edit = {"old": "two", "new": "2", "all": True}
-        assert not (await talk.use("edit", path="a.txt", edits=[edit])).failed
+        made = await talk.use("edit", path="a.txt", edits=[edit])
+        assert made.text == "Made 3 replacements in a.txt, at lines 1, 2, 2."
         assert (tmp_path / "a.txt").read_text() == "2\n2 2\n"
 
 

@@ -81,6 +81,8 @@ async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work
     ) as call:
         try:
             access = tool.access(given, work)
+            if any("\0" in text for text in (*access.paths, access.subject)):
+                raise ToolFailed("There is a null character in it, which no system takes.")
             await tool.preview(given, call, work)
             await pass_gate(access, call, work)
             outcome = await tool.run(given, call, work)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from accord.coder.tools.base import ToolFailed
+from accord.coder.tools.showing import named
 from accord.local.files import OutsideRoots, Roots
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class WorkFiles:
         cwd = os.path.normpath(self._session.cwd).rstrip(os.sep) + os.sep
         if absolute + os.sep == cwd:
             return "."
-        return absolute.removeprefix(cwd)
+        return named(absolute.removeprefix(cwd))
 
     async def is_reachable(self, path: str) -> bool:
         """Tell whether a path is inside, or allowed already."""

@@ -72,8 +72,8 @@ class Edit(Tool[Editing]):
         """Make the replacements."""
         loaded, text, lines = await _changed(given, call, work)
         await work.files.store(given.path, loaded, text)
-        at = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
-        made = places_in(len(given.edits), "replacement", "replacements")
+        at = _lines(lines)
+        made = places_in(len(lines), "replacement", "replacements")
         return Outcome((f"Made {made} in {work.files.shown(given.path)}, at {at}.",))
 
 
@@ -92,7 +92,7 @@ async def _changed(given: Editing, call: ToolCall, work: Work) -> tuple[Loaded, 
 
 
 def _replaced(text: str, given: Editing, name: str) -> tuple[str, list[int]]:
-    """Return the new text and the line that each replacement begins at; raise `ToolFailed`."""
+    """Return the new text and the lines that replacements begin at; raise `ToolFailed`."""
     crlf = "\r\n" in text
     lines: list[int] = []
     for number, edit in enumerate(given.edits, 1):
@@ -101,9 +101,28 @@ def _replaced(text: str, given: Editing, name: str) -> tuple[str, list[int]]:
             old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
         which = "`old`" if len(given.edits) == 1 else f"`old` of replacement {number}"
         _check(text, old, new, which, name, every=edit.all)
-        lines.append(_line_of(text, text.index(old)))
+        lines.extend(_lines_of(text, old))
         text = text.replace(old, new)
     return text, lines
+
+
+def _lines_of(text: str, old: str) -> list[int]:
+    """Return the line of each occurrence that is replaced."""
+    found: list[int] = []
+    line, start = 1, 0
+    while (at := text.find(old, start)) >= 0:
+        line += text.count("\n", start, at)
+        found.append(line)
+        line += old.count("\n")
+        start = at + len(old)
+    return found
+
+
+def _lines(lines: list[int]) -> str:
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    more = ", …" if len(lines) > _MOST_PLACES else ""
+    return f"lines {', '.join(map(str, lines[:_MOST_PLACES]))}{more}"
 
 
 def _check(text: str, old: str, new: str, which: str, name: str, *, every: bool) -> None:

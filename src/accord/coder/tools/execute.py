@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from accord.coder.command_line import argv_of
 from accord.coder.tools.base import Access, Outcome, Tool, ToolFailed
 from accord.coder.tools.environment import without_keys
-from accord.coder.tools.showing import cut_middle, one_line
+from accord.coder.tools.showing import cut_middle, fenced, in_full, one_line
 
 if TYPE_CHECKING:
     from accord.agent.tool import ToolCall
@@ -61,6 +61,16 @@ class Execute(Tool[Executing]):
         """Runs the command."""
         cwd = work.files.absolute(given.cwd or ".")
         return Access("execute", (cwd,), subject=given.command)
+
+    async def preview(self, given: Executing, call: ToolCall, work: Work) -> None:
+        """Show all of a command whose title does not; refuse what terminals do not do."""
+        if given.cwd is not None and not await work.files.is_reachable(given.cwd):
+            raise ToolFailed(
+                f"`cwd` {given.cwd} is outside of the session's directories. Leave it out, and go "
+                "there in the command if it has to be."
+            )
+        if one_line(given.command) != given.command:
+            await call.content(fenced(in_full(given.command), "sh"))
 
     async def run(self, given: Executing, call: ToolCall, work: Work) -> Outcome:
         """Run it to its end."""
