@@ -114,7 +114,7 @@ class Remote(Model):
                 fault = fault_of(exc, self._source, secret=self._key, begun=begun)
             except ModelError:
                 raise
-            except Exception:  # of libraries that trust in the formats of providers
+            except Exception:  # noqa: BLE001  # of libraries that trust in formats
                 log.warning("! %s cannot be understood:\n%s", self.name, self._trace())
                 fault = odd_answer(self._source)
             delay = None if begun else self._delay(fault, tried)
