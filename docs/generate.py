@@ -34,6 +34,8 @@ COMMANDS = (
     ["accord", "check"],
     ["accord", "check", "rules"],
     ["accord", "check", "trace"],
+    ["accord", "check", "agent"],
+    ["accord", "check", "init"],
     ["accord", "agent"],
     ["accord.schema"],
 )
