@@ -38,6 +38,7 @@ async def check(
     does: Callable[[ConnectedAgent, Path], Any] | None = None,
     answer_s: float = 5.0,
     login: bool = False,
+    offers: bool = True,
 ) -> Result:
     """Return what the kit finds about our client."""
     here, there = pair()
@@ -57,7 +58,7 @@ async def check(
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         running = group.create_task(run.run())
         try:
-            await converse(transport, speaks or (version,), cwd, prompts, does)
+            await converse(transport, speaks or (version,), cwd, prompts, does, offers=offers)
         except (accord.AccordError, ExceptionGroup):
             if between is None and answer is None:
                 raise  # else it is the double that hangs up
@@ -72,6 +73,8 @@ async def converse(
     cwd: Path,
     prompts: Sequence[str],
     does: Callable[[ConnectedAgent, Path], Any] | None = None,
+    *,
+    offers: bool = True,
 ) -> None:
     """Do all that a person would do who checks a client."""
     cancelling = asyncio.Event()
@@ -88,11 +91,11 @@ async def converse(
         command,
         versions=versions,  # type: ignore[arg-type]  # 1 and 2
         permissions=decide,
-        files="rw",
-        terminals=True,
-        on_form=_fill_in,
-        on_url=_decline,
-        unstable=True,
+        files="rw" if offers else None,
+        terminals=offers,
+        on_form=_fill_in if offers else None,
+        on_url=_decline if offers else None,
+        unstable=offers,
     ) as agent:
         if does is not None:
             await does(agent, cwd)

@@ -31,6 +31,7 @@ class Double:
 
 
 DOUBLES: list[Double] = []
+ASK, FORM = "session/request_permission", "elicitation/create"
 
 
 def breaks(
@@ -133,7 +134,6 @@ def gone_at(
     add(rule, *versions, spoil=leaves(when), name="leaves", plays=plays, **more)
 
 
-ASK, FORM = "session/request_permission", "elicitation/create"
 READ, WRITE = "fs/read_text_file", "fs/write_text_file"
 
 
@@ -199,6 +199,25 @@ add(
     ),
     name="wants_params",
     plays="check: wire/requests",
+)
+
+add(
+    "R-INIT-29",
+    1,
+    2,
+    spoil=changes(lambda a, _: a["method"] == "terminal/create", result({"terminalId": "t"})),
+    name="serves_what_it_does_not_offer",
+    plays="check: wire/not_offered",
+    offers=False,
+)
+add(
+    "R-ELIC-03",
+    1,
+    2,
+    spoil=changes(asks(FORM, mode="url"), result({"action": "decline"})),
+    name="declines_what_it_does_not_offer",
+    plays="check: wire/not_offered",
+    offers=False,
 )
 
 # Updates.

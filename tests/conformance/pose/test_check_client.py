@@ -54,6 +54,7 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
     runs = [await check(tmp_path, version, *PROMPTS, does=look_around) for version in (1, 2)]
     runs += [await check(tmp_path, version, answer=99) for version in (1, 2)]
     runs += [await check(tmp_path, version, login=True, does=log_in) for version in (1, 2)]
+    runs += [await check(tmp_path, version, "check: all", offers=False) for version in (1, 2)]
     runs.append(await check(tmp_path, 1, speaks=(1, 2)))
     assert [found for run in runs for found in run.reports[0].failures()] == []
     kept = {rule for run in runs for rule, found in run.reports[0].rules.items() if found.kept}

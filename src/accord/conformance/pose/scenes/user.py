@@ -37,7 +37,10 @@ async def cancel_asked(scene: Scene) -> None:
     scene.needs(scene.cancelled, "the question was answered, and the turn not cancelled")
     sent = scene.update("session_info_update", title="Check of this client, cancelled")
     await scene.goes_on("R-CANCEL-10", "an update in a turn that is cancelled", sent)
-    if scene.version == 2:
+    if scene.version == 1:
+        late = scene.permission("This comes after the cancel")  # observed
+        await scene.line.reply(late)
+    else:
         scene.withdraw(call)
     await scene.line.reply(call)
 

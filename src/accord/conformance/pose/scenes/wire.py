@@ -9,7 +9,7 @@ import msgspec
 from accord.conformance.play.line import Silence
 from accord.conformance.play.scenario import scenario
 from accord.conformance.pose.dress import ABSENT_METHOD
-from accord.conformance.pose.scene import Scene, outcome_of
+from accord.conformance.pose.scene import Json, Scene, outcome_of
 
 __all__ = ("SCENES",)
 
@@ -90,7 +90,7 @@ async def broken(scene: Scene) -> None:
     """A line that is no JSON, one that is no message, an array: what they owe is observed."""
     scene.send(b'{"jsonrpc":"2.0","id":')
     await scene.posing.alive()
-    scene.send(b'{"jsonrpc":"2.0","id":"nothing asked"}')
+    scene.send(b'{"jsonrpc":"2.0","id":"no name","method":5}')
     await scene.posing.alive()
     entry = {"jsonrpc": "2.0", "id": "in an array", "method": ABSENT_METHOD}
     scene.send(msgspec.json.encode([entry]))
@@ -100,4 +100,26 @@ async def broken(scene: Scene) -> None:
         await scene.posing.alive()
 
 
-SCENES = (requests, notifications, cancels, answers, lines, broken)
+@scenario("wire/not_offered", "R-INIT-29")
+async def not_offered(scene: Scene) -> None:
+    """Asks for what the client does not offer: files, commands, forms and pages."""
+    asks: list[tuple[bool, str, Json]] = [
+        (scene.offers_to("fs", "readTextFile"), "fs/read_text_file", {"path": "/accord-check"}),
+        (scene.offers_to("terminal"), "terminal/create", {"command": "accord-check-nothing"}),
+    ]
+    for offered, method, params in asks:
+        if offered:
+            continue
+        call = await scene.ask(method, scene.here(**params))
+        kept = call.code in (-32601, -32602)
+        expected = "-32601 or -32602 for what it does not offer"
+        scene.judge("R-INIT-29", kept, call, expected=expected, got=outcome_of(call))
+    form: Json = {"requestedSchema": {"type": "object", "properties": {}}}
+    page: Json = {"elicitationId": "not offered", "url": "https://example.com/"}
+    for mode, more in (("form", form), ("url", page)):
+        if not scene.offers_to("elicitation", mode):
+            params = scene.here(mode=mode, message="This was not offered", **more)
+            await scene.ask("elicitation/create", params)  # observed
+
+
+SCENES = (requests, notifications, cancels, answers, lines, broken, not_offered)
