@@ -14,6 +14,7 @@ import pytest
 
 from accord.cli.ask import status_of
 from accord.cli.main import main
+from accord.cli.shown import one_line
 
 AGENTS = Path(__file__).parent / "agents.py"
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -50,6 +51,7 @@ def agent(name: str, version: int) -> list[str]:
         ("stop max_turn_requests", 3, 3),
         ("stop refusal", 4, 4),
         ("stop cancelled", 130, 130),
+        ("stop error", 1, 1),
         ("stop _lunch", 0, 3),  # version 1 has no reasons of the agent's own
         ("error", 1, 1),
         ("crash", 1, 1),
@@ -70,6 +72,10 @@ def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
 def test_each_message_is_a_paragraph(version: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("updates", *agent("script", version)) == 0
     assert capsys.readouterr().out == "A message.\n\nOne of each.\n"
+
+
+def test_title_with_line_breaks_stays_in_its_line() -> None:
+    assert one_line("Read a\n● Edit b\x1b[2J\r") == "Read a ● Edit b[2J"
 
 
 def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,12 +169,15 @@ class Turn(Verbs):
         from accord.agent.reports import Ended, Failure
 
         try:
-            return Ended(await agent.prompt(self) or "end_turn")
+            reason = await agent.prompt(self) or "end_turn"
+            if reason != "error":
+                return Ended(reason)
+            error: RequestError = InternalError()  # v1 has no such reason
         except asyncio.CancelledError:
             if self.cancelled or is_being_cancelled():
                 return Ended("cancelled")
             log.exception("! the turn awaited something that was cancelled")
-            error: RequestError = InternalError()
+            error = InternalError()
         except RequestError as exc:
             error = exc
         except (KeyboardInterrupt, SystemExit, GeneratorExit):

@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.text import Text as Line
 
 from accord.cli.keyboard import typed_line
-from accord.cli.shown import diff_lines, finished, printable, tail
+from accord.cli.shown import diff_lines, finished, one_line, printable, tail
 from accord.client.events import (
     Compaction,
     Decision,
@@ -264,11 +264,12 @@ class Rendered:
         """Let the user decide; what is neither yes nor always is no."""
         with self._still():
             call = request.tool_call
-            self._line(request.title or (call.title if call else "May I?"), "bold")
-            if request.description:
-                self._line(request.description)
-            if (line := command_of(request)) is not None:
-                self._line(f"  $ {line}", "cyan")
+            self._line(one_line(request.title or (call.title if call else "May I?")), "bold")
+            for line in (request.description or "").splitlines():
+                self._line(f"  {line}")
+            if (command := command_of(request)) is not None:
+                first, *more = command.splitlines() or [""]
+                self._line("\n    ".join([f"  $ {first}", *more]), "cyan")
             if call is not None:
                 self._show_diffs(call)
             self.side.print("[y]es, [a]lways, [n]o, [d]on't ever: ", end="", markup=False)
@@ -288,7 +289,7 @@ class Rendered:
 
 def _call_line(call: ToolCall) -> tuple[str, str]:
     mark, style = MARKS.get(call.status, MARKS["in_progress"])
-    return f"{mark} {printable(call.title or call.kind)}", style
+    return f"{mark} {one_line(call.title or call.kind)}", style
 
 
 def _terminals_of(call: ToolCall) -> list[str]:
@@ -322,6 +323,6 @@ def _plan(plan: Plan) -> RenderableType:
     lines = Line()
     for entry in plan.entries:
         mark, style = MARKS.get(entry.status, MARKS["pending"])
-        lines.append(f"{mark} {printable(entry.content)}\n", style=style)
+        lines.append(f"{mark} {one_line(entry.content)}\n", style=style)
     lines.rstrip()
     return lines

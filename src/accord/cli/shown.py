@@ -7,7 +7,7 @@ import re
 
 from accord.model.tools import Diff
 
-__all__ = ("diff_lines", "finished", "printable", "tail")
+__all__ = ("diff_lines", "finished", "one_line", "printable", "tail")
 
 TAIL_BYTES = 16 * 1024  # of an output that are looked at for its last lines
 
@@ -24,6 +24,11 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 def printable(text: str) -> str:
     """Return a text of the agent's without what a terminal would obey."""
     return text.translate(_CONTROLS)
+
+
+def one_line(text: str) -> str:
+    """Return a text of the agent's in one line: what it says cannot pass for what we say."""
+    return " ".join(printable(text).split())
 
 
 def tail(output: bytes | bytearray | str, most: int) -> tuple[list[str], bool]:

@@ -47,7 +47,8 @@ def ask(
     """Start an agent, run one turn in `cwd`, end the agent; return when all that is done.
 
     May be called where an event loop is running, too, which it then blocks. After `timeout_s`
-    the turn is cancelled and `TimeoutError` raised; for `options` and other errors see `connect`.
+    the turn is cancelled, which may take the agent 10 s more, and `TimeoutError` raised. For
+    `options` and other errors see `connect`.
     """
     contents: list[Content] = []
     if isinstance(prompt, Sequence) and not isinstance(prompt, str):
