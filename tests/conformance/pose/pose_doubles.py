@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accord.conformance.pose.scenes.user import CANCEL
 from conformance.pose.driven import Between, Json, log_in, look_around
 
 __all__ = ("DOUBLES", "Double")
@@ -551,6 +552,14 @@ def opens_declined_pages(between: Between) -> None:
 
 # What it does by itself.
 
+add(
+    "R-CANCEL-03",
+    1,
+    spoil=changes(titled(f"{CANCEL}, do not answer"), lambda *_: []),
+    name="leaves_the_question_open",
+    plays="check: user/cancel_asked",
+    answer_s=1.0,
+)
 gone_at(
     "R-CANCEL-10",
     1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accord.conformance.play.line import Silence
 from accord.conformance.play.scenario import scenario
 from accord.conformance.pose import dress
 from accord.conformance.pose.scene import Scene
@@ -26,7 +27,7 @@ async def cancel(scene: Scene) -> None:
     await scene.goes_on("R-CANCEL-10", "updates of a tool call in a turn that is cancelled", *sent)
 
 
-@scenario("user/cancel_asked", "R-CANCEL-10")
+@scenario("user/cancel_asked", "R-CANCEL-03", "R-CANCEL-10")
 async def cancel_asked(scene: Scene) -> None:
     """The user cancels the turn while the agent waits for a permission."""
     scene.say("Please cancel this turn while the question is open.")
@@ -37,12 +38,22 @@ async def cancel_asked(scene: Scene) -> None:
     scene.needs(scene.cancelled, "the question was answered, and the turn not cancelled")
     sent = scene.update("session_info_update", title="Check of this client, cancelled")
     await scene.goes_on("R-CANCEL-10", "an update in a turn that is cancelled", sent)
-    if scene.version == 1:
-        late = scene.permission("This comes after the cancel")  # observed
-        await scene.line.reply(late)
-    else:
+    if scene.version == 2:
         scene.withdraw(call)
-    await scene.line.reply(call)
+    try:
+        await scene.line.reply(call)
+    except Silence:
+        if scene.version == 1 and not scene.line.hung_up:
+            expected = "the outcome cancelled, since the turn was cancelled"
+            scene.judge("R-CANCEL-03", False, call, expected=expected, got="no answer")
+        scene.withdraw(call)
+        return
+    if scene.version == 1:
+        late = scene.permission("This comes after the cancel")
+        try:
+            await scene.line.reply(late)  # observed
+        except Silence:
+            scene.withdraw(late)
 
 
 SCENES = (cancel_asked, cancel)
