@@ -79,7 +79,7 @@ recoding(
     -32603,
     versions=(2,),
 )
-recoding("R-EXT-06", "_accord/unknown", lambda p: True, -32000)
+recoding("R-EXT-06", "_accord/unknown", lambda p: True, -32603)
 
 
 @double("R-INIT-13", versions=(1,))

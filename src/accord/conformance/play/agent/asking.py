@@ -15,13 +15,13 @@ _ASK = "elicitation/create"
 
 
 @scenario("asking/accept")
-async def accept(stage: Stage) -> None:
+async def _accept(stage: Stage) -> None:
     """The user fills in the form."""
     await _asked(stage.editor, stage.editor.accept)
 
 
 @scenario("asking/decline", "R-ELIC-25")
-async def decline(stage: Stage) -> None:
+async def _decline(stage: Stage) -> None:
     """The user declines, and cancels, with content that means nothing then."""
     editor = stage.editor
 
@@ -49,14 +49,14 @@ async def decline(stage: Stage) -> None:
 
 
 @scenario("asking/unknown")
-async def unknown(stage: Stage) -> None:
+async def _unknown(stage: Stage) -> None:
     """The user does something that nobody knows."""
     editor = stage.editor
     await _asked(editor, lambda call: editor.line.answer(call, {"action": "_accord"}))
 
 
 @scenario("asking/waiting", "R-ELIC-35", versions=(2,))
-async def waiting(stage: Stage) -> None:
+async def _while_waiting(stage: Stage) -> None:
     """The user takes time to answer, which the state tells."""
     editor = stage.editor
     _, prompted, call = await _open(editor)
@@ -76,7 +76,7 @@ async def waiting(stage: Stage) -> None:
 
 
 @scenario("asking/cancel", "R-CANCEL-16")
-async def cancel(stage: Stage) -> None:
+async def _cancel(stage: Stage) -> None:
     """The turn is cancelled while the agent waits for the user."""
     editor = stage.editor
     session, prompted, call = await _open(editor)
@@ -124,4 +124,4 @@ async def _asked(editor: Editor, policy: Callable[[Call], None]) -> tuple[Prompt
     return prompted, calls
 
 
-SCENARIOS = (accept, decline, unknown, waiting, cancel)
+SCENARIOS = (_accept, _decline, _unknown, _while_waiting, _cancel)

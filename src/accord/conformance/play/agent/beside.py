@@ -17,7 +17,7 @@ _FINAL = ("completed", "failed", "cancelled")
 
 
 @scenario("beside/background", "R-BGW-08", "R-TCAN-04", versions=(2,))
-async def background(stage: Stage) -> None:
+async def _in_background(stage: Stage) -> None:
     """Work goes on when the turn is over, also after a cancel, and is ended alone."""
     editor = stage.editor
     session = await editor.new_session()
@@ -50,7 +50,7 @@ async def background(stage: Stage) -> None:
 
 
 @scenario("beside/tool-cancel", "R-TCAN-04", "R-TCAN-06", versions=(2,))
-async def tool_cancel(stage: Stage) -> None:
+async def _tool_cancel(stage: Stage) -> None:
     """A tool call is cancelled by itself, in the middle of a turn."""
     editor = stage.editor
     session = await editor.new_session()
@@ -94,7 +94,7 @@ async def tool_cancel(stage: Stage) -> None:
 
 
 @scenario("beside/subagent", "R-SUBAG-07", "R-SUBAG-08")
-async def subagent(stage: Stage) -> None:
+async def _subagent(stage: Stage) -> None:
     """A subagent works in a session of its own."""
     editor = stage.editor
     session = await editor.new_session()
@@ -166,4 +166,4 @@ async def _comes_to_an_end(stage: Stage, editor: Editor, session: str, item: Jso
     )
 
 
-SCENARIOS = (background, tool_cancel, subagent)
+SCENARIOS = (_in_background, _tool_cancel, _subagent)

@@ -14,7 +14,7 @@ __all__ = ("SCENARIOS", "strays")
 
 
 @scenario("cancelling/turn", "R-CANCEL-04", "R-SESS-21")
-async def turn(stage: Stage) -> None:
+async def _turn(stage: Stage) -> None:
     """A turn is cancelled while it goes on; another is ended by closing its session."""
     editor = stage.editor
     session = await editor.new_session()
@@ -48,7 +48,7 @@ async def turn(stage: Stage) -> None:
 
 
 @scenario("cancelling/nothing", "R-CANCEL-12")
-async def nothing(stage: Stage) -> None:
+async def _nothing(stage: Stage) -> None:
     """A session without a turn is cancelled, and one that there is not."""
     editor = stage.editor
     session = await editor.new_session()
@@ -69,7 +69,7 @@ async def nothing(stage: Stage) -> None:
 
 
 @scenario("cancelling/request", "R-REQCAN-13", versions=(1,))
-async def request(stage: Stage) -> None:
+async def _request(stage: Stage) -> None:
     """A prompt is withdrawn while it is worked on."""
     editor = stage.editor
     session = await editor.new_session()
@@ -90,7 +90,7 @@ async def request(stage: Stage) -> None:
 
 
 @scenario("cancelling/late", "R-REQCAN-06")
-async def late(stage: Stage) -> None:
+async def _late(stage: Stage) -> None:
     """Requests are withdrawn that are answered already, or were never made."""
     editor = stage.editor
     await editor.new_session()
@@ -139,4 +139,4 @@ def strays(editor: Editor, began: int) -> list[Frame]:
     return found
 
 
-SCENARIOS = (turn, nothing, request, late)
+SCENARIOS = (_turn, _nothing, _request, _late)

@@ -11,7 +11,7 @@ __all__ = ("SCENARIOS",)
 
 
 @scenario("extensions/request", "R-EXT-05", "R-EXT-06")
-async def request(stage: Stage) -> None:
+async def _request(stage: Stage) -> None:
     """A custom request comes that the agent does not know."""
     editor = stage.editor
     call = editor.line.ask("_accord/unknown", {"some": [1]}, ident="accord-custom")
@@ -27,7 +27,7 @@ async def request(stage: Stage) -> None:
 
 
 @scenario("extensions/notification", "R-EXT-07", "R-REQCAN-10")
-async def notification(stage: Stage) -> None:
+async def _notification(stage: Stage) -> None:
     """Notifications come that the agent does not know."""
     editor = stage.editor
     for rule, method in (
@@ -57,4 +57,4 @@ async def notification(stage: Stage) -> None:
         )
 
 
-SCENARIOS = (request, notification)
+SCENARIOS = (_request, _notification)

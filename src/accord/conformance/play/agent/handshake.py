@@ -17,7 +17,7 @@ _GATED = ("fs/", "terminal/", "elicitation/")
 
 
 @scenario("handshake/unknown", "R-INIT-18", "R-GEN-08", own=True)
-async def unknown(stage: Stage) -> None:
+async def _unknown(stage: Stage) -> None:
     """Capabilities and keys that nobody knows come with the handshake."""
     editor = await stage.connect()
     known = ALL_1 if stage.version == 1 else ALL_2
@@ -41,7 +41,7 @@ async def unknown(stage: Stage) -> None:
 
 
 @scenario("handshake/versions", own=True)
-async def versions(stage: Stage) -> None:
+async def _versions(stage: Stage) -> None:
     """Versions that are none, and one that is not there yet."""
     editor = await stage.connect()
     odd: tuple[Any, ...] = ("latest", "2025-01-01", 1.5, -1, 70_000, None, [1])
@@ -54,7 +54,7 @@ async def versions(stage: Stage) -> None:
 
 
 @scenario("handshake/newer", "R-INIT-37", versions=(2,), own=True)
-async def newer(stage: Stage) -> None:
+async def _newer(stage: Stage) -> None:
     """A client of a later version says what it is in words that version 2 does not know."""
     editor = await stage.connect()
     params = {"protocolVersion": 99, "info": "somebody", "capabilities": "many"}
@@ -70,7 +70,7 @@ async def newer(stage: Stage) -> None:
 
 
 @scenario("handshake/words-of-version-2", "R-INIT-13", versions=(1,), own=True)
-async def words_of_version_2(stage: Stage) -> None:
+async def _words_of_version_2(stage: Stage) -> None:
     """A client of version 2 comes to an agent that has version 1 alone."""
     editor = await stage.connect()
     # A router may put these words into those of version 1, so nothing is offered in either.
@@ -93,7 +93,7 @@ async def words_of_version_2(stage: Stage) -> None:
 
 
 @scenario("handshake/nothing-offered", "R-INIT-16", "R-INIT-17", "R-ELIC-04", own=True)
-async def nothing_offered(stage: Stage) -> None:
+async def _nothing_offered(stage: Stage) -> None:
     """A client that offers nothing is asked for nothing."""
     editor = await stage.initialized(capabilities={})
     (stage.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
@@ -151,7 +151,7 @@ def _names(calls: list[Call]) -> str:
 
 
 @scenario("handshake/early", "R-REQCAN-14", own=True)
-async def early(stage: Stage) -> None:
+async def _early(stage: Stage) -> None:
     """Something is cancelled, and something asked for, before the handshake."""
     editor = await stage.connect()
     editor.line.note("$/cancel_request", {"requestId": 4711})
@@ -163,7 +163,7 @@ async def early(stage: Stage) -> None:
 
 
 @scenario("handshake/again", own=True)
-async def again(stage: Stage) -> None:
+async def _again(stage: Stage) -> None:
     """The handshake is made again, after something else was asked."""
     editor = await stage.initialized()
     await editor.line.call("_accord/unknown", {})
@@ -171,11 +171,11 @@ async def again(stage: Stage) -> None:
 
 
 SCENARIOS = (
-    unknown,
-    versions,
-    newer,
-    words_of_version_2,
-    nothing_offered,
-    early,
-    again,
+    _unknown,
+    _versions,
+    _newer,
+    _words_of_version_2,
+    _nothing_offered,
+    _early,
+    _again,
 )

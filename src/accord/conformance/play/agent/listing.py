@@ -17,7 +17,7 @@ _MOST_PAGES = 20
 
 
 @scenario("listing/pages", "R-LIST-06", "R-GEN-09")
-async def pages(stage: Stage) -> None:
+async def _pages(stage: Stage) -> None:
     """Sessions are listed to the end, with a filter, and with a cursor that is none."""
     editor = stage.editor
     editor.needs("list")
@@ -25,29 +25,29 @@ async def pages(stage: Stage) -> None:
     await editor.new_session()
     call = editor.line.ask("session/list")
     await stage.succeeds("R-GEN-09", editor, call, why="`session/list` without params")
-    await listed(editor)
-    await listed(editor, cwd=str(stage.folder))
-    await listed(editor, cwd=str(stage.folder / "nowhere"))
+    await _listed(editor)
+    await _listed(editor, cwd=str(stage.folder))
+    await _listed(editor, cwd=str(stage.folder / "nowhere"))
     call = editor.line.ask("session/list", {"cursor": "accord-no-cursor"})
     await stage.refused("R-LIST-06", editor, call, (), why="a cursor that is none")
 
 
 @scenario("listing/delete", "R-LIST-14")
-async def delete(stage: Stage) -> None:
+async def _delete(stage: Stage) -> None:
     """A session is deleted twice, and one that there is not."""
     editor = stage.editor
     editor.needs("delete")
     session = await editor.new_session()
     await editor.line.call("session/delete", {"sessionId": session})
     if editor.offers("list"):
-        await listed(editor)
+        await _listed(editor)
     for ident, why in ((session, "deleted already"), (_UNKNOWN, "not there")):
         call = editor.line.ask("session/delete", {"sessionId": ident})
         await stage.succeeds("R-LIST-14", editor, call, why=f"deleting what is {why}")
 
 
 @scenario("listing/archive", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
-async def archive(stage: Stage) -> None:
+async def _archive(stage: Stage) -> None:
     """A session is archived, looked for, and taken back."""
     editor = stage.editor
     editor.needs("archive", "list")
@@ -64,7 +64,7 @@ async def archive(stage: Stage) -> None:
         ("include", {kept, session}),
         ("only", {session}),
     ):
-        call, found = await listed(editor, **here, archived=archived)
+        call, found = await _listed(editor, **here, archived=archived)
         stage.judge(
             "R-ARCH-08",
             found & {kept, session} == wanted,
@@ -96,7 +96,7 @@ def _which(found: set[str], archived: str) -> str:
 
 
 @scenario("listing/archive-active", "R-ARCH-04")
-async def archive_active(stage: Stage) -> None:
+async def _archive_active(stage: Stage) -> None:
     """A session is archived in the middle of a turn."""
     editor = stage.editor
     editor.needs("archive")
@@ -123,7 +123,7 @@ async def archive_active(stage: Stage) -> None:
 
 
 @scenario("listing/title", "R-TITLE-02", "R-TITLE-03")
-async def title(stage: Stage) -> None:
+async def _title(stage: Stage) -> None:
     """Sessions are renamed, open or not, and to what is no title."""
     editor = stage.editor
     editor.needs("title")
@@ -145,7 +145,7 @@ async def title(stage: Stage) -> None:
         await stage.refused("R-TITLE-03", editor, rename(session, **more), (-32602,), why=why)
     if editor.offers("close") and editor.offers("list"):
         await editor.close(session)
-        _, found = await listed(editor, cwd=str(stage.folder))
+        _, found = await _listed(editor, cwd=str(stage.folder))
         if session in found:
             call = rename(session, title="Pears")
             await stage.succeeds("R-TITLE-02", editor, call, why="a title for a listed session")
@@ -154,7 +154,7 @@ async def title(stage: Stage) -> None:
 
 
 @scenario("listing/title-told", "R-LIST-16")
-async def title_told(stage: Stage) -> None:
+async def _title_told(stage: Stage) -> None:
     """The agent gives a session a title, which is listed."""
     editor = stage.editor
     editor.needs("list")
@@ -168,7 +168,7 @@ async def title_told(stage: Stage) -> None:
     if not told:
         raise NotExercised("the agent told no title")
     note, name = told[-1]
-    call, _ = await listed(editor, cwd=str(stage.folder))
+    call, _ = await _listed(editor, cwd=str(stage.folder))
     titles = [entry.get("title") for entry in _entries(call) if entry.get("sessionId") == session]
     if not titles:
         raise NotExercised("the session is not listed")
@@ -183,7 +183,7 @@ async def title_told(stage: Stage) -> None:
 
 
 @scenario("listing/status", "R-STATUS-02", "R-STATUS-06", "R-LIST-11")
-async def status(stage: Stage) -> None:
+async def _status(stage: Stage) -> None:
     """Whether a session is open is asked, which does not open it; nor does a list."""
     editor = stage.editor
     editor.needs("status")
@@ -214,7 +214,7 @@ async def status(stage: Stage) -> None:
         got=f"{second.result}",
     )
     if editor.offers("list"):
-        await listed(editor)
+        await _listed(editor)
         third = await editor.line.call("session/status", {"sessionId": session})
         stage.judge(
             "R-LIST-11",
@@ -226,7 +226,7 @@ async def status(stage: Stage) -> None:
         )
 
 
-async def listed(editor: Editor, **params: Any) -> tuple[Call, set[str]]:
+async def _listed(editor: Editor, **params: Any) -> tuple[Call, set[str]]:
     """Return the last answered call, and the ids on all pages."""
     found: set[str] = set()
     call = await editor.line.call("session/list", params)
@@ -244,4 +244,4 @@ def _entries(call: Call) -> list[dict[str, Any]]:
     return [entry for entry in entries if is_object(entry)] if is_array(entries) else []
 
 
-SCENARIOS = (pages, delete, archive, archive_active, title, title_told, status)
+SCENARIOS = (_pages, _delete, _archive, _archive_active, _title, _title_told, _status)

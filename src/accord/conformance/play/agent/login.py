@@ -11,7 +11,7 @@ _NEEDED = -32000
 
 
 @scenario("login/unknown")
-async def unknown(stage: Stage) -> None:
+async def _unknown(stage: Stage) -> None:
     """A login that was not offered is tried."""
     editor = stage.editor
     if not editor.result.get("authMethods"):
@@ -21,14 +21,14 @@ async def unknown(stage: Stage) -> None:
 
 
 @scenario("login/status")
-async def status(stage: Stage) -> None:
+async def _status(stage: Stage) -> None:
     """The agent is asked who is logged in."""
     stage.editor.needs("login status")
     await stage.editor.line.call("auth/status")
 
 
 @scenario("login/out", "R-AUTH-11", own=True)
-async def out(stage: Stage) -> None:
+async def _out(stage: Stage) -> None:
     """A user logs out, and in again."""
     if not stage.settings.login:
         raise NotExercised("the settings name no login that works without a user")
@@ -59,4 +59,4 @@ async def out(stage: Stage) -> None:
     await editor.log_in()
 
 
-SCENARIOS = (unknown, status, out)
+SCENARIOS = (_unknown, _status, _out)

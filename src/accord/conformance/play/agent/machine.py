@@ -17,7 +17,7 @@ _WORD = "quince"
 
 
 @scenario("machine/read", "R-SESS-04")
-async def read(stage: Stage) -> None:
+async def _read(stage: Stage) -> None:
     """A file is read that is named as seen from the session's directory."""
     editor = stage.editor
     note = stage.folder / "note.txt"
@@ -60,14 +60,14 @@ def _is_other(path: object, note: Path) -> bool:
 
 
 @scenario("machine/write")
-async def write(stage: Stage) -> None:
+async def _write(stage: Stage) -> None:
     """A file is written."""
     editor = stage.editor
     await editor.turn(await editor.new_session(), "file_write")
 
 
 @scenario("machine/run", "R-DTERM-10")
-async def run(stage: Stage) -> None:
+async def _run(stage: Stage) -> None:
     """A command is run."""
     editor = stage.editor
     prompted = await editor.turn(await editor.new_session(), "terminal")
@@ -86,4 +86,4 @@ async def run(stage: Stage) -> None:
             )
 
 
-SCENARIOS = (read, write, run)
+SCENARIOS = (_read, _write, _run)

@@ -17,7 +17,7 @@ _LARGE_BYTES = 1024 * 1024
 
 
 @scenario("malformed/frames", "R-ERR-03", "R-BATCH-10", own=True)
-async def frames(stage: Stage) -> None:
+async def _frames(stage: Stage) -> None:
     """Frames come that are no JSON, no message, or many."""
     editor = await stage.initialized()
     batch = [{"jsonrpc": "2.0", "id": 91, "method": "_accord/in-batch"}]
@@ -49,7 +49,7 @@ async def frames(stage: Stage) -> None:
 
 
 @scenario("malformed/ids", own=True)
-async def ids(stage: Stage) -> None:
+async def _ids(stage: Stage) -> None:
     """Requests come under ids that are none."""
     editor = await stage.initialized()
     if stage.version == 1:
@@ -61,7 +61,7 @@ async def ids(stage: Stage) -> None:
 
 
 @scenario("malformed/answers", "R-ERR-04", own=True)
-async def answers(stage: Stage) -> None:
+async def _answers(stage: Stage) -> None:
     """Answers come to what was never asked."""
     editor = await stage.initialized()
     began = len(editor.line.observer.talk.frames)
@@ -86,7 +86,7 @@ async def answers(stage: Stage) -> None:
 
 
 @scenario("malformed/params", "R-ERR-05", own=True)
-async def params(stage: Stage) -> None:
+async def _params(stage: Stage) -> None:
     """Params come that are none, to requests and to notifications."""
     editor = await stage.initialized()
     odd: tuple[Any, ...] = ([], "text", 5, {"sessionId": 5}, {"sessionId": None})
@@ -99,7 +99,7 @@ async def params(stage: Stage) -> None:
 
 
 @scenario("malformed/lines", "R-STDIO-11", own=True)
-async def lines(stage: Stage) -> None:
+async def _lines(stage: Stage) -> None:
     """Lines are blank, end in CR, hold no UTF-8, and one is very long."""
     editor = await stage.initialized()
     rule = "R-STDIO-11"
@@ -136,4 +136,4 @@ async def _goes_on(stage: Stage, rule: str, editor: Editor, what: str) -> None:
         stage.judge(rule, call.reply is not None, call, expected="", got=outcome_of(call))
 
 
-SCENARIOS = (frames, ids, answers, params, lines)
+SCENARIOS = (_frames, _ids, _answers, _params, _lines)

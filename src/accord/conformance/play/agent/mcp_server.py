@@ -16,7 +16,7 @@ _ANSWERS: dict[str, dict[str, list[str]]] = {
 }
 
 
-def main() -> None:
+def _main() -> None:
     """Answer every request until stdin ends."""
     for line in sys.stdin:
         request = json.loads(line)
@@ -38,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -17,7 +17,7 @@ _ITS = ("agent_message", "agent_message_chunk")
 
 
 @scenario("opening/replay", "R-SESS-08", "R-SESS-10", "R-SESS-14", "R-SESS-15")
-async def replay(stage: Stage) -> None:
+async def _replay(stage: Stage) -> None:
     """A session with a turn is opened again, with its history."""
     editor = stage.editor
     if stage.version == 1:
@@ -30,9 +30,9 @@ async def replay(stage: Stage) -> None:
     replayed = _replayed(editor, session, before, call.reply.frame.number if call.reply else 0)
     mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
     asked = stage.settings.prompt("text")
-    whole = asked in words_of(mine) and (
-        not words_of(prompted.updates(*_ITS))
-        or bool(words_of([item for item in replayed if item[1].get("sessionUpdate") in _ITS]))
+    whole = asked in _words_of(mine) and (
+        not _words_of(prompted.updates(*_ITS))
+        or bool(_words_of([item for item in replayed if item[1].get("sessionUpdate") in _ITS]))
     )
     stage.judge(
         "R-SESS-08" if stage.version == 1 else "R-SESS-14",
@@ -40,7 +40,7 @@ async def replay(stage: Stage) -> None:
         prompted.call,
         call,
         expected="the prompt, and what the agent said to it, before the answer",
-        got=f"{len(replayed)} updates, of the user: {words_of(mine)!r}",
+        got=f"{len(replayed)} updates, of the user: {_words_of(mine)!r}",
     )
     if stage.version == 1:
         _unique(stage, replayed)
@@ -77,7 +77,7 @@ def _unique(stage: Stage, replayed: list[tuple[Note, Json]]) -> None:
 
 
 @scenario("opening/resume")
-async def resume(stage: Stage) -> None:
+async def _resume(stage: Stage) -> None:
     """A session with a turn is opened again, without its history, and goes on."""
     editor = stage.editor
     if stage.version == 1:
@@ -89,7 +89,7 @@ async def resume(stage: Stage) -> None:
 
 
 @scenario("opening/fork", "R-SESS-25")
-async def fork(stage: Stage) -> None:
+async def _fork(stage: Stage) -> None:
     """A session with a turn is forked, and the fork goes on; the session is as it was."""
     editor = stage.editor
     editor.needs("fork")
@@ -112,7 +112,7 @@ async def fork(stage: Stage) -> None:
     again = await editor.again(session, replay=True)
     replayed = _replayed(editor, session, before, again.reply.frame.number if again.reply else 0)
     mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
-    times = words_of(mine).count(stage.settings.prompt("text"))
+    times = _words_of(mine).count(stage.settings.prompt("text"))
     if again.ok and times:
         stage.judge(
             "R-SESS-25",
@@ -125,7 +125,7 @@ async def fork(stage: Stage) -> None:
 
 
 @scenario("opening/unknown", "R-SESS-37")
-async def unknown(stage: Stage) -> None:
+async def _unknown(stage: Stage) -> None:
     """A session that there is not is opened again."""
     editor = stage.editor
     if stage.version == 1:
@@ -160,7 +160,7 @@ def _replayed(editor: Editor, session: str, before: int, answered: int) -> list[
     ]
 
 
-def words_of(updates: list[tuple[Note, Json]]) -> str:
+def _words_of(updates: list[tuple[Note, Json]]) -> str:
     """Return the text of messages and chunks."""
     words: list[str] = []
     for _, update in updates:
@@ -171,4 +171,4 @@ def words_of(updates: list[tuple[Note, Json]]) -> str:
     return "".join(words)
 
 
-SCENARIOS = (replay, resume, fork, unknown)
+SCENARIOS = (_replay, _resume, _fork, _unknown)

@@ -15,7 +15,7 @@ _SET = "session/set_config_option"
 
 
 @scenario("options/set")
-async def values(stage: Stage) -> None:
+async def _each_value(stage: Stage) -> None:
     """Each option is set to its values, and back."""
     editor = stage.editor
     session, setup = await _session(editor)
@@ -30,7 +30,7 @@ async def values(stage: Stage) -> None:
 
 
 @scenario("options/unknown")
-async def unknown(stage: Stage) -> None:
+async def _unknown(stage: Stage) -> None:
     """An option is set that there is not, and one to a value that it has not."""
     editor = stage.editor
     session, setup = await _session(editor)
@@ -45,7 +45,7 @@ async def unknown(stage: Stage) -> None:
 
 
 @scenario("options/modes", "R-MODE-05", versions=(1,))
-async def modes(stage: Stage) -> None:
+async def _modes(stage: Stage) -> None:
     """The mode is changed, as a mode and as an option."""
     editor = stage.editor
     session, setup = await _session(editor)
@@ -119,4 +119,4 @@ def _params(version: int, session: str, option: Json, value: Any) -> Json:
     return params if version == 1 else {**params, "type": "id"}
 
 
-SCENARIOS = (values, unknown, modes)
+SCENARIOS = (_each_value, _unknown, _modes)

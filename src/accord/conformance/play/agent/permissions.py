@@ -18,19 +18,19 @@ _DONE = ("in_progress", "completed")
 
 
 @scenario("permissions/allow")
-async def allow(stage: Stage) -> None:
+async def _allow(stage: Stage) -> None:
     """The user allows what the agent asks for."""
     await _asked_for(stage.editor, stage.editor.allow)
 
 
 @scenario("permissions/reject")
-async def reject(stage: Stage) -> None:
+async def _reject(stage: Stage) -> None:
     """The user rejects what the agent asks for."""
     await _asked_for(stage.editor, stage.editor.reject)
 
 
 @scenario("permissions/no-answer", "R-PERM-05", "R-PERM-14")
-async def no_answer(stage: Stage) -> None:
+async def _no_answer(stage: Stage) -> None:
     """An option that was not offered is selected, and an outcome that nobody knows comes."""
     editor = stage.editor
     refused = await _signs(editor, editor.reject)
@@ -64,7 +64,7 @@ async def no_answer(stage: Stage) -> None:
 
 
 @scenario("permissions/cancel")
-async def cancel(stage: Stage) -> None:
+async def _cancel(stage: Stage) -> None:
     """The turn is cancelled while the agent waits for the user."""
     editor = stage.editor
     session, prompted, _ = await _open(editor)
@@ -73,7 +73,7 @@ async def cancel(stage: Stage) -> None:
 
 
 @scenario("permissions/withdrawn", "R-REQCAN-09", versions=(1,))
-async def withdrawn(stage: Stage) -> None:
+async def _withdrawn(stage: Stage) -> None:
     """The prompt is withdrawn while the agent waits for the user."""
     editor = stage.editor
     session, prompted, call = await _open(editor)
@@ -97,7 +97,7 @@ async def withdrawn(stage: Stage) -> None:
 
 
 @scenario("permissions/waiting", "R-PROMPT-14", versions=(2,))
-async def waiting(stage: Stage) -> None:
+async def _waiting(stage: Stage) -> None:
     """The user takes time to decide, which the state tells."""
     editor = stage.editor
     _, prompted, call = await _open(editor)
@@ -117,7 +117,7 @@ async def waiting(stage: Stage) -> None:
 
 
 @scenario("permissions/late", "R-PROMPT-36", versions=(2,))
-async def late(stage: Stage) -> None:
+async def _late(stage: Stage) -> None:
     """The user allows something when the turn is cancelled already."""
     editor = stage.editor
     session, prompted, call = await _open(editor)
@@ -201,4 +201,4 @@ def _allowing(call: Call) -> object:
     return None
 
 
-SCENARIOS = (allow, reject, no_answer, cancel, withdrawn, waiting, late)
+SCENARIOS = (_allow, _reject, _no_answer, _cancel, _withdrawn, _waiting, _late)

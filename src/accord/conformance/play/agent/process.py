@@ -15,7 +15,7 @@ _LEAVES_S = 2.0
 
 
 @scenario("process/leaves", own=True)
-async def leaves(stage: Stage) -> None:
+async def _leaves(stage: Stage) -> None:
     """Its stdin is closed while it waits for the next request, and it goes."""
     editor = await stage.initialized()
     await editor.new_session()
@@ -25,4 +25,4 @@ async def leaves(stage: Stage) -> None:
         raise Silence(f"still running {_LEAVES_S:g} s after its stdin was closed")
 
 
-SCENARIOS = (leaves,)
+SCENARIOS = (_leaves,)

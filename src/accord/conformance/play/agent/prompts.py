@@ -23,7 +23,7 @@ _SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
 
 @scenario("prompts/text", "R-PROMPT-03", "R-PROMPT-12", "R-MSG-03")
-async def words(stage: Stage) -> None:
+async def _words(stage: Stage) -> None:
     """Two turns in words, one after the other."""
     editor = stage.editor
     session = await editor.new_session()
@@ -98,7 +98,7 @@ def _message_ids(stage: Stage, first: Prompted, second: Prompted) -> None:
 
 
 @scenario("prompts/link", "R-INIT-24")
-async def link(stage: Stage) -> None:
+async def _link(stage: Stage) -> None:
     """A prompt has a text, and a link to a file."""
     editor = stage.editor
     note = stage.folder / "note.txt"
@@ -120,7 +120,7 @@ async def link(stage: Stage) -> None:
 
 
 @scenario("prompts/media")
-async def media(stage: Stage) -> None:
+async def _media(stage: Stage) -> None:
     """A prompt has the media that the agent offers to take."""
     editor = stage.editor
     blocks: list[Json] = []
@@ -138,7 +138,7 @@ async def media(stage: Stage) -> None:
 
 
 @scenario("prompts/refused", "R-EXT-12", "R-PROMPT-19", versions=(2,))
-async def refused(stage: Stage) -> None:
+async def _refused(stage: Stage) -> None:
     """Prompts that cannot be taken leave nothing behind."""
     editor = stage.editor
     session = await editor.new_session()
@@ -170,7 +170,7 @@ async def refused(stage: Stage) -> None:
 
 
 @scenario("prompts/malformed", "R-GEN-11")
-async def malformed(stage: Stage) -> None:
+async def _malformed(stage: Stage) -> None:
     """Prompts that are none."""
     editor = stage.editor
     session = await editor.new_session()
@@ -185,7 +185,7 @@ async def malformed(stage: Stage) -> None:
 
 
 @scenario("prompts/tool", "R-TOOL-13")
-async def tool(stage: Stage) -> None:
+async def _tool(stage: Stage) -> None:
     """A turn with tool calls."""
     editor = stage.editor
     session = await editor.new_session()
@@ -209,7 +209,7 @@ async def tool(stage: Stage) -> None:
 
 
 @scenario("prompts/command", "R-PROMPT-35")
-async def command(stage: Stage) -> None:
+async def _command(stage: Stage) -> None:
     """A slash command runs through the states of any other turn."""
     editor = stage.editor
     session = await editor.new_session()
@@ -225,7 +225,7 @@ async def command(stage: Stage) -> None:
 
 
 @scenario("prompts/fail", "R-PROMPT-28", versions=(2,))
-async def fail(stage: Stage) -> None:
+async def _fail(stage: Stage) -> None:
     """Work fails after the prompt was inserted."""
     editor = stage.editor
     session = await editor.new_session()
@@ -244,7 +244,7 @@ async def fail(stage: Stage) -> None:
 
 
 @scenario("prompts/held", "R-PROMPT-27", "R-CANCEL-13", versions=(2,))
-async def held(stage: Stage) -> None:
+async def _held(stage: Stage) -> None:
     """Prompts wait for a turn to end, and are withdrawn, cancelled and closed."""
     editor = stage.editor
     session = await editor.new_session()
@@ -279,4 +279,4 @@ async def _waits(stage: Stage, session: str, long: Prompted) -> Prompted:
     return waiting
 
 
-SCENARIOS = (words, link, media, refused, malformed, tool, command, fail, held)
+SCENARIOS = (_words, _link, _media, _refused, _malformed, _tool, _command, _fail, _held)

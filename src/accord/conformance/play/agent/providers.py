@@ -11,7 +11,7 @@ __all__ = ("SCENARIOS",)
 
 
 @scenario("providers/refused", "R-PROV-01", "R-PROV-07")
-async def refused(stage: Stage) -> None:
+async def _refused(stage: Stage) -> None:
     """Providers are listed; one that there is not is configured, and one in no way."""
     editor = stage.editor
     editor.needs("providers")
@@ -28,4 +28,4 @@ async def refused(stage: Stage) -> None:
         await stage.refused("R-PROV-07", editor, call, (-32602,), why=why)
 
 
-SCENARIOS = (refused,)
+SCENARIOS = (_refused,)

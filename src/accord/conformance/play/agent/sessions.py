@@ -15,7 +15,7 @@ _BAD = (-32602,)
 
 
 @scenario("sessions/new", "R-GEN-08")
-async def new(stage: Stage) -> None:
+async def _new(stage: Stage) -> None:
     """Sessions are made, one with a key that nobody knows."""
     editor = stage.editor
     await editor.new_session()
@@ -25,7 +25,7 @@ async def new(stage: Stage) -> None:
 
 
 @scenario("sessions/malformed", "R-GEN-11", "R-ERR-05")
-async def malformed(stage: Stage) -> None:
+async def _malformed(stage: Stage) -> None:
     """Sessions are asked for in ways that no session can be made of."""
     editor = stage.editor
     await editor.new_session()
@@ -44,7 +44,7 @@ async def malformed(stage: Stage) -> None:
 
 
 @scenario("sessions/directories")
-async def directories(stage: Stage) -> None:
+async def _directories(stage: Stage) -> None:
     """Sessions get further directories, and what is none."""
     editor = stage.editor
     editor.needs("additional directories")
@@ -57,7 +57,7 @@ async def directories(stage: Stage) -> None:
 
 
 @scenario("sessions/unknown", "R-SESS-37", "R-SESS-32", versions=(2,))
-async def unknown(stage: Stage) -> None:
+async def _unknown(stage: Stage) -> None:
     """Something is asked of a session that there is not."""
     editor = stage.editor
     await editor.new_session()
@@ -80,7 +80,7 @@ async def unknown(stage: Stage) -> None:
 
 
 @scenario("sessions/system-prompt", "R-SYSP-02", "R-SYSP-03", "R-SYSP-04")
-async def system_prompt(stage: Stage) -> None:
+async def _system_prompt(stage: Stage) -> None:
     """Sessions get instructions, and some that cannot be taken."""
     editor = stage.editor
     editor.needs("system prompts")
@@ -110,7 +110,7 @@ async def system_prompt(stage: Stage) -> None:
 
 
 @scenario("sessions/two")
-async def two(stage: Stage) -> None:
+async def _two(stage: Stage) -> None:
     """Two sessions work at the same time."""
     editor = stage.editor
     one, other = await editor.new_session(), await editor.new_session()
@@ -119,4 +119,4 @@ async def two(stage: Stage) -> None:
     await second.end()
 
 
-SCENARIOS = (new, malformed, directories, unknown, system_prompt, two)
+SCENARIOS = (_new, _malformed, _directories, _unknown, _system_prompt, _two)
