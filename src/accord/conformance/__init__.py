@@ -24,8 +24,8 @@ the same `Report` with `Report.add`: these are the rules that are `checked`. Two
 two observers, whose reports are joined by `Report.merge`.
 
 A scenario for clients stands in `pose/scenes/`: it sends something and judges what comes of it,
-on a `Scene`. Its double in `tests/conformance/pose/pose_doubles.py` is our own client with one
-thing changed on the way. Clients may leave at any time: that they hang up is a finding only while
+on a `Scene`. Its double in `tests/conformance/pose/` is our own client with one thing changed on
+the way. Clients may leave at any time: that they hang up is a finding only while
 they wait for the end of a turn, or for the answer to `initialize`.
 """
 

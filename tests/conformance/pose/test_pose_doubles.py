@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from accord.conformance.manifest import requirements
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.watch import WATCHED
+from conformance.pose.doubling import DOUBLES, Double
 from conformance.pose.driven import Between, check
-from conformance.pose.pose_doubles import DOUBLES, Double
+
+for name in ("wire", "service", "own"):
+    importlib.import_module(f"conformance.pose.{name}_doubles")
 
 RULES = {*WATCHED, *(rule for one in SCENARIOS for rule in one.rules)}
 IN_A_PROCESS = {"R-STDIO-07"}  # see test_check_client

@@ -19,7 +19,7 @@ _SECRET = "nobody may read this\n"
 
 
 @scenario("files/read", "R-GEN-08", "R-FS-06", "R-FS-09", versions=(1,))
-async def reading(scene: Scene) -> None:
+async def _reading(scene: Scene) -> None:
     """Reads a file whole and in part, with unknown keys, with wrong numbers, and one not there."""
     note = await _note(scene)
     extras: list[Json] = [{"accordUnheardOf": [1, {}]}, {"_meta": {"accord": {"any": True}}}]
@@ -40,7 +40,7 @@ async def reading(scene: Scene) -> None:
 
 
 @scenario("files/write", "R-FS-04", versions=(1,))
-async def writing(scene: Scene) -> None:
+async def _writing(scene: Scene) -> None:
     """Writes a file that is not there, and reads it again."""
     scene.needs(scene.offers_to("fs", "writeTextFile"), "the client writes no files")
     folder = await scene.folder()
@@ -55,7 +55,7 @@ async def writing(scene: Scene) -> None:
 
 
 @scenario("files/roots", "R-DIR-12", "R-DIR-10", "R-FS-07", versions=(1,))
-async def roots(scene: Scene) -> None:
+async def _roots(scene: Scene) -> None:
     """Reads and writes outside of the session's directories, also over links."""
     note = Path(await _note(scene))
     folder = await scene.outside()
@@ -114,4 +114,4 @@ def _got(call: Call) -> str:
     return "another text" if call.ok else outcome_of(call)
 
 
-SCENES = (reading, writing, roots)
+SCENES = (_reading, _writing, _roots)

@@ -42,7 +42,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @scenario("forms/fields", "R-ELIC-17", "R-ELIC-20", "R-ELIC-33")
-async def fields(scene: Scene) -> None:
+async def _fields(scene: Scene) -> None:
     """Asks for everything that a form may have, and for what only later versions have."""
     _offered(scene)
     scene.say("Please fill in the forms as you like, or decline them.")
@@ -50,7 +50,7 @@ async def fields(scene: Scene) -> None:
     await scene.person(call)
     given = _given(call)
     if given is not None:
-        wrong = _wrong(_ALL, ("name", "days"), given)
+        wrong = _misfit(_ALL, ("name", "days"), given)
         expected = "values that fit the form"
         scene.judge("R-ELIC-17", not wrong, call, expected=expected, got=wrong)
     if scene.version == 2:  # the schema of version 1 closes both
@@ -76,7 +76,7 @@ async def _unknown(scene: Scene) -> None:
 
 
 @scenario("forms/wrong", "R-ELIC-08")
-async def wrong(scene: Scene) -> None:
+async def _wrong(scene: Scene) -> None:
     """Asks with a schema that says little, and in a mode that nobody knows."""
     _offered(scene)
     params = scene.here(mode="form", message="A form without a type", requestedSchema={})
@@ -95,7 +95,7 @@ async def wrong(scene: Scene) -> None:
 
 
 @scenario("forms/pattern", "R-ELIC-19")
-async def pattern(scene: Scene) -> None:
+async def _pattern(scene: Scene) -> None:
     """Asks for a text by a pattern that takes some programs for ever."""
     _offered(scene)
     hard = {"type": "string", "pattern": "^(a+)+$", "default": "a" * 40 + "!"}
@@ -115,7 +115,7 @@ async def pattern(scene: Scene) -> None:
 
 
 @scenario("forms/page", "R-ELIC-13", "R-ELIC-30")
-async def page(scene: Scene) -> None:
+async def _page(scene: Scene) -> None:
     """Asks to open a page, which the user declines, and tells of pages that nobody opened."""
     sent = scene.note("elicitation/complete", {"elicitationId": "never asked"})
     await scene.goes_on("R-ELIC-30", "the end of an elicitation that never was", sent)
@@ -162,7 +162,7 @@ def _given(call: Call) -> Json | None:
     return content if is_object(content) else {}
 
 
-def _wrong(properties: Json, required: tuple[str, ...], given: Json) -> str:
+def _misfit(properties: Json, required: tuple[str, ...], given: Json) -> str:
     """Say what does not fit, nothing when all does."""
     for name in required:
         if name not in given:
@@ -194,4 +194,4 @@ def _fits(schema: Json, value: Any) -> bool:
     return schema.get("minimum", value) <= value <= schema.get("maximum", value)
 
 
-SCENES = (fields, wrong, pattern, page)
+SCENES = (_fields, _wrong, _pattern, _page)

@@ -23,7 +23,7 @@ _ALL = (
 
 
 @scenario("permissions/wrong", "R-GEN-11", "R-ERR-05")
-async def wrong(scene: Scene) -> None:
+async def _wrong(scene: Scene) -> None:
     """Asks with params that are missing or malformed: each is refused, and all goes on."""
     whole: Json = {"title": "Wrong", "options": list(OPTIONS)}
     if scene.version == 1:
@@ -48,7 +48,7 @@ async def wrong(scene: Scene) -> None:
 
 
 @scenario("permissions/forgiven", "R-GEN-11", "R-GEN-08")
-async def forgiven(scene: Scene) -> None:
+async def _forgiven(scene: Scene) -> None:
     """Asks with malformed values where the schema forgives them, and with unknown keys."""
     scene.say("The next questions may be answered as you like.")
     details = {"kind": 1, "locations": "here", "content": [{"type": "content"}], "rawInput": None}
@@ -60,7 +60,7 @@ async def forgiven(scene: Scene) -> None:
 
 
 @scenario("permissions/subjects", "R-PERM-09", "R-PERM-13", "R-PERM-15", "R-EXT-12", versions=(2,))
-async def subjects(scene: Scene) -> None:
+async def _subjects(scene: Scene) -> None:
     """Asks about nothing, about something unknown, with an option of an unknown kind."""
     for subject in ({}, {"subject": None}):
         call = scene.permission("About nothing", **subject)
@@ -75,7 +75,7 @@ async def subjects(scene: Scene) -> None:
 
 
 @scenario("permissions/command", "R-PERM-12", versions=(2,))
-async def command(scene: Scene) -> None:
+async def _command(scene: Scene) -> None:
     """Asks whether a command may be run, which the client does not run itself."""
     made = await scene.folder() / "made.txt"
     words = [sys.executable, "-c", f"open({str(made)!r}, 'w').close()"]
@@ -95,7 +95,7 @@ async def command(scene: Scene) -> None:
 
 
 @scenario("permissions/withdrawn", "R-REQCAN-13")
-async def withdrawn(scene: Scene) -> None:
+async def _withdrawn(scene: Scene) -> None:
     """Asks, and withdraws the question at once."""
     call = scene.permission("Never mind")
     scene.withdraw(call)
@@ -115,4 +115,4 @@ def _chosen(call: Call) -> Any:
     return outcome.get("optionId") if is_object(outcome) else None
 
 
-SCENES = (wrong, forgiven, subjects, command, withdrawn)
+SCENES = (_wrong, _forgiven, _subjects, _command, _withdrawn)

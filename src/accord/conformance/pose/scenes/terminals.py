@@ -20,7 +20,7 @@ _WHERE = "import os; print(os.environ.get('ACCORD_CHECK'), os.getcwd(), sep='|')
 
 
 @scenario("terminals/command", "R-TERM-03", "R-TERM-05", versions=(1,))
-async def command(scene: Scene) -> None:
+async def _command(scene: Scene) -> None:
     """Runs a command in a folder with a variable, one that fails, one whose output is cut."""
     folder = str(await scene.folder())
     env = [{"name": "ACCORD_CHECK", "value": "set"}]
@@ -53,7 +53,7 @@ async def command(scene: Scene) -> None:
 
 
 @scenario("terminals/kill", "R-REQCAN-13", versions=(1,))
-async def kill(scene: Scene) -> None:
+async def _kill(scene: Scene) -> None:
     """Waits for a command, cancels the waiting, kills it, releases it and uses its id again."""
     ident, _ = await _create(scene, _LONG)
     waiting = scene.line.ask("terminal/wait_for_exit", _at(scene, ident))
@@ -75,7 +75,7 @@ async def kill(scene: Scene) -> None:
 
 
 @scenario("terminals/params", "R-TERM-14", versions=(1,))
-async def params(scene: Scene) -> None:
+async def _params(scene: Scene) -> None:
     """Starts commands with null lists, and with lists and numbers that are wrong."""
     ident, _ = await _create(scene, "pass")
     await _release(scene, ident)
@@ -131,4 +131,4 @@ def _at(scene: Scene, ident: Any) -> dict[str, Any]:
     return scene.here(terminalId=ident)
 
 
-SCENES = (command, kill, params)
+SCENES = (_command, _kill, _params)

@@ -20,7 +20,7 @@ _SOUND = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA
 
 
 @scenario("updates/content", "R-CONT-03")
-async def content(scene: Scene) -> None:
+async def _content(scene: Scene) -> None:
     """Says text, an image, a sound, a link and resources, whatever prompts may have."""
     resource = {"uri": "accord:///note.txt", "text": "A note.\n", "mimeType": "text/plain"}
     blocks: list[Json] = [
@@ -34,7 +34,7 @@ async def content(scene: Scene) -> None:
 
 
 @scenario("updates/unknown", "R-GEN-08", "R-GEN-11")
-async def unknown(scene: Scene) -> None:
+async def _unknown(scene: Scene) -> None:
     """Sends updates of unknown kinds, with unknown keys, and with values that are forgiven."""
     sent = [
         scene.update("_accord_mood", mood="good"),
@@ -63,7 +63,7 @@ async def unknown(scene: Scene) -> None:
 
 
 @scenario("updates/options", "R-CONF-12", "R-CONF-14")
-async def options(scene: Scene) -> None:
+async def _options(scene: Scene) -> None:
     """Changes the configuration: unknown categories and types, none at all."""
     ident = "id" if scene.version == 1 else "configId"
     choice: Json = {"type": "select", "name": "Odd", "currentValue": "a"}
@@ -85,7 +85,7 @@ async def options(scene: Scene) -> None:
 
 
 @scenario("updates/diffs", "R-TOOL-23", versions=(2,))
-async def diffs(scene: Scene) -> None:
+async def _diffs(scene: Scene) -> None:
     """Shows diffs without a patch."""
     change = {"operation": "modify", "path": f"{scene.session.cwd}/a.txt"}
     moved = {**change, "operation": "move", "oldPath": f"{scene.session.cwd}/b.txt"}
@@ -98,7 +98,7 @@ async def diffs(scene: Scene) -> None:
 
 
 @scenario("updates/plans", "R-PLAN-10", versions=(2,))
-async def plans(scene: Scene) -> None:
+async def _plans(scene: Scene) -> None:
     """Shows plans as lists, files and Markdown, of unknown type, and removes one."""
     entry = {"content": "Do it", "priority": "_accord", "status": "accord_later"}
     shown: list[Json] = [
@@ -113,7 +113,7 @@ async def plans(scene: Scene) -> None:
 
 
 @scenario("updates/states", "R-PROMPT-18", versions=(2,))
-async def states(scene: Scene) -> None:
+async def _states(scene: Scene) -> None:
     """Goes through the states; messages are rewritten, terminals and tool calls patched."""
     scene.update("state_update", state="requires_action")
     scene.update("state_update", state="running", background=[])
@@ -140,7 +140,7 @@ async def states(scene: Scene) -> None:
 
 
 @scenario("updates/many")
-async def many(scene: Scene) -> None:
+async def _many(scene: Scene) -> None:
     """Sends 2000 small updates at once, and one of a million characters."""
     for number in range(2000):
         scene.update("tool_call_update", toolCallId="many", title=f"Step {number}")
@@ -150,7 +150,7 @@ async def many(scene: Scene) -> None:
 
 
 @scenario("updates/children")
-async def children(scene: Scene) -> None:
+async def _children(scene: Scene) -> None:
     """Tells of a subagent, and of what it does."""
     known = scene.version == 2 or scene.offers_to("subagents")
     scene.needs(known, "the client does not follow subagents")
@@ -169,7 +169,7 @@ async def children(scene: Scene) -> None:
 
 
 @scenario("updates/icons", "R-CONT-07", versions=(2,))
-async def icons(scene: Scene) -> None:
+async def _icons(scene: Scene) -> None:
     """Shows a link whose icon has an address that is not allowed, and waits for who comes."""
     async with Server() as server:
         link = {
@@ -194,4 +194,4 @@ def _chunk(scene: Scene, message: str, block: Json) -> Frame:
     return scene.update("agent_message_chunk", messageId=message, content=block)
 
 
-SCENES = (content, unknown, options, diffs, plans, states, many, children, icons)
+SCENES = (_content, _unknown, _options, _diffs, _plans, _states, _many, _children, _icons)

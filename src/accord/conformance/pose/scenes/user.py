@@ -13,7 +13,7 @@ CANCEL = "Please cancel this turn now"
 
 
 @scenario("user/cancel", "R-CANCEL-10")
-async def cancel(scene: Scene) -> None:
+async def _cancel(scene: Scene) -> None:
     """The user cancels the turn; tool calls are told of afterwards."""
     scene.say("Please cancel this turn.")
     tool = scene.tool(CANCEL, kind="other", status="in_progress")
@@ -28,7 +28,7 @@ async def cancel(scene: Scene) -> None:
 
 
 @scenario("user/cancel_asked", "R-CANCEL-03", "R-CANCEL-10")
-async def cancel_asked(scene: Scene) -> None:
+async def _cancel_asked(scene: Scene) -> None:
     """The user cancels the turn while the agent waits for a permission."""
     scene.say("Please cancel this turn while the question is open.")
     call = scene.permission(f"{CANCEL}, do not answer")
@@ -56,4 +56,4 @@ async def cancel_asked(scene: Scene) -> None:
             scene.withdraw(late)
 
 
-SCENES = (cancel_asked, cancel)
+SCENES = (_cancel_asked, _cancel)

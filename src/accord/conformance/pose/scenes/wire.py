@@ -15,7 +15,7 @@ __all__ = ("SCENES",)
 
 
 @scenario("wire/requests", "R-EXT-05", "R-EXT-06", "R-GEN-09")
-async def requests(scene: Scene) -> None:
+async def _requests(scene: Scene) -> None:
     """Requests of methods that the client does not know, with params, null and none."""
     for ident in ("a text", 9_007_199_254_740_991):
         call = scene.line.ask("_accord/unknown", {"any": [1, {}]}, ident=ident)
@@ -40,7 +40,7 @@ async def requests(scene: Scene) -> None:
 
 
 @scenario("wire/notifications", "R-EXT-07", "R-REQCAN-10")
-async def notifications(scene: Scene) -> None:
+async def _notifications(scene: Scene) -> None:
     """Notifications that the client does not know."""
     sent = [scene.note("_accord/unheard", {"any": 1}), scene.note("session/unheard", scene.here())]
     await scene.goes_on("R-EXT-07", "an unknown notification", *sent)
@@ -49,7 +49,7 @@ async def notifications(scene: Scene) -> None:
 
 
 @scenario("wire/cancels", "R-REQCAN-06")
-async def cancels(scene: Scene) -> None:
+async def _cancels(scene: Scene) -> None:
     """`$/cancel_request` for a request that nobody has sent, and for one that is answered."""
     done = await scene.ask(ABSENT_METHOD, {})
     sent = [
@@ -60,7 +60,7 @@ async def cancels(scene: Scene) -> None:
 
 
 @scenario("wire/answers", "R-ERR-04")
-async def answers(scene: Scene) -> None:
+async def _answers(scene: Scene) -> None:
     """Answers to requests that the client has never made."""
     sent = [
         scene.send(b'{"jsonrpc":"2.0","id":"never asked","result":{}}'),
@@ -74,7 +74,7 @@ async def answers(scene: Scene) -> None:
 
 
 @scenario("wire/lines", "R-STDIO-11")
-async def lines(scene: Scene) -> None:
+async def _lines(scene: Scene) -> None:
     """Blank lines, a carriage return, bytes that are no UTF-8."""
     note = msgspec.json.encode({"jsonrpc": "2.0", "method": "_accord/unheard"})
     sent = [scene.send(b""), scene.send(b"  "), scene.send(note + b"\r")]
@@ -86,7 +86,7 @@ async def lines(scene: Scene) -> None:
 
 
 @scenario("wire/broken")
-async def broken(scene: Scene) -> None:
+async def _broken(scene: Scene) -> None:
     """A line that is no JSON, one that is no message, an array: what they owe is observed."""
     scene.send(b'{"jsonrpc":"2.0","id":')
     await scene.posing.alive()
@@ -101,7 +101,7 @@ async def broken(scene: Scene) -> None:
 
 
 @scenario("wire/not_offered", "R-INIT-29")
-async def not_offered(scene: Scene) -> None:
+async def _not_offered(scene: Scene) -> None:
     """Asks for what the client does not offer: files, commands, forms and pages."""
     asks: list[tuple[bool, str, Json]] = [
         (scene.offers_to("fs", "readTextFile"), "fs/read_text_file", {"path": "/accord-check"}),
@@ -122,4 +122,4 @@ async def not_offered(scene: Scene) -> None:
             await scene.ask("elicitation/create", params)  # observed
 
 
-SCENES = (requests, notifications, cancels, answers, lines, broken, not_offered)
+SCENES = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered)

@@ -1,0 +1,238 @@
+"""Clients that break a rule on lines, updates or questions."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+from typing import Any
+
+from conformance.pose.doubling import (
+    ASK,
+    FORM,
+    add,
+    asks,
+    breaks,
+    changes,
+    error,
+    gone_at,
+    noted,
+    result,
+    titled,
+    told,
+    visit,
+)
+from conformance.pose.driven import Between, Json
+
+# Lines and messages.
+
+gone_at("R-EXT-07", 1, 2, plays="check: wire/notifications", when=noted("_accord/unheard"))
+gone_at("R-REQCAN-10", 1, 2, plays="check: wire/notifications", when=noted("$/unheard"))
+gone_at(
+    "R-REQCAN-06",
+    1,
+    2,
+    plays="check: wire/cancels",
+    when=noted("$/cancel_request", requestId="never sent"),
+)
+gone_at("R-ERR-04", 1, 2, plays="check: wire/answers", when=lambda m: m.get("id") == "never asked")
+gone_at("R-STDIO-11", 1, 2, plays="check: wire/lines", when=lambda m: m.get("raw") == b"")
+add(
+    "R-EXT-05",
+    1,
+    2,
+    spoil=changes(asks("_accord/unknown"), lambda *_: []),
+    name="is_silent",
+    plays="check: wire/requests",
+    answer_s=1.0,
+)
+add(
+    "R-EXT-05",
+    1,
+    2,
+    spoil=changes(lambda asked, _: asked["method"].startswith("_accord/"), lambda *_: []),
+    name="never_answers_what_it_does_not_know",
+    plays="check: wire/notifications",
+    answer_s=0.5,
+)
+add(
+    "R-EXT-06",
+    1,
+    2,
+    spoil=changes(asks("_accord/unknown"), error(-32603)),
+    name="fails",
+    plays="check: wire/requests",
+)
+add(
+    "R-GEN-09",
+    1,
+    2,
+    spoil=changes(
+        lambda asked, _: asked["method"] == "_accord/probe" and asked.get("params") is None,
+        error(-32602),
+    ),
+    name="wants_params",
+    plays="check: wire/requests",
+)
+
+add(
+    "R-INIT-29",
+    1,
+    2,
+    spoil=changes(lambda a, _: a["method"] == "terminal/create", result({"terminalId": "t"})),
+    name="serves_what_it_does_not_offer",
+    plays="check: wire/not_offered",
+    offers=False,
+)
+add(
+    "R-ELIC-03",
+    1,
+    2,
+    spoil=changes(asks(FORM, mode="url"), result({"action": "decline"})),
+    name="declines_what_it_does_not_offer",
+    plays="check: wire/not_offered",
+    offers=False,
+)
+
+# Updates.
+
+gone_at(
+    "R-CONT-03",
+    1,
+    2,
+    plays="check: updates/content",
+    when=lambda m: (
+        told("agent_message_chunk")(m) and m["params"]["update"]["content"]["type"] == "audio"
+    ),
+)
+gone_at("R-GEN-08", 1, 2, plays="check: updates/unknown", when=told("_accord_mood"))
+gone_at("R-GEN-11", 1, 2, plays="check: updates/unknown", when=told("session_info_update", title=5))
+gone_at(
+    "R-GEN-11",
+    1,
+    2,
+    plays="check: updates/unknown",
+    when=told("agent_message_chunk", content="no block"),
+)
+gone_at(
+    "R-CONF-14",
+    1,
+    2,
+    plays="check: updates/options",
+    when=lambda m: told("config_option_update")(m) and "accord_later" in str(m),
+)
+gone_at(
+    "R-CONF-12",
+    1,
+    2,
+    plays="check: updates/options",
+    when=lambda m: told("config_option_update")(m) and "_accord_dial" in str(m),
+)
+gone_at(
+    "R-TOOL-23",
+    2,
+    plays="check: updates/diffs",
+    when=told("tool_call_update", title="A diff without a patch"),
+)
+gone_at("R-PLAN-10", 2, plays="check: updates/plans", when=told("plan_removed"))
+gone_at(
+    "R-PROMPT-18",
+    2,
+    plays="check: updates/states",
+    when=told("terminal_update", output=None),
+)
+
+
+@breaks("R-CONT-07", 2, plays="check: updates/icons")
+def fetches_icons(between: Between) -> None:
+    visits: list[Any] = []
+
+    def from_agent(message: Json) -> Json:
+        if told("agent_message_chunk", messageId="icons")(message):
+            source = message["params"]["update"]["content"]["icons"][0]["src"]
+            visits.append(asyncio.ensure_future(visit(source)))
+        return message
+
+    between.from_agent = from_agent
+
+
+# Questions.
+
+add(
+    "R-GEN-11",
+    1,
+    2,
+    spoil=changes(lambda asked, m: asked["method"] == ASK and "error" in m, error(-32603)),
+    name="fails_at_wrong_params",
+    plays="check: permissions/wrong",
+)
+gone_at(
+    "R-ERR-05",
+    1,
+    2,
+    plays="check: permissions/wrong",
+    when=lambda m: m.get("method") == ASK,
+)
+add(
+    "R-GEN-11",
+    1,
+    spoil=changes(titled("Forgiving"), error(-32602)),
+    name="forgives_nothing",
+    plays="check: permissions/forgiven",
+)
+add(
+    "R-GEN-08",
+    1,
+    2,
+    spoil=changes(titled("Unknown keys"), error(-32602)),
+    name="refuses_unknown_keys",
+    plays="check: permissions/forgiven",
+)
+for rule, title in (
+    ("R-PERM-09", "About nothing"),
+    ("R-PERM-13", "About the unknown"),
+    ("R-PERM-15", "An unknown option"),
+):
+    add(
+        rule,
+        2,
+        spoil=changes(titled(title), error(-32602)),
+        name="refuses",
+        plays="check: permissions/subjects",
+    )
+add(
+    "R-EXT-12",
+    2,
+    spoil=changes(titled("Malformed"), result({"outcome": {"outcome": "cancelled"}})),
+    name="takes_it_for_unknown",
+    plays="check: permissions/subjects",
+)
+
+
+@breaks("R-PERM-12", 2, plays="check: permissions/command")
+def runs_the_command(between: Between) -> None:
+    def from_client(message: Json, asked: Json) -> Json:
+        if asked and titled("Run a command")(asked, message):
+            subprocess.run(shlex.split(asked["params"]["subject"]["command"]), check=True)
+        return message
+
+    between.from_client = from_client
+
+
+add(
+    "R-REQCAN-13",
+    1,
+    spoil=changes(titled("Never mind"), error(-32603)),
+    name="fails_when_cancelled",
+    plays="check: permissions/withdrawn",
+)
+add(
+    "R-REQCAN-13",
+    1,
+    spoil=changes(
+        lambda asked, m: asked["method"] == "terminal/wait_for_exit" and "error" in m,
+        error(-32603),
+    ),
+    name="fails_when_cancelled",
+    plays="check: terminals/kill",
+)
