@@ -102,9 +102,16 @@ class Coder(KeyLogins):
 
     async def _open(self, work: Work, name: str) -> Model:
         """Open a model for a session, and offer what it can be told."""
+        from accord import AuthRequired, RequestError
+        from accord.coder.models.base import KeyRefused, ModelError
         from accord.coder.models.choice import effort_option, open_model
 
-        model = await open_model(name, self.settings, self.keys, patience=self.patience)
+        try:
+            model = await open_model(name, self.settings, self.keys, patience=self.patience)
+        except KeyRefused as error:
+            raise AuthRequired(str(error)) from error
+        except ModelError as error:
+            raise RequestError(str(error)) from error
         work.take_model(model)
         others = [option for option in work.session.options if option.id != "effort"]
         effort = effort_option(model, work.effort)

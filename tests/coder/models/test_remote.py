@@ -348,6 +348,36 @@ async def test_key_that_is_refused_asks_for_a_login_and_is_not_told(
 
 
 @BOTH
+async def test_key_that_no_header_takes_is_refused_at_once_and_not_told(
+    version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "sk-two\nlines")
+    async with (
+        providing() as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(AuthRequired, match="odd characters") as caught:
+            await talk.prompt("Hello")
+        assert "sk-two" not in str(caught.value)
+
+
+@BOTH
+async def test_line_end_behind_a_key_does_not_matter(
+    version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, f"{SECRET}\n")
+    async with (
+        providing(Says("Here.")) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        assert await talk.prompt("Hello") == "Here."
+        headers = provider.requests[0].headers
+        assert SECRET in (headers.get("x-api-key"), headers.get("authorization", "")[7:])
+
+
+@BOTH
 async def test_words_of_the_provider_are_told_without_the_key(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:

@@ -50,12 +50,12 @@ class Keys:
 
     def in_environment(self, source: Source) -> bool:
         """Tell whether the environment has a key."""
-        return any(self._environ.get(name) for name in source.variables)
+        return any(self._environ.get(name, "").strip() for name in source.variables)
 
     def find(self, source: Source) -> str | None:
         """Return the key. The keyring may ask the user something first: not for the event loop."""
         for name in source.variables:
-            if key := self._environ.get(name):
+            if key := self._environ.get(name, "").strip():
                 return key
         kept = self._read().get(source.id)
         if kept is None:

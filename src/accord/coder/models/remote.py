@@ -25,7 +25,16 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
 from accord.coder.conversation import ToolUse
-from accord.coder.models.base import Finished, Model, ModelError, Notice, Piece, Request, Text
+from accord.coder.models.base import (
+    Finished,
+    KeyRefused,
+    Model,
+    ModelError,
+    Notice,
+    Piece,
+    Request,
+    Text,
+)
 from accord.coder.models.base import Thought as ThoughtPiece
 from accord.coder.models.faults import Fault, fault_of, odd_answer
 from accord.coder.models.native import cost_of, messages_of, native_of, parameters_of, tokens_of
@@ -50,6 +59,9 @@ def open_remote(
     patience: Patience | None = None,
 ) -> Remote:
     """Return a model; loads what it takes, connects to nobody. Raises `ModelError`."""
+    if key is not None and not (key.isascii() and key.isprintable()):
+        ways = " or ".join(source.variables)
+        raise KeyRefused(f"The key of {source.name} has odd characters in it. Look at {ways}.")
     kind = source.id
     if kind == "compatible" or (kind == "openai" and address is not None):
         kind = "openai-chat"  # what everybody means by compatible
