@@ -89,6 +89,9 @@ def test_always_is_a_subcommand_or_exactly_this(command: str, rule: str) -> None
         'bash -c "cd x && git push"',
         "x | xargs git push",
         "'git' push",
+        "git -C there push",
+        "git --no-pager push -f",
+        "git -c user.name=x --git-dir there push",
     ],
 )
 def test_command_is_seen_in_what_hides_it(command: str) -> None:

@@ -34,6 +34,9 @@ _WRAPPERS = frozenset(
 )
 
 
+_MOST_BEFORE = 4  # words that may be values of options, or the subcommand
+
+
 def argv_of(command: str) -> tuple[str, ...] | None:
     """Return the words of a command that needs no shell; None for one that does.
 
@@ -79,10 +82,21 @@ def commands_in(command: str) -> list[tuple[str, ...]]:
                 words.pop(0)
         if words:
             found.append(tuple(words))
+            found += _without_options(words)
             if words[0].rpartition("/")[2] in ("sh", "bash", "zsh", "dash", "ksh", "eval"):
                 found += [inner for word in words[1:] if " " in word for inner in commands_in(word)]
                 found += [tuple(words[at:]) for at in range(1, len(words))]
     return found
+
+
+def _without_options(words: list[str]) -> list[tuple[str, ...]]:
+    """Return what `git -C there push` may be: git push. An option may have a value, or none."""
+    if words[0].rpartition("/")[2] not in _SUBCOMMANDS:
+        return []
+    if len(words) < 3 or not words[1].startswith("-"):
+        return []
+    starts = [at for at in range(2, len(words)) if not words[at].startswith("-")]
+    return [(words[0], *words[start:]) for start in starts[:_MOST_BEFORE]]
 
 
 def usual_rule(command: str) -> str:
