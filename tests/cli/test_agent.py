@@ -55,7 +55,7 @@ def test_what_is_not_understood_is_refused(
     assert main(["agent", *arguments]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == f"accord agent: {why}\n{USAGE}"
+    assert said.err == f"{USAGE}accord agent: {why}\n"
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

@@ -57,7 +57,8 @@ def main(arguments: Sequence[str]) -> int:
             return _serve_script(options)
         return _serve_coder(options)
     except _Wrong as wrong:
-        print(f"accord agent: {wrong}\n{USAGE}", file=sys.stderr)
+        # What is wrong comes last: clients show the end of what a program says.
+        print(f"{USAGE}\naccord agent: {wrong}", file=sys.stderr)
         return 2
 
 
