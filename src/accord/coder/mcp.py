@@ -80,6 +80,7 @@ class McpConnection:
         try:
             from mcp import Client, Implementation
 
+            logging.getLogger("mcp.client.stdio").addFilter(_short)
             async with Client(
                 _transport(self.server, self._cwd),
                 client_info=Implementation(name="accord-coder", version=__version__),
@@ -147,6 +148,12 @@ class McpConnection:
 
         if isinstance(message, ToolListChangedNotification):
             self._changed.set()
+
+
+def _short(record: logging.LogRecord) -> bool:
+    """Keep the library's log to a line for each line that a server should not have printed."""
+    record.exc_info = record.exc_text = None
+    return True
 
 
 def _connection_closed() -> int:

@@ -70,7 +70,8 @@ async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | Non
     work.messages.append(Prompt((prompt_for(asked.arguments),)))
     result = await use(turn, work, "execute", command=_DIFF)
     if result.failed or re.search(r"^\[(exit status|timed out)", result.text, re.MULTILINE):
-        await say(turn, work, f"I cannot see the changes: {result.text.strip()}")
+        why = result.text.strip().partition("\n")[0]  # git may add all of its help
+        await say(turn, work, f"I cannot see the changes: {why}")
         return None
     await say(turn, work, reviewed(result.text))
     return None
