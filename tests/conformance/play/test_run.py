@@ -72,6 +72,22 @@ async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
     assert "hung up" in first.reason
 
 
+class Odd(Bend):
+    """Forks sessions into something that has no id."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/fork":
+            self.answer(message, {"sessionId": ["a"]})
+            return None
+        return message
+
+
+async def test_answer_of_no_known_shape_ends_no_run() -> None:
+    result = await run(Odd, "opening/fork", "listing/delete")
+    assert [one.ending for one in result.played][1] == "finished"
+    assert "R-SESS-25" in result.reports[0].rules
+
+
 class WantsLogin(Bend):
     """Lets nobody in."""
 

@@ -150,6 +150,8 @@ class _Part:
             ending, reason = "not exercised", str(missed)
         except (Silence, TransportError) as error:
             ending, reason = "unfinished", str(error)
+        except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
+            ending, reason = "unfinished", f"the scenario failed: {error!r}"
         finally:
             await stage.aclose()
         self._tell(scenario, ending, reason, time.monotonic() - began)
