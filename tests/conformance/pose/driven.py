@@ -47,6 +47,7 @@ async def check(
         SCENARIOS,
         versions=(version,),
         answer=answer,
+        pause_s=0.02,
         login=login,
         answer_s=answer_s,
         patience_s=5.0,

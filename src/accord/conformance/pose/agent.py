@@ -17,7 +17,7 @@ from accord.conformance.pose.watch import Watch
 from accord.conformance.talk import SETUPS
 from accord.jsontext import is_array, is_object
 
-__all__ = ("Play", "Posed", "Posing", "Prompted", "Start")
+__all__ = ("PAUSE_S", "Play", "Posed", "Posing", "Prompted", "Start")
 
 Json: TypeAlias = dict[str, Any]
 
@@ -72,6 +72,7 @@ class Posing:
         versions: tuple[int, ...] = (1, 2),
         answer: int | None = None,
         login: bool = False,
+        pause_s: float = PAUSE_S,
     ) -> None:
         self.line = line
         self.watch = watch
@@ -80,6 +81,7 @@ class Posing:
         self._play = play
         self._versions = versions
         self._answer = answer
+        self._pause_s = pause_s
         self._asks_for_login = login
         self._logged_in = not login
         self._numbers = itertools.count(1)
@@ -118,7 +120,7 @@ class Posing:
         for _ in range(2):
             if not self.answers_probes:
                 try:
-                    await self.line.until(lambda: self.line.hung_up, "end", within_s=PAUSE_S)
+                    await self.line.until(lambda: self.line.hung_up, "end", within_s=self._pause_s)
                 except Silence:
                     continue
                 return False
@@ -190,7 +192,7 @@ class Posing:
 
     async def _pause(self) -> None:
         try:
-            await self.line.until(lambda: self.line.hung_up, "end", within_s=PAUSE_S)
+            await self.line.until(lambda: self.line.hung_up, "end", within_s=self._pause_s)
         except Silence:
             return
 

@@ -11,7 +11,7 @@ from typing import Any
 from accord.conformance.message import Call
 from accord.conformance.play.line import Line, Silence
 from accord.conformance.play.scenario import NotExercised, Scenario
-from accord.conformance.pose.agent import Posing, Prompted
+from accord.conformance.pose.agent import PAUSE_S, Posing, Prompted
 from accord.conformance.pose.dress import COMMAND
 from accord.conformance.pose.scene import Gone, Scene
 from accord.conformance.pose.watch import Watch
@@ -46,6 +46,7 @@ class ClientRun:
         versions: tuple[int, ...] = (1, 2),
         answer: int | None = None,
         login: bool = False,
+        pause_s: float = PAUSE_S,
         answer_s: float = 10.0,
         patience_s: float = PATIENCE_S,
         written: Callable[[Result], None] = lambda _: None,
@@ -67,6 +68,7 @@ class ClientRun:
             versions=versions,
             answer=answer,
             login=login,
+            pause_s=pause_s,
         )
         self._nobody = False
 
