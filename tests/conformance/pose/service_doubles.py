@@ -82,7 +82,7 @@ add(
     1,
     spoil=changes(
         lambda a, m: (
-            a["method"] == READ and "error" in m and "/tmp/accord-check-" in a["params"]["path"]
+            a["method"] == READ and "error" in m and "/accord-check-" in a["params"]["path"]
         ),
         result(TEXT),
     ),
