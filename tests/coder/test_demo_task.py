@@ -1,0 +1,65 @@
+"""The task of `make demo`, with the embedded model and with one that is reached by HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+
+from coder.models.provider import Says, providing
+
+ROOT = Path(__file__).parent.parent.parent
+RECIPE = re.search(r"^demo:.*\n\t\$\(BIN\)/accord ask (.*)$", (ROOT / "Makefile").read_text(), re.M)
+ANSWERS = (
+    Says("I look at it first.", uses=[("read", {"path": "README.md"})]),
+    Says(uses=[("write", {"path": "demo.txt", "text": "hello\n"})]),
+    Says(uses=[("execute", {"command": "cat demo.txt"})]),
+    Says(uses=[("delete", {"path": "demo.txt"})]),
+    Says("`README.md` has been counted."),
+)
+
+
+async def ask(folder: Path, data: Path, *agent: str) -> tuple[str, str]:
+    """Return what the answer is, and what was done for it."""
+    assert RECIPE is not None
+    command = shlex.join([sys.executable, "-W", "error", "-m", "accord", "agent", *agent])
+    words = [*shlex.split(RECIPE[1]), "--agent", command]
+    asking = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-m", "accord", "ask", *words),
+        cwd=folder,
+        env={**os.environ, "ACCORD_DATA": str(data), "ACCORD_API_KEY": "sk-none"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(50):
+        said, done = await asking.communicate()
+    assert asking.returncode == 0, done.decode()
+    return said.decode(), done.decode()
+
+
+async def test_model_behind_a_server_does_what_the_embedded_one_does(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = tmp_path_factory.mktemp("data")
+    shutil.copy(ROOT / "README.md", tmp_path)
+    async with providing(*ANSWERS) as provider:
+        model = ("--model", "compatible:m", "--base-url", provider.url)
+        outcomes = [
+            await ask(tmp_path, data, *model),
+            await ask(tmp_path, data, "--model", "embedded"),
+        ]
+        assert len(provider.requests) == len(ANSWERS)
+    for said, done in outcomes:
+        assert "`README.md` has" in said
+        for part in ("Read README.md", "+hello", "cat demo.txt", "│ hello", "Delete demo.txt"):
+            assert part in done
+    assert os.listdir(tmp_path) == ["README.md"]
