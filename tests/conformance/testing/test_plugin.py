@@ -71,7 +71,7 @@ def bad(pytester: pytest.Pytester) -> str:
 
 
 def run(pytester: pytest.Pytester, *words: str | Path) -> pytest.RunResult:
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *words, timeout=55)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *words, timeout=150)
 
 
 def test_plugin_costs_nothing_before_it_is_used() -> None:
@@ -182,6 +182,8 @@ def test_agent_that_nobody_named_is_an_error(pytester: pytest.Pytester) -> None:
 # --accord-check
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
     words = ("--accord-check", shlex.join(SCRIPT), "-k", "INIT or speaks")
     done = run(pytester, *words, "--junitxml", "report.xml", "-rs")
@@ -194,6 +196,8 @@ def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
     assert ("accord-check.v2.INIT", "R-INIT-21") in names
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_broken_rule_fails_with_the_frames_that_show_it(
     pytester: pytest.Pytester, bad: str
 ) -> None:
@@ -206,6 +210,8 @@ def test_broken_rule_fails_with_the_frames_that_show_it(
     done.stdout.fnmatch_lines(["version 2 was not checked: *"])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_baseline_lets_known_breaks_pass(pytester: pytest.Pytester, bad: str) -> None:
     first = run(pytester, "--accord-check", bad, "-rf", "--tb=no")
     broken = {
