@@ -196,6 +196,90 @@ async def test_secret_is_asked_about_whatever_is_allowed(version: int, project: 
 
 
 @BOTH
+async def test_directory_with_a_secret_is_moved_or_deleted_after_a_question_alone(
+    version: int, project: Path
+) -> None:
+    (project / "app" / "deep").mkdir(parents=True)
+    (project / "app" / "deep" / ".env").write_text("KEY=1\n")
+    settings = Settings(mode="acceptEdits")
+    async with talking(
+        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        await talk.prompt("/permissions allow edit **")
+        await talk.prompt("/permissions allow delete **")
+        assert (await talk.use("move", source="app", target="lib")).failed
+        assert (await talk.use("delete", path="app/deep")).failed
+        assert len(talk.asked) == 2
+        assert "allow_always" not in kinds(talk)
+        why = None if version == 1 else "deep has .env in it."  # v1 has no place for it
+        assert talk.asked[-1].description == why
+        assert (project / "app" / "deep" / ".env").exists()
+
+
+@BOTH
+async def test_directory_without_secrets_is_moved_as_the_mode_says(
+    version: int, project: Path
+) -> None:
+    (project / "app").mkdir()
+    (project / "app" / "main.py").write_text("x\n")
+    settings = Settings(mode="acceptEdits")
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        assert not (await talk.use("move", source="app", target="lib")).failed
+        assert talk.asked == []
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["plan", "dontAsk"])
+async def test_mode_that_refuses_says_so_before_a_file_is_looked_at(
+    version: int, mode: str, project: Path
+) -> None:
+    async with talking(version, cwd=project, model=Told(), settings=Settings(mode=mode)) as talk:
+        for tool, arguments in (
+            ("write", {"path": "notes.txt", "text": "x\n"}),  # not read yet
+            ("edit", {"path": "none.txt", "edits": [{"old": "a", "new": "b"}]}),
+            ("delete", {"path": "notes.txt"}),
+        ):
+            result = await talk.use(tool, **arguments)
+            assert ("plan mode" if mode == "plan" else "no rule allows this") in result.text
+            assert talk.call.content == (result.text,)  # no change is shown
+        assert talk.asked == []
+
+
+@posix
+@BOTH
+async def test_link_is_moved_and_deleted_as_itself(version: int, project: Path) -> None:
+    for name in ("a", "b"):
+        (project / name).symlink_to("../outside.txt")
+    outside = project.parent / "outside.txt"
+    async with talking(version, cwd=project, model=Told(), allow=chosen("allow_always")) as talk:
+        assert not (await talk.use("delete", path="a")).failed
+        assert not (await talk.use("move", source="b", target="c")).failed
+        deleting, moving = talk.asked
+        assert deleting.options[1].name == "Always allow: delete a"
+        assert moving.options[1].name == "Always allow: edit b, c"
+        assert deleting.description is None
+        assert moving.description is None
+    assert str(outside) not in (project / RULES).read_text()
+    assert (project / "c").is_symlink()
+    assert outside.read_text() == "out\n"
+
+
+@posix
+@BOTH
+async def test_what_is_behind_a_link_to_a_directory_lies_outside_all_the_same(
+    version: int, project: Path
+) -> None:
+    (project / "there").symlink_to("..")
+    settings = Settings(mode="acceptEdits")
+    async with talking(
+        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        assert (await talk.use("delete", path="there/outside.txt")).failed
+        assert (await talk.use("move", source="notes.txt", target="there/n.txt")).failed
+        assert len(talk.asked) == 2
+
+
+@BOTH
 async def test_rules_and_guarded_files_are_never_changed_silently(
     version: int, project: Path
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from accord.coder.sensitive import guarded, secret, secrets_in_words
+from accord.coder.sensitive import guarded, secret, secrets_in_words, sensitive_below
 
 
 @pytest.mark.parametrize(
@@ -94,3 +96,21 @@ def test_secret_is_seen_in_a_command(command: str) -> None:
 @pytest.mark.parametrize("command", ["git status", "ls *", "pytest tests/*.py", "grep -r env ."])
 def test_usual_commands_name_none(command: str) -> None:
     assert secrets_in_words(command) is None
+
+
+def test_directory_holds_what_is_anywhere_below_it(tmp_path: Path) -> None:
+    deep = tmp_path / "app" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "main.py").touch()
+    assert sensitive_below(str(tmp_path / "app")) is None
+    assert sensitive_below(str(deep / "main.py")) is None
+    assert sensitive_below(str(tmp_path / "none")) is None
+    (deep / ".env").touch()
+    assert sensitive_below(str(tmp_path / "app")) == str(Path("deep", ".env"))
+
+
+def test_directory_too_large_to_be_looked_through_counts(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.txt").touch()
+    assert sensitive_below(str(tmp_path), most=4) is None
+    assert sensitive_below(str(tmp_path), most=3) == "more files than can be looked through"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accord import Content, RequestError, StartError, TransportError, Turn
 from accord.agent import WorkCancelled
 from accord.coder.conversation import Results, ToolResult, ToolUse
-from accord.coder.gate import Refused, pass_gate
+from accord.coder.gate import Refused, go_on, judge
 from accord.coder.tools.base import Outcome, Tool, ToolFailed
 from accord.coder.work import Work
 from accord.local.files import OutsideRoots
@@ -83,8 +83,10 @@ async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work
             access = tool.access(given, work)
             if any("\0" in text for text in (*access.paths, access.subject)):
                 raise ToolFailed("There is a null character in it, which no system takes.")
+            # What is refused anyway is not looked at first: the preview would say what to mend.
+            judged = await judge(access, work)
             await tool.preview(given, call, work)
-            await pass_gate(access, call, work)
+            await go_on(judged, call, work)
             outcome = await tool.run(given, call, work)
         except Refused as error:
             await call.refuse(str(error), raw_output={"error": str(error)})

@@ -18,17 +18,17 @@ from accord import PermissionOption
 from accord.coder.command_line import argv_of
 from accord.coder.modes import verdict
 from accord.coder.rules import Rule, usual
-from accord.coder.sensitive import guarded, secret, secrets_in_words
+from accord.coder.sensitive import guarded, secret, secrets_in_words, sensitive_below
 from accord.coder.tools.base import Access, ToolFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from accord.agent.tool import ToolCall
     from accord.coder.rulebook import Known
     from accord.coder.work import Work
 
-__all__ = ("Refused", "pass_gate")
+__all__ = ("Judged", "Refused", "go_on", "judge", "pass_gate")
 
 _PATHS = ("read", "edit", "delete")
 
@@ -45,24 +45,39 @@ class _Subject(Struct, frozen=True):
     secret: str | None = None  # why it is asked about always
 
 
+class Judged(Struct, frozen=True):
+    """What may be done, as far as that is known without the user."""
+
+    access: Access
+    subjects: tuple[_Subject, ...] = ()
+    asks: bool = False
+
+
 async def pass_gate(access: Access, call: ToolCall, work: Work) -> None:
     """Return when a tool may go on; raise `Refused`."""
+    await go_on(await judge(access, work), call, work)
+
+
+async def judge(access: Access, work: Work) -> Judged:
+    """Return what `go_on` has still to do; raise `Refused` where nobody has to be asked."""
     if access.kind == "none":
-        await call.start()
-        return
+        return Judged(access)
     subjects, known = await asyncio.to_thread(_looked_up, access, work)
     project = work.rules.project
     for rule in known.rules:
         if rule.effect == "reject" and _rejects(rule, access, subjects, project):
             raise Refused(f"A rule of this project forbids it: {rule}")
-    match _decided(access, subjects, known, work):
-        case "ask":
-            await _ask(access, subjects, call, work)
-        case "refuse":
-            raise Refused(_why_refused(work.mode))
-        case _:
-            pass
-    work.granted.update(subject.names[0] for subject in subjects if subject.outside)
+    decided = _decided(access, subjects, known, work)
+    if decided == "refuse":
+        raise Refused(_why_refused(work.mode))
+    return Judged(access, tuple(subjects), asks=decided == "ask")
+
+
+async def go_on(judged: Judged, call: ToolCall, work: Work) -> None:
+    """Ask the user if that is needed, and return when a tool may go on; raise `Refused`."""
+    if judged.asks:
+        await _ask(judged.access, judged.subjects, call, work)
+    work.granted.update(subject.names[0] for subject in judged.subjects if subject.outside)
     await call.start()
 
 
@@ -82,14 +97,23 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
         named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
         if named.startswith(here + os.sep):  # rules belong to where `here` leads
             named = work.rules.project + named[len(here) :]
-        real = os.path.realpath(named)
+        real = _entry(named) if access.itself else os.path.realpath(named)
+        name = os.path.basename(named)  # noqa: PTH119  # a text
         why = None
         if secret(real) or secret(named):
-            why = f"{os.path.basename(named)} may hold secrets."  # noqa: PTH119  # a text
+            why = f"{name} may hold secrets."
         elif access.kind != "read" and (guarded(real) or guarded(named)):
-            why = f"{os.path.basename(named)} can change what runs or is allowed here."  # noqa: PTH119  # a text
+            why = f"{name} can change what runs or is allowed here."
+        elif access.itself and (below := sensitive_below(real)) is not None:
+            why = f"{name} has {below} in it."
         subjects.append(_Subject((real, named), not _is_inside(real, work), why))
     return subjects
+
+
+def _entry(named: str) -> str:
+    """Return where an entry of a directory is, which is a link and not what it leads to."""
+    folder, name = os.path.split(named)
+    return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
 
 def _is_inside(real: str, work: Work) -> bool:
@@ -153,7 +177,7 @@ def _is_exact(rule: Rule, subject: str) -> bool:
     return rule.pattern.startswith("/") or rule.pattern[1:3] == ":/"
 
 
-async def _ask(access: Access, subjects: list[_Subject], call: ToolCall, work: Work) -> None:
+async def _ask(access: Access, subjects: Sequence[_Subject], call: ToolCall, work: Work) -> None:
     """Return if the user agrees, and keep what holds for always."""
     rules = await asyncio.to_thread(_rules_offered, access, subjects, work)
     options = [PermissionOption("allow_once", "Allow", "allow_once")]
@@ -180,7 +204,7 @@ async def _ask(access: Access, subjects: list[_Subject], call: ToolCall, work: W
         raise Refused("The user does not allow that.")
 
 
-def _rules_offered(access: Access, subjects: list[_Subject], work: Work) -> list[Rule]:
+def _rules_offered(access: Access, subjects: Sequence[_Subject], work: Work) -> list[Rule]:
     """Return what "always" would add, allowing; nothing if it cannot be said in a rule."""
     rules: list[Rule] = []
     for subject in subjects:

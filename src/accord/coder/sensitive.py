@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 
-__all__ = ("guarded", "secret", "secrets_in_words")
+__all__ = ("guarded", "secret", "secrets_in_words", "sensitive_below")
 
 # By the name of the file, in lower case.
 _SECRET_NAMES = (
@@ -110,6 +111,8 @@ _GUARDED_NAMES = frozenset(
     }
 )
 
+_MOST_ENTRIES = 20_000  # of a directory that is looked through
+
 # Between words of a shell, and within one: --file=.env, user@host:.env, <.env
 _BREAKS = re.compile(r"[\s;&|<>()`\"'$={}:,@]+")
 _PATTERN = re.compile(r"[*?\[]")
@@ -138,6 +141,32 @@ def guarded(path: str) -> bool:
     if not parts:
         return False
     return bool(_GUARDED_FOLDERS.intersection(parts)) or parts[-1] in _GUARDED_NAMES
+
+
+def sensitive_below(folder: str, *, most: int = _MOST_ENTRIES) -> str | None:
+    """Return what a directory holds that is asked about always; None where it holds none.
+
+    What cannot be looked through, or not to its end, counts. Links are not followed; what is no
+    directory, or a link to one, holds nothing. Blocks.
+    """
+    if os.path.islink(folder) or not os.path.isdir(folder):  # noqa: PTH112, PTH114  # a text
+        return None
+    waiting, seen = [folder], 0
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > most:
+                        return "more files than can be looked through"
+                    if secret(entry.path) or guarded(entry.path):
+                        return os.path.relpath(entry.path, folder)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            return "what cannot be looked through"
+    return None
 
 
 def secrets_in_words(command: str) -> str | None:

@@ -27,11 +27,15 @@ class ToolFailed(AccordError):
 
 
 class Access(Struct, frozen=True):
-    """What a call of a tool touches: absolute `paths`, or a command, an address, a tool's name."""
+    """What a call of a tool touches: absolute `paths`, or a command, an address, a tool's name.
+
+    `itself`: a path that is a link stands for the link, one of a directory for all that is in it.
+    """
 
     kind: AccessKind
     paths: tuple[str, ...] = ()
     subject: str = ""
+    itself: bool = False
 
 
 class Outcome(Struct, frozen=True):

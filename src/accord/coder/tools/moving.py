@@ -50,9 +50,8 @@ class Move(Tool[Moving]):
 
     def access(self, given: Moving, work: Work) -> Access:
         """Changes both paths."""
-        return Access(
-            "edit", (work.files.absolute(given.source), work.files.absolute(given.target))
-        )
+        paths = (work.files.absolute(given.source), work.files.absolute(given.target))
+        return Access("edit", paths, itself=True)
 
     async def run(self, given: Moving, call: ToolCall, work: Work) -> Outcome:
         """Rename it."""
@@ -103,7 +102,7 @@ class Delete(Tool[Deleting]):
 
     def access(self, given: Deleting, work: Work) -> Access:
         """Deletes the path."""
-        return Access("delete", (work.files.absolute(given.path),))
+        return Access("delete", (work.files.absolute(given.path),), itself=True)
 
     async def preview(self, given: Deleting, call: ToolCall, work: Work) -> None:
         """Show what would be gone, of a text that may be looked at."""
