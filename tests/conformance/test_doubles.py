@@ -11,7 +11,7 @@ from accord.conformance.observer import OBSERVED
 from conformance.doubles.kept import everything
 from conformance.doubles.talking import DOUBLES, Double
 
-for name in ("framing", "handshake", "fields", "sessions", "turns", "work"):
+for name in ("framing", "handshake", "fields", "sessions", "turns", "work", "families"):
     importlib.import_module(f"conformance.doubles.{name}")
 
 

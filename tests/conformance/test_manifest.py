@@ -14,7 +14,7 @@ from accord.conformance.observer import OBSERVED
 HERE = Path(__file__).parent
 CATALOGUE = HERE.parents[2] / "shared" / "spec.md"
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
-MOST_PLANNED = 187  # goes down to nothing
+MOST_PLANNED = 49  # what waits for transports and routers
 
 
 def test_manifest_has_every_rule_of_the_list() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from conformance.doubles.families import mcp_kept, nes_kept
 from conformance.doubles.talking import (
     INFO,
     OPTIONS,
@@ -32,11 +33,13 @@ def everything(version: int) -> Talker:
     t.new()
     t.stop(t.prompt())
     _sessions(t)
+    mcp_kept(t)
     _login(t)
     _providers(t)
     _options(t)
     _work(t)
     if version == 1:
+        nes_kept(t)
         _services(t)
         _turns_1(t)
     else:
@@ -192,6 +195,9 @@ def _turns_2(t: Talker) -> None:
     t.update("terminal_update", terminalId="x", command="make", cwd="/project")
     t.state("idle", background=[{"type": "terminal", "terminalId": "x"}])
     t.update("terminal_update", terminalId="x", command="make", exitStatus={"exitCode": 0})
+    running = {"sessionUpdate": "state_update", "state": "running"}
+    t.note("session/update", {"sessionId": "child", "update": running}, "agent")
+    t.state("idle", background=[{"type": "subagent", "sessionId": "child"}])
     t.state("idle", background=[])
     t.session = "s1"
     t.refused("session/prompt", t.here(prompt=[{"type": "_x"}]), -32602)

@@ -22,6 +22,8 @@ CLIENT_1: Json = {
     "plan": {},
     "auth": {"terminal": True},
     "elicitation": {"form": {}, "url": {}},
+    "nes": {"jump": {}},
+    "positionEncodings": ["utf-8", "utf-16"],
 }
 AGENT_1: Json = {
     "loadSession": True,
@@ -41,6 +43,11 @@ AGENT_1: Json = {
     },
     "auth": {"status": {}, "logout": {}},
     "providers": {},
+    "nes": {
+        "events": {"document": {"didOpen": {}, "didChange": {"syncKind": "full"}}},
+        "context": {"openFiles": {}},
+    },
+    "positionEncoding": "utf-16",
 }
 METHODS_1 = [
     {"id": "key", "name": "Key"},

@@ -11,6 +11,8 @@ from accord.conformance.observe.gates import Gates
 from accord.conformance.observe.handshake import Handshake
 from accord.conformance.observe.listing import Listing
 from accord.conformance.observe.login import Login
+from accord.conformance.observe.mcp_over_acp import McpOverAcp
+from accord.conformance.observe.nes import Nes
 from accord.conformance.observe.options import Options
 from accord.conformance.observe.paths import Paths
 from accord.conformance.observe.permissions import Permissions
@@ -41,4 +43,6 @@ JUDGES: tuple[type[Judge], ...] = (
     Elicitation,
     Contents,
     Extras,
+    McpOverAcp,
+    Nes,
 )

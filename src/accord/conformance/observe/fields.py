@@ -19,6 +19,7 @@ __all__ = ("FIELD_RULES", "rule_of", "rules_kept")
 _CAMEL = re.compile(r"_(\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _CAPABILITIES = r"\w*Capabilities"
+_SUGGESTED = r"(Nes\w+Suggestion|(Accept|Reject)NesNotification)"
 
 
 class _Row(NamedTuple):
@@ -46,6 +47,8 @@ _ROWS = (
     _Row("R-CONF-09", r"SetSessionConfigOptionId\.type", _V1, ("extra",)),
     _Row("R-PROV-04", r"Provider(Info|CurrentConfig)\.headers", what=("extra",)),
     _Row("R-MODE-06", r"(New|Fork|Resume)SessionResponse\.modes", _V2, ("extra",)),
+    _Row("R-NES-12", r"(Client|Agent)Capabilities\.(nes|positionEncodings?)", _V2, ("extra",)),
+    _Row("R-NES-10", rf"{_SUGGESTED}\.suggestionId", _V1, ("extra",)),
     # Initialization.
     _Row("R-INIT-04", r"InitializeResponse\.protocolVersion", what=("missing",)),
     _Row("R-INIT-10", r"Initialize(Request|Response)\.protocolVersion", what=_WRONG),
@@ -156,6 +159,26 @@ _ROWS = (
         what=_WRONG,
     ),
     _Row("R-CONT-01", r"\w+\.type", _V1, _WRONG, r"(content|prompt)(\[\d+\])?(\.content)?\.type$"),
+    # Optional families.
+    _Row("R-NES-10", rf"{_SUGGESTED}\.id", _V1, _WRONG),
+    _Row(
+        "R-NES-13",
+        r"(Agent|Client)Capabilities\.positionEncodings?|NesDocumentDidChangeCapabilities\.syncKind"
+        r"|SuggestNesRequest\.triggerKind|NesDiagnostic\.severity|RejectNesNotification\.reason",
+        _V1,
+        _WRONG,
+    ),
+    _Row(
+        "R-NES-13",
+        r"(Nes\w+|SuggestNesResponse|Position|Range|WorkspaceFolder"
+        r"|TextDocumentContentChangeEvent)\.\w*",
+        _V1,
+        _WRONG,
+        r"^\$\.(suggestions|contentChanges|workspaceFolders|context)\b",
+    ),
+    _Row("R-MOA-05", r"MessageMcp(Request|Notification)\.params", what=_WRONG),
+    _Row("R-MOA-06", r"MessageMcp(Result|Error)\.(result|error)", what=(*_WRONG, "extra")),
+    _Row("R-MOA-06", r"McpError\.\w+", what=_WRONG, path=r"^\$\.error\."),
     # The rest of what is new in version 2.
     _Row("R-MCP-06", r"\w+\.type", _V2, _NEW, r"mcpServers\S*\.type$"),
     _Row("R-EXT-09", r".*", _V2, _NEW),

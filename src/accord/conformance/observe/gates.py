@@ -48,6 +48,10 @@ _OF_METHOD: dict[tuple[int, str], str] = {
         (1, f"terminal/{name}"): "R-TERM-01"
         for name in ("create", "output", "wait_for_exit", "kill", "release")
     },
+    **{
+        (1, f"document/did{name}"): "R-NES-01"
+        for name in ("Open", "Change", "Close", "Save", "Focus")
+    },
 }
 _OF_UPDATE = {
     "notice": ("R-NOTICE-01", "client.session.notices"),

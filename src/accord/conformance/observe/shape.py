@@ -27,7 +27,15 @@ _EITHER_VERSION = {"clientInfo", "clientCapabilities", "info", "capabilities"}
 class Shapes(Judge):
     """Fields, their types and values; methods of the other version."""
 
-    rules = (*sorted(FIELD_RULES), "R-INIT-08", "R-INIT-09", "R-GEN-10", "R-FS-08", "R-TERM-13")
+    rules = (
+        *sorted(FIELD_RULES),
+        "R-INIT-08",
+        "R-INIT-09",
+        "R-GEN-10",
+        "R-FS-08",
+        "R-TERM-13",
+        "R-MOA-09",
+    )
 
     def called(self, call: Call) -> None:
         if call.method == "initialize":
@@ -78,7 +86,8 @@ class Shapes(Judge):
         if _method(method, None, version) is not None:
             self.judge("R-INIT-09", True, by=sender)
             expected = _sent_otherwise(method, version, sender, isinstance(seen, Call))
-            self.judge("R-INIT-08", not expected, seen, expected=expected, got=method, by=sender)
+            rule = "R-MOA-09" if expected and method == "mcp/message" else "R-INIT-08"
+            self.judge(rule, not expected, seen, expected=expected, got=method, by=sender)
             return not expected
         if method in LEGACY_METHODS:
             return False
@@ -91,6 +100,8 @@ class Shapes(Judge):
                 rule = "R-TERM-13"
             elif version == 2 and method == "session/set_mode":
                 rule = "R-MODE-06"
+            elif version == 2 and method.startswith(("nes/", "document/")):
+                rule = "R-NES-12"
             expected = f"a method of version {version}"
         self.judge(rule, False, seen, expected=expected, got=method, by=sender)
         return False

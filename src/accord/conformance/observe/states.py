@@ -36,6 +36,7 @@ class States(Judge):
         "R-BGW-02",
         "R-BGW-03",
         "R-BGW-04",
+        "R-BGW-05",
     )
 
     def __init__(self, *arguments: Any) -> None:
@@ -44,6 +45,7 @@ class States(Judge):
         self._inserted: list[Call] = []
         self._idle: dict[str, int] = {}  # number of the last frame that said so, by session
         self._cancels: dict[str, tuple[Note, list[Call]]] = {}
+        self._told: dict[str, dict[str, Any]] = {}  # the last state update, by session
         self._may_stop = False  # the client asked somewhere for something to stop
 
     def called(self, call: Call) -> None:
@@ -94,6 +96,7 @@ class States(Judge):
                 self._echoed.setdefault(session.id, set()).add(str(update.get("messageId")))
             case "state_update":
                 self._background(session, update, note)
+                self._told[session.id] = update
                 if update.get("state") == "idle":
                     self._idles(session, update, note)
             case _:
@@ -187,6 +190,15 @@ class States(Judge):
         for kind, ident in known:
             if kind in ("terminal", "tool_call", "subagent"):
                 self._listed(session, kind, ident, note)
+            if kind == "subagent" and ident in self._told:
+                child = self._told[ident]
+                self.judge(
+                    "R-BGW-05",
+                    child.get("state") != "idle" or child.get("background") != [],
+                    note,
+                    expected="only subagents that still have something running",
+                    got=f"{shown(ident)}, which is idle and told of no work",
+                )
         for item in session.background:
             if is_object(item) and _entity(item) not in known:
                 self._delisted(session, *_entity(item), note)
