@@ -34,6 +34,10 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         (("--model=",), "--model needs a value"),
         (("--model", "gpt"), "--model is `embedded` or `provider:name`, not 'gpt'"),
         (("--base-url", "here"), "--base-url begins with http:// or https://, not 'here'"),
+        (
+            ("--model", "embedded", "--base-url", "http://localhost:1"),
+            "--base-url is for models of providers; `embedded` has no address",
+        ),
         (("--max-requests", "0"), "--max-requests is a number from 1 on, not '0'"),
         (("--max-requests=many",), "--max-requests is a number from 1 on, not 'many'"),
         (("--fetch=no",), "--fetch takes no value"),
@@ -56,6 +60,18 @@ def test_what_is_not_understood_is_refused(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == f"{USAGE}accord agent: {why}\n"
+
+
+def test_address_without_a_model_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ACCORD_MODEL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")  # which goes to no other place unasked
+    monkeypatch.setattr("accord.coder.places.config_dir", lambda: tmp_path)
+    assert main(["agent", "--base-url", "http://localhost:11434/v1"]) == 2
+    said = capsys.readouterr().err
+    assert "--base-url needs the model that is there: add --model PROVIDER:NAME" in said
+    assert "ACCORD_MODEL" in said
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

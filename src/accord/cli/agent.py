@@ -30,7 +30,7 @@ Agents:
 Options of the coder:
   --model MODEL         `provider:name`, or `embedded` for the one that needs no account;
                         else ACCORD_MODEL, else what there is a key for, else `embedded`
-  --base-url URL        where to find the model that --model names
+  --base-url URL        where to find the model that --model or ACCORD_MODEL names
   --mode MODE           what it may do at first without asking: default, acceptEdits, plan,
                         dontAsk or bypassPermissions
   --bypass-permissions  offer the mode bypassPermissions, which never asks
@@ -144,7 +144,7 @@ def _settings(options: dict[str, str]) -> Settings:
     if not (most.isascii() and most.isdigit()) or int(most) < 1:
         raise _Wrong(f"--max-requests is a number from 1 on, not {most!r}")
     data = options.get("data")
-    return Settings(
+    settings = Settings(
         model=model,
         base_url=base_url,
         mode=mode,
@@ -154,6 +154,23 @@ def _settings(options: dict[str, str]) -> Settings:
         config=config_dir(),
         max_requests=int(most),
     )
+    if base_url is not None:
+        _check_address(settings)
+    return settings
+
+
+def _check_address(settings: Settings) -> None:
+    """Raise `_Wrong` for an address that no model is asked at: it would be passed over."""
+    from accord.coder.models.choice import EMBEDDED, named_model
+
+    named = named_model(settings)
+    if named is None:
+        raise _Wrong(
+            "--base-url needs the model that is there: add --model PROVIDER:NAME"
+            " (`compatible:NAME` for a server of your own), or set ACCORD_MODEL"
+        )
+    if named == EMBEDDED:
+        raise _Wrong("--base-url is for models of providers; `embedded` has no address")
 
 
 def _serve(run: Callable[[], None]) -> int:

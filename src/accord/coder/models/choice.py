@@ -25,6 +25,7 @@ __all__ = (
     "effort_option",
     "missing",
     "model_option",
+    "named_model",
     "needs_key",
     "open_model",
 )
@@ -37,9 +38,7 @@ _EFFORTS = {"low": "Low", "medium": "Medium", "high": "High"}
 
 def default_model(settings: Settings, keys: Keys, environ: Mapping[str, str] | None = None) -> str:
     """Return the model of new sessions: what the user names, else the first that has a key."""
-    environ = os.environ if environ is None else environ
-    named = settings.model or environ.get("ACCORD_MODEL") or _configured(settings.config)
-    if named:
+    if (named := named_model(settings, environ)) is not None:
         return named
     with_models = [source for source in SOURCES if source.models]
     for has_key in (keys.in_environment, keys.is_there):
@@ -47,6 +46,13 @@ def default_model(settings: Settings, keys: Keys, environ: Mapping[str, str] | N
             if has_key(source):
                 return f"{source.id}:{source.models[0]}"
     return EMBEDDED
+
+
+def named_model(settings: Settings, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the model that the user names: on the command line, in the environment, or kept."""
+    environ = os.environ if environ is None else environ
+    named = settings.model or environ.get("ACCORD_MODEL") or _configured(settings.config)
+    return named or None
 
 
 def _configured(config: Path | None) -> str | None:
