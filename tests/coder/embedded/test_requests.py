@@ -105,6 +105,21 @@ async def test_folder_is_listed_and_files_are_found_and_counted(
 
 
 @BOTH
+@pytest.mark.parametrize("asked", ["find zebra", "search for zebra"])
+async def test_search_says_which_files_it_left_out(version: int, asked: str, project: Path) -> None:
+    (project / ".env").write_text("A=zebra\n")
+    async with talk_to(version, project) as talk:
+        said = await talk.prompt(asked)
+        assert "`zebra` is in no file that I may show" in said
+        assert "Left out, as they may hold secrets: `.env`." in said
+        assert "nowhere" not in said
+        (project / "a.txt").write_text("zebra\n")
+        said = await talk.prompt(asked)
+        assert "1 line of 1 file" in said
+        assert said.endswith("Left out, as they may hold secrets: `.env`.")
+
+
+@BOTH
 async def test_search_shows_places_by_file(version: int, project: Path) -> None:
     async with talk_to(version, project) as talk:
         said = await talk.prompt('search for "fetch_all(" in src')

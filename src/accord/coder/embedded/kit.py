@@ -15,6 +15,7 @@ __all__ = (
     "fenced",
     "is_cut",
     "language",
+    "left_out",
     "lines_of",
     "lines_of_range",
     "literally",
@@ -28,6 +29,7 @@ __all__ = (
 _PAGE = 2000  # lines in one reading
 _MOST_PAGES = 50
 _CUT = re.compile(r"\n?\[lines (\d+)-(\d+) of (\d+)\]\s*\Z")
+_SECRETS = re.compile(r"^\[not shown, as they may hold secrets: (.*)\]\Z", re.MULTILINE)
 _SPECIAL = frozenset("\\.^$*+?{}[]|()")
 _LANGUAGES = {
     "cfg": "ini",
@@ -94,6 +96,12 @@ def _is_remark(line: str) -> bool:
 def is_cut(result: ToolResult) -> bool:
     """Tell whether a search has found more than it gave."""
     return "; there are more]" in result.text[-400:]
+
+
+def left_out(result: ToolResult) -> str:
+    """Return what a search has found and does not show, as a sentence; mostly nothing."""
+    found = _SECRETS.search(result.text)
+    return "" if found is None else f"Left out, as they may hold secrets: {tick(found[1])}."
 
 
 def could_not(what: str, result: ToolResult) -> Say:

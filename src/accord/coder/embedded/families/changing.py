@@ -9,6 +9,7 @@ from accord.coder.embedded.kit import (
     bullets,
     could_not,
     is_cut,
+    left_out,
     lines_of,
     lines_of_range,
     literally,
@@ -79,6 +80,13 @@ def _not_there(old: str, text: str, path: str) -> str:
     return said
 
 
+def _nothing(old: str, within: str, found: ToolResult) -> str:
+    """Say that a search has found no place to change, or none that may be looked at."""
+    if out := left_out(found):
+        return f"{tick(old)} is in no file {within} that I may show; nothing was changed. {out}"
+    return f"{tick(old)} is nowhere {within}, so nothing was changed."
+
+
 def _replace_below(asked: Asked, old: str, new: str, where: str) -> Recipe:
     if "\n" in old:
         yield Say("A text of several lines I can replace in one file at a time: say in which.")
@@ -95,7 +103,7 @@ def _replace_below(asked: Asked, old: str, new: str, where: str) -> Recipe:
     for path, _, line in hits:
         counts[path] = counts.get(path, 0) + max(1, line.count(old))
     if not counts:
-        yield Say(f"{tick(old)} is nowhere below {tick(where)}, so nothing was changed.")
+        yield Say(_nothing(old, f"below {tick(where)}", found))
         return False
     if len(counts) > _MOST_FILES:
         yield Say(_too_many(old))
@@ -161,7 +169,7 @@ def _rename(asked: Asked) -> Recipe:
         return False
     paths = list(dict.fromkeys(path for path, _, _ in hits_of(lines_of(pair[0]))))
     if not paths:
-        yield Say(f"{tick(old)} is nowhere in {_named(where)}, so nothing was changed.")
+        yield Say(_nothing(old, f"in {_named(where)}", pair[0]))
         return False
     if len(paths) > _MOST_FILES:
         yield Say(_too_many(old))

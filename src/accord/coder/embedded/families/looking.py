@@ -14,6 +14,7 @@ from accord.coder.embedded.kit import (
     could_not,
     fenced,
     language,
+    left_out,
     lines_of,
     literally,
     paths_in,
@@ -293,6 +294,8 @@ def _occurrences(asked: Asked) -> Recipe:
         said += f", in {plural(len(by_file), 'file')}:\n\n" + bullets(rows, 15)
     else:
         said += "."
+    if out := left_out(result):
+        said += f"\n\n{out}"
     yield Say(said)
     return True
 

@@ -8,6 +8,7 @@ from collections import Counter
 from accord.coder.embedded.kit import (
     bullets,
     could_not,
+    left_out,
     lines_of,
     literally,
     plural,
@@ -49,6 +50,10 @@ def _grep(asked: Asked) -> Recipe:
         yield could_not(f"search for {what}{within}", result)
         return False
     hits = hits_of(lines_of(result))
+    out = left_out(result)
+    if not hits and out:
+        yield Say(f"{what} is in no file that I may show{within}. {out}")
+        return True
     if not hits:
         yield Say(
             f"{what} is nowhere{within or ' in this project'}. Case matters; "
@@ -57,15 +62,17 @@ def _grep(asked: Asked) -> Recipe:
             else f"{what} is nowhere{within}."
         )
         return True
+    behind = f"\n\n{out}" if out else ""
     if asked.held.get("files") is not None:
         counts = Counter(path for path, _, _ in hits)
         rows = [f"{tick(path)}: {plural(count, 'line')}" for path, count in sorted(counts.items())]
         yield Say(
             f"{plural(len(counts), 'file has', 'files have')} {what}{within}:\n\n"
             + bullets(rows, 40)
+            + behind
         )
         return True
-    yield Say(_head(what, hits, within) + "\n\n" + _grouped(hits, 30))
+    yield Say(_head(what, hits, within) + "\n\n" + _grouped(hits, 30) + behind)
     return True
 
 
@@ -86,7 +93,9 @@ def _find_any(asked: Asked) -> Recipe:
         yield Say(f"{head}\n\n{bullets([*map(tick, paths)], 20)}")
     if hits:
         yield Say(_head(tick(text), hits, "") + "\n\n" + _grouped(hits, 30))
-    if not (hits or paths):
+    if out := "" if inside.failed else left_out(inside):
+        yield Say(out if hits or paths else f"{tick(text)} is in no file that I may show. {out}")
+    elif not (hits or paths):
         yield Say(f"{tick(text)} is nowhere in this project, neither in a file nor in a name.")
     return True
 
@@ -124,6 +133,7 @@ def _grouped(hits: list[tuple[str, int, str]], most: int) -> str:
 def _todos(asked: Asked) -> Recipe:
     where = asked.place("where").path
     wanted = _wanted_marks(asked)
+    out = ""
     if where in asked.attached:
         numbered = enumerate(asked.attached[where].splitlines(), 1)
         hits = [(where, at, line) for at, line in numbered if _MARK.search(line)]
@@ -134,6 +144,7 @@ def _todos(asked: Asked) -> Recipe:
             yield could_not("look for what is still to be done", result)
             return False
         hits = hits_of(lines_of(result))
+        out = left_out(result)
     groups: dict[str, list[tuple[str, int, str]]] = {mark: [] for mark in wanted}
     for hit in hits:
         found = _MARK.search(hit[2])
@@ -142,7 +153,7 @@ def _todos(asked: Asked) -> Recipe:
     names = " or ".join(wanted)
     within = "" if where == "." else f" in {tick(where)}"
     if not any(groups.values()):
-        yield Say(f"There is no {names}{within}.")
+        yield Say(f"There is no {names}{within}" + (f" that I may show. {out}" if out else "."))
         return True
     said: list[str] = []
     for mark, marked in groups.items():
@@ -152,6 +163,8 @@ def _todos(asked: Asked) -> Recipe:
     files = len({path for path, _, _ in hits})
     total = sum(map(len, groups.values()))
     head = f"{plural(total, 'place')} in {plural(files, 'file')}{within}:"
+    if out:
+        said.append(out)
     yield Say(f"{head}\n\n" + "\n\n".join(said))
     return True
 
