@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord.excerpt import excerpt
+from accord.excerpt import excerpt, visible
 
 
 def test_a_short_text_stays_as_it_is() -> None:
@@ -12,3 +12,12 @@ def test_a_short_text_stays_as_it_is() -> None:
 def test_a_long_text_is_cut_and_shows_it() -> None:
     assert excerpt("x" * 201) == "x" * 199 + "…"
     assert excerpt("abcdef", 4) == "abc…"
+
+
+def test_what_a_terminal_would_obey_is_spelt_out() -> None:
+    nasty = "\x1b]0;title\x07 \x9b31m \u202eabc\r"
+    assert visible(nasty) == r"\x1b]0;title\x07 \x9b31m \u202eabc\x0d"
+
+
+def test_letters_tabs_and_line_ends_stay_as_they_are() -> None:
+    assert visible("a\tb\nñ 語 😀") == "a\tb\nñ 語 😀"

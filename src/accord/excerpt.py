@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ("excerpt",)
+__all__ = ("excerpt", "visible")
+
+# What a terminal or a page would obey: it moves the cursor, or turns the order of a text round.
+_CONTROLS = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\t\n"
+}
 
 
 def excerpt(text: str, most: int = 200) -> str:
     """Return a text, cut to so many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters spelt out; tabs and line ends stay."""
+    return text.translate(_CONTROLS)

@@ -116,6 +116,30 @@ def test_what_cannot_be_done_is_said_with_status_2(
     assert told in err
 
 
+def test_run_without_a_conversation_leaves_the_baseline_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    known = tmp_path / "baseline.txt"
+    known.write_text("R-GEN-04 v1\n", "utf-8")
+    gone = (sys.executable, "-c", "")
+    words = ("agent", "--baseline", str(known), "--update-baseline", "--", *gone)
+    status, out, _ = run(capsys, *words)
+    assert status == 1
+    assert "not broken any more" not in out
+    assert known.read_text("utf-8") == "R-GEN-04 v1\n"
+
+
+def test_rule_of_the_baseline_that_was_not_played_is_not_called_mended(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    known = tmp_path / "baseline.txt"
+    known.write_text("R-LIST-06 v1\n", "utf-8")
+    words = ("agent", "--version", "1", "--only", "sessions/new", "--baseline", str(known))
+    status, out, _ = run(capsys, *words, "--", *SCRIPT)
+    assert status == 0
+    assert "not broken any more" not in out
+
+
 def test_agent_that_never_answers_fails(capsys: pytest.CaptureFixture[str]) -> None:
     mute = (sys.executable, "-c", "import sys; sys.stdin.read()")
     status, out, _ = run(capsys, "agent", "--timeout", "0.2", "--", *mute)

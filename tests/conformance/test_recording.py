@@ -46,3 +46,8 @@ def test_writers_are_guessed_from_what_they_write() -> None:
     found = [item.sender for item in read(lines)]
     # Both wait for the answer to 1: what it says tells to whom it goes.
     assert found == ["agent", "client", "agent", "client", "agent"]
+
+
+def test_mark_of_the_byte_order_is_no_part_of_the_first_frame() -> None:
+    (found,) = read([b"\xef\xbb\xbf> " + ASK])
+    assert found == Recorded(0.0, "client", ASK)

@@ -88,9 +88,9 @@ def agent(
     from accord.cli.results import show_result
 
     broken = set(result.broken(strict=strict))
-    show_result(result, known & broken, known - broken if result.reports else set())
+    show_result(result, known & broken, known & result.passed())
     _write(result, files)
-    if update_baseline and baseline is not None:
+    if update_baseline and baseline is not None and result.reports:
         from accord.conformance.baseline import write_baseline
 
         write_baseline(baseline, broken)

@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 from accord.conformance.finding import Finding
-from accord.conformance.frame import Frame
 from accord.conformance.manifest import Requirement, requirements
 from accord.conformance.report import Report
-from accord.excerpt import excerpt
+from accord.conformance.reports.shorten import frame_line
+from accord.excerpt import visible
 
 __all__ = ("show_report", "show_rules")
 
@@ -76,16 +76,14 @@ def _failures(console: Console, report: Report) -> None:
 
 def _finding(console: Console, finding: Finding) -> None:
     console.print(f"  broken by the {finding.by}")
-    console.print(f"    expected  {escape(finding.expected)}", soft_wrap=True)
-    console.print(f"    got       {escape(finding.got)}", soft_wrap=True)
+    console.print(f"    expected  {_safe(finding.expected)}", soft_wrap=True)
+    console.print(f"    got       {_safe(finding.got)}", soft_wrap=True)
     for frame in finding.frames:
-        console.print(f"    [dim]{escape(_line(frame))}[/]", soft_wrap=True)
+        console.print(f"    [dim]{escape(frame_line(frame, _FRAME_CHARACTERS))}[/]", soft_wrap=True)
 
 
-def _line(frame: Frame) -> str:
-    text = excerpt(frame.text.decode("utf-8", "replace"), _FRAME_CHARACTERS)
-    sign = ">" if frame.sender == "client" else "<"
-    return f"#{frame.number} {frame.time:.3f} s {sign} {text}"
+def _safe(text: str) -> str:
+    return escape(visible(text))
 
 
 def _count(number: int, what: str) -> str:

@@ -8,6 +8,7 @@ from rich.markup import escape
 from accord.cli.findings import show_report
 from accord.conformance.baseline import Known
 from accord.conformance.result import Played, Result
+from accord.excerpt import visible
 
 __all__ = ("show_result",)
 
@@ -21,7 +22,7 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
         console.print()
         _scenarios(console, result.scenarios(report.version))
     for version, why in result.unspoken.items():
-        console.print(f"[yellow]Version {version} was not checked:[/] {escape(why)}")
+        console.print(f"[yellow]Version {version} was not checked:[/] {escape(visible(why))}")
     if known:
         console.print(f"Known from the baseline: {_rules(known)}.")
     if mended:
@@ -36,7 +37,8 @@ def _scenarios(console: Console, played: list[Played]) -> None:
         if one.ending != "finished":
             style = "yellow" if one.ending == "unfinished" else "dim"
             console.print(
-                f"  [{style}]{one.ending}[/] {one.scenario}: {escape(one.reason)}", soft_wrap=True
+                f"  [{style}]{one.ending}[/] {one.scenario}: {escape(visible(one.reason))}",
+                soft_wrap=True,
             )
     console.print()
 

@@ -7,6 +7,7 @@ ended. Instead of `from` a `direction` is understood, as seen by the client: `se
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -69,6 +70,8 @@ def read(lines: Iterable[bytes]) -> Iterator[Recorded | End]:
     guess = _Guess()
     for number, line in enumerate(lines, 1):
         text = line.strip()
+        if number == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # as editors on Windows save
         if not text:
             continue
         value = _json(text)

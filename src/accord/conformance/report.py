@@ -10,8 +10,11 @@ from msgspec import Struct, field
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Side
 from accord.conformance.manifest import Requirement, areas, requirements
+from accord.excerpt import excerpt
 
 __all__ = ("AreaSum", "Outcome", "Report", "RuleResult")
+
+_FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all of it
 
 # A broken SHOULD is a warning.
 Outcome: TypeAlias = Literal["passed", "failed", "warned", "not exercised"]
@@ -147,7 +150,9 @@ class Report(Struct):
                             "number": frame.number,
                             "time": frame.time,
                             "from": frame.sender,
-                            "frame": frame.text.decode("utf-8", "replace"),
+                            "frame": excerpt(
+                                frame.text.decode("utf-8", "replace"), _FRAME_CHARACTERS
+                            ),
                         }
                         for frame in finding.frames
                     ],

@@ -42,6 +42,15 @@ class Result(Struct):
             for rule in report.broken(strict=strict)
         ]
 
+    def passed(self) -> set[tuple[str, int]]:
+        """Return the rules that were kept, each with its version."""
+        return {
+            (rule.id, report.version or 0)
+            for report in self.reports
+            for rule in report.asked()
+            if report.outcome(rule) == "passed"
+        }
+
     def scenarios(self, version: int | None) -> list[Played]:
         """Return what was played in a version."""
         return [played for played in self.played if played.version == version]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from accord.conformance.play.settings import Settings
 from accord.conformance.result import Result
 from accord.errors import StartError
 from accord.scripted.agent import ScriptAgent
+from accord.transports.base import Transport
 from accord.transports.process import process
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 
@@ -38,6 +40,16 @@ async def test_agent_that_answers_nothing_is_not_checked() -> None:
     assert result.reports == []
     assert "no initialize" in result.unspoken[1]
     assert "no initialize" in result.unspoken[2]
+
+
+async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
+    chatty = [sys.executable, "-c", "import sys; print('Welcome!', flush=True); sys.stdin.read()"]
+
+    def connect(noise: Callable[[str], None]) -> Transport:
+        return process(*chatty, on_noise=noise)()
+
+    result = await AgentRun(connect, (), Settings(timeout=1.0, answer=1.0)).run((1,))
+    assert result.unspoken[1] == "initialize failed: no initialize; it wrote 'Welcome!'"
 
 
 class Silent(Bend):

@@ -108,3 +108,25 @@ def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
     assert "&lt;script&gt;" in page
     assert "R-GEN-04" in page
     assert "x" * 1000 not in page
+
+
+def test_what_a_terminal_would_obey_is_spelt_out(result: Result) -> None:
+    for text in (html(result), markdown(result)):
+        assert "\x1b" not in text
+        assert "\\x1b[31m" in text or "\\x1b\\[31m" in text
+
+
+def test_huge_frames_are_cut_in_json() -> None:
+    report = Report(subject="agent", side="agent", version=1)
+    huge = (Frame(1, 0.0, "agent", b"x" * 1_000_000),)
+    report.add(Finding(rule="R-GEN-04", passed=False, by="agent", frames=huge))
+    assert len(str(Result("agent", [report]).as_json())) < 100_000
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_junit_tells_of_versions_that_were_not_checked(result: Result, other: bool) -> None:
+    only = Result("agent", result.reports if other else [], [], {2: "initialize failed"})
+    root = ElementTree.fromstring(junit(only))
+    case = next(case for case in root.iter("testcase") if case.get("classname") == "v2")
+    assert [sign.tag for sign in case] == ["skipped" if other else "error"]
+    assert case[0].get("message") == "initialize failed"

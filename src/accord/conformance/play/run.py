@@ -18,6 +18,7 @@ from accord.conformance.play.stage import Connect, Stage
 from accord.conformance.report import Report
 from accord.conformance.result import Ending, Played, Result
 from accord.errors import TransportError
+from accord.excerpt import excerpt
 
 __all__ = ("LANES", "AgentRun")
 
@@ -86,7 +87,8 @@ class _Part:
         try:
             call = await editor.initialize()
         except Silence as silence:
-            self._run.result.unspoken[self._version] = f"initialize failed: {silence}"
+            wrote = f"; it wrote {excerpt(editor.line.noise[0])!r}" if editor.line.noise else ""
+            self._run.result.unspoken[self._version] = f"initialize failed: {silence}{wrote}"
             return False
         finally:
             await self._close("handshake", editor)

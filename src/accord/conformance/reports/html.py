@@ -8,6 +8,7 @@ from accord.conformance.manifest import Requirement
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.conformance.result import Played, Result
+from accord.excerpt import visible
 
 __all__ = ("html",)
 
@@ -43,7 +44,7 @@ def html(result: Result) -> str:
         for version, why in result.unspoken.items()
     ]
     parts.append("</body></html>")
-    return "\n".join(parts)
+    return visible("\n".join(parts))
 
 
 def _version(report: Report, played: list[Played]) -> list[str]:

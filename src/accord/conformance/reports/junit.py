@@ -23,8 +23,23 @@ def junit(result: Result) -> str:
     ]
     for report in result.reports:
         lines += _suites(report)
+    for version, why in result.unspoken.items():
+        lines += _unspoken(version, why, is_error=not result.reports)
     lines.append("</testsuites>")
     return "\n".join(lines)
+
+
+def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
+    """Tell of a version that was not checked: an error when no other was checked either."""
+    sign = "error" if is_error else "skipped"
+    return [
+        f'  <testsuite name="v{version}" tests="1" failures="0" errors="{int(is_error)}" '
+        f'skipped="{int(not is_error)}">',
+        f'    <testcase classname="v{version}" name="version {version} is spoken">',
+        f"      <{sign} message={_quoted(why)}/>",
+        "    </testcase>",
+        "  </testsuite>",
+    ]
 
 
 def _suites(report: Report) -> list[str]:

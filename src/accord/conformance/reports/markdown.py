@@ -6,6 +6,7 @@ from accord.conformance.manifest import Requirement, requirements
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.conformance.result import Result
+from accord.excerpt import visible
 
 __all__ = ("markdown",)
 
@@ -19,7 +20,7 @@ def markdown(result: Result) -> str:
         lines += _version(report, result)
     for version, why in result.unspoken.items():
         lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _version(report: Report, result: Result) -> list[str]:

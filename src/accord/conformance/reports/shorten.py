@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from accord.conformance.frame import Frame
-from accord.excerpt import excerpt
+from accord.excerpt import excerpt, visible
 
 __all__ = ("frame_line",)
 
 FRAME_CHARACTERS = 600
 
 
-def frame_line(frame: Frame) -> str:
+def frame_line(frame: Frame, most: int = FRAME_CHARACTERS) -> str:
     """Return a line about a frame."""
     sign = ">" if frame.sender == "client" else "<"
-    text = excerpt(frame.text.decode("utf-8", "replace"), FRAME_CHARACTERS)
-    return f"#{frame.number} {frame.time:.3f} s {sign} {text}"
+    text = excerpt(frame.text.decode("utf-8", "replace"), most)
+    return f"#{frame.number} {frame.time:.3f} s {sign} {visible(text)}"
