@@ -348,6 +348,28 @@ async def test_key_that_is_refused_asks_for_a_login_and_is_not_told(
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("kind", "said", "is_login"),
+    [
+        ("permission_error", "Your region is not served", False),
+        ("authentication_error", "Who are you?", True),
+        ("forbidden", "Authentication is required", True),
+    ],
+)
+async def test_forbidden_asks_for_a_login_only_where_the_provider_says_so(
+    version: int, kind: str, said: str, is_login: bool, tmp_path: Path, coder_for: Make
+) -> None:
+    async with (
+        providing(Fails(403, said, kind)) as provider,
+        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(RequestError) as caught:
+            await talk.prompt("Hello")
+        assert isinstance(caught.value, AuthRequired) is is_login
+        assert (said in caught.value.message) is not is_login
+
+
+@BOTH
 async def test_key_that_no_header_takes_is_refused_at_once_and_not_told(
     version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from accord.coder.models.sources import Source
 
 __all__ = ("Fault", "fault_of", "odd_answer")
 
+_KEY_KINDS = re.compile(r"authenticat|unauthori[sz]ed|api_?key", re.IGNORECASE)
 _LONGEST = 300  # of a provider's own words
 
 
@@ -44,6 +46,9 @@ def fault_of(exc: AgentRunError, source: Source, *, secret: str | None, begun: b
     match exc:
         case ModelContextWindowExceededError():
             return Fault(ContextOverflow(f"The conversation is too long for the model.{said}"))
+        case ModelHTTPError(status_code=403) if not _blames_key(exc.body):
+            # Of a region, a resource or a guard: another key need not help.
+            return Fault(ModelError(f"{name} does not allow this (status 403).{said}"))
         case ModelAuthenticationError():
             ways = " or ".join(source.variables)
             why = f"{name} refuses the key. Set {ways}, or `accord agent --login {source.id}`."
@@ -73,6 +78,19 @@ def fault_of(exc: AgentRunError, source: Source, *, secret: str | None, begun: b
 def odd_answer(source: Source) -> Fault:
     """Return what it means when an answer does not keep to the provider's own format."""
     return Fault(ModelError(f"{source.name} answers what cannot be understood."))
+
+
+def _blames_key(body: object) -> bool:
+    """Tell whether a provider's refusal says that it is about who asks."""
+    if not isinstance(body, dict):
+        return isinstance(body, str) and "authenticat" in body.lower()
+    fields = cast("dict[str, object]", body)
+    if "error" in fields:
+        return _blames_key(fields["error"])
+    kinds = [fields.get(name) for name in ("type", "code", "status")]
+    if any(isinstance(kind, str) and _KEY_KINDS.search(kind) for kind in kinds):
+        return True
+    return _blames_key(fields.get("message") or "")
 
 
 def _passing(exc: ModelAPIError, why: str) -> Fault:
