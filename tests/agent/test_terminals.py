@@ -12,7 +12,7 @@ import pytest
 
 from accord import Turn, v1
 from accord.agent.terminals import Ran
-from accord.errors import StartError
+from accord.errors import RequestError, StartError
 from agent.talk import BOTH, V1, V2, ClientV1, Talk, talk
 from agent.test_tool import Does
 from requirement import requirement
@@ -119,6 +119,30 @@ async def test_v1_terminal_of_a_cancelled_turn_is_released(tmp_path: Path) -> No
         assert await client.stopped(sent) == "cancelled"
         calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
         await client.until(lambda: "release" in calls)
+
+
+class ClosingTerminal(Terminal):
+    """Releases nothing any more."""
+
+    def release_terminal(
+        self, params: v1.ReleaseTerminalRequest, context: v1.ClientContext
+    ) -> v1.ReleaseTerminalResponse:
+        super().release_terminal(params, context)
+        raise RequestError("The client is closing")
+
+
+async def test_v1_terminal_that_the_client_does_not_release_any_more_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(turn: Turn) -> None:
+        await turn.terminals.run("pytest", "-q")
+
+    async with talk(Does(work), V1, cwd=str(tmp_path), client=ClosingTerminal) as client:
+        assert await client.prompt("go") == "end_turn"
+        calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
+        await client.until(lambda: "release" in calls)
+        assert await client.prompt("again") == "end_turn"  # the answer has come by now
+    assert [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")] == []
 
 
 class SlowTerminal(Terminal):

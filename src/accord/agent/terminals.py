@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,12 @@ from accord.local.command import LocalCommand
 from accord.local.files import Roots
 
 if TYPE_CHECKING:
+    from accord.agent.link import Link
     from accord.agent.session import Session
 
 __all__ = ("Ran", "Terminals")
+
+log = logging.getLogger("accord.agent")
 
 OUTPUT_BYTES = 256 * 1024  # kept of an output: its end
 _SHOWN_CHARACTERS = 64 * 1024  # in a tool call of a client that has no terminals to show
@@ -143,7 +147,7 @@ class Terminals:
             output, truncated = await link.terminal_output(session_id, terminal_id)
         finally:
             # Ends it if it still runs (R-TERM-09); a cancel does not stop that.
-            link.start(link.release_terminal(session_id, terminal_id))
+            link.start(_released(link, session_id, terminal_id))
         return Ran(code, signal, output, truncated, timed_out)
 
     async def _created(self, create: Coroutine[Any, Any, str]) -> str:
@@ -155,7 +159,7 @@ class Terminals:
             try:
                 terminal_id = await create
                 if created.cancelled():  # R-TERM-09
-                    await link.release_terminal(session_id, terminal_id)
+                    await _released(link, session_id, terminal_id)
                 else:
                     created.set_result(terminal_id)
             except AccordError as error:
@@ -169,8 +173,16 @@ class Terminals:
             return await created
         except asyncio.CancelledError:
             if created.done() and not created.cancelled() and created.exception() is None:
-                link.start(link.release_terminal(session_id, created.result()))
+                link.start(_released(link, session_id, created.result()))
             raise
+
+
+async def _released(link: Link, session_id: str, terminal_id: str) -> None:
+    """Let the client end a terminal; one that is going refuses, and ends it by itself."""
+    try:
+        await link.release_terminal(session_id, terminal_id)
+    except AccordError as error:
+        log.debug("= the terminal %s is not released: %s", terminal_id, error)
 
 
 class _View:
