@@ -179,8 +179,19 @@ def _declare(t: Talker, *idents: str) -> None:
     t.new({"mcpServers": servers}, sessionId="with-servers")
 
 
-def _ask(t: Talker, request: str = "r1", method: str = "tools/list", inner: Any = INNER) -> int:
-    params = {"serverId": "mine", "requestId": request, "method": method, "params": inner}
+def _opening(t: Talker, ident: str) -> int:
+    servers = [{"type": "acp", "name": "s", "serverId": ident}]
+    return t.ask("session/new", {"cwd": "/project", "mcpServers": servers})
+
+
+def _ask(
+    t: Talker,
+    request: str = "r1",
+    method: str = "tools/list",
+    inner: Any = INNER,
+    server: str = "mine",
+) -> int:
+    params = {"serverId": server, "requestId": request, "method": method, "params": inner}
     return t.ask("mcp/message", params, "agent")
 
 
@@ -208,6 +219,9 @@ def mcp_kept(t: Talker) -> None:
     t.fail(crossed, -33002, "client")
     t.fail(_ask(t, "r4"), -33001, "client")
     t.fail(_ask(t, "r5"), -32603, "client")
+    opening = _opening(t, "early")
+    t.answer(_ask(t, server="early"), DONE, "client")
+    t.answer(opening, {"sessionId": "with-early-server"})
 
 
 @breaks("R-MOA-02", 1, 2)
@@ -228,6 +242,12 @@ def two_outcomes(t: Talker) -> None:
 @breaks("R-MOA-06", 1, 2, by="client")
 def no_outcome(t: Talker) -> None:
     t.answer(_ask(t), {}, "client")
+
+
+@breaks("R-MOA-08", 1, 2)
+def server_declared_before_it_serves(t: Talker) -> None:
+    _opening(t, "late")
+    t.fail(_ask(t, server="late"), -33001, "client")
 
 
 @breaks("R-MOA-09", 1, 2, by="client")

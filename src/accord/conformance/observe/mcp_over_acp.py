@@ -16,8 +16,9 @@ __all__ = ("McpOverAcp",)
 
 _CARRY = "mcp/message"
 _CANCELLED = -32800
+_NO_SERVER = -33001
 # What the carrying itself fails with.
-_CODES = (-32602, _CANCELLED, -33000, -33001, -33002)
+_CODES = (-32602, _CANCELLED, -33000, _NO_SERVER, -33002)
 # What MCP servers fail with: no method, no resource, headers, version, a page to visit.
 _INNER_CODES = (-32601, -32002, -32020, -32022, -32042)
 _META = "io.modelcontextprotocol/"
@@ -30,6 +31,7 @@ class McpOverAcp(Judge):
 
     rules = (
         "R-MOA-02",
+        "R-MOA-08",
         "R-MOA-09",
         "R-MOA-10",
         "R-MOA-11",
@@ -41,6 +43,7 @@ class McpOverAcp(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._requests: dict[_Key, Call] = {}
+        self._while_declared: dict[int, Call] = {}  # setups, by the frame of the request
         self._served = False  # the client answered such a message before
 
     def called(self, call: Call) -> None:
@@ -49,11 +52,14 @@ class McpOverAcp(Judge):
         if call.sender == "client" and call.method in SETUPS:
             self._servers(call, call.params)
         elif call.sender == "agent" and call.method == _CARRY:
-            self._inner(call, call.params)
             key = _key(call.params)
-            if key is not None:
+            if key is not None:  # drafts had other keys, and a handshake
+                self._inner(call, call.params)
                 self._again(self._requests.get(key), call)
                 self._requests[key] = call
+                setup = self._declaring(key[0])
+                if setup is not None:
+                    self._while_declared[call.frame.number] = setup
 
     def noted(self, note: Note) -> None:
         key = _key(note.params)
@@ -89,6 +95,29 @@ class McpOverAcp(Judge):
         elif not call.ok:
             self._failed(call)
         self._served |= call.ok
+        self._early(call)
+
+    def _early(self, call: Call) -> None:
+        """Judge what came of a request that was made while its server was being declared."""
+        setup = self._while_declared.pop(call.frame.number, None)
+        if setup is not None and call.code != _CANCELLED:
+            self.judge(
+                "R-MOA-08",
+                call.code != _NO_SERVER,
+                setup,
+                call,
+                expected="a server that serves as soon as it is declared",
+                got=f"error {_NO_SERVER}",
+            )
+
+    def _declaring(self, server: str) -> Call | None:
+        """Return the unanswered call that declares a server."""
+        for method in SETUPS:
+            for setup in self.talk.waiting("client", method):
+                servers = items(setup.params, "mcpServers") if is_object(setup.params) else []
+                if any(s.get("type") == "acp" and s.get("serverId") == server for s in servers):
+                    return setup
+        return None
 
     def _servers(self, call: Call, params: dict[str, Any]) -> None:
         found = [

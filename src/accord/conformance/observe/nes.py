@@ -142,7 +142,7 @@ class Nes(Judge):
             return
         for suggestion in suggestions:
             kind = suggestion.get("kind")
-            if kind != "edit" and kind not in _KINDS:
+            if not isinstance(kind, str) or kind not in ("edit", *_KINDS):
                 continue
             self.judge(
                 "R-NES-07",
