@@ -11,7 +11,7 @@ import pytest
 from accord import SessionStore
 from accord.agent.store import MemoryStore
 from accord.coder.commands.base import Asked, asked_for
-from accord.coder.commands.files import command_files, expanded
+from accord.coder.commands.files import command_files, expanded, look_around
 from accord.coder.commands.review import findings, reviewed
 from accord.coder.commands.table import ACTS
 from accord.coder.conversation import Prompt
@@ -265,6 +265,34 @@ def test_odd_files_are_no_commands(tmp_path: Path) -> None:
     (good,) = command_files(str(tmp_path))
     assert (good.name, good.description) == ("good", "It")
     assert expanded(good, "") == "Do it"
+
+
+def test_file_that_is_no_command_is_named_with_the_reason(tmp_path: Path) -> None:
+    put(tmp_path, "large.md", "x" * 70_000)
+    put(tmp_path, "latin.md", "")
+    (tmp_path / ".accord" / "commands" / "latin.md").write_bytes(b"caf\xe9")
+    commands, wrong = look_around(str(tmp_path))
+    assert commands == []
+    assert wrong == ["large.md is larger than 64 KiB.", "latin.md is not text in UTF-8."]
+
+
+@BOTH
+async def test_file_that_is_no_command_is_logged_once_and_told_in_help(
+    version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path, "large.md", "x" * 70_000)
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        for _ in range(2):
+            assert "- large.md is larger than 64 KiB." in await talk.prompt("/help")
+    assert caplog.text.count("large.md is larger than 64 KiB.") == 1
+
+
+def test_descriptions_have_no_control_characters(tmp_path: Path) -> None:
+    put(tmp_path, "a.md", "---\ndescription: \x1b]0;x\x07Says\u202e hi\nhint: wh\x1bom\n---\nDo\n")
+    put(tmp_path, "b.md", "Do\x9b it\n")
+    one, two = command_files(str(tmp_path))
+    assert (one.description, one.hint) == ("]0;xSays hi", "whom")
+    assert two.description == "Do it"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

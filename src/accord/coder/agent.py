@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
@@ -51,8 +52,17 @@ class Coder(KeyLogins):
         self._trust: Trust | None = None
 
     async def open_session(self, session: Session) -> None:
-        """Offer modes and models; the conversation is read again when it is prompted."""
-        from accord.coder.commands.table import advertised
+        """Offer modes and models; the conversation is read again when it is prompted.
+
+        Raises `InvalidParams` for a new session in no directory; an old one can still be read.
+        """
+        if not await asyncio.to_thread(os.path.isdir, session.cwd) and not await session.history():
+            from accord import InvalidParams
+
+            there = await asyncio.to_thread(os.path.lexists, session.cwd)
+            why = "is no directory" if there else "is not there"
+            raise InvalidParams(f"`cwd` {session.cwd} {why}", data={"path": session.cwd})
+        from accord.coder.commands.table import first_advertised
         from accord.coder.models.choice import model_option
         from accord.coder.modes import mode_option
         from accord.coder.rulebook import Rulebook, Trust
@@ -65,7 +75,7 @@ class Coder(KeyLogins):
         session.data["work"] = work
         mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
         await session.set_options([mode, model_option(self.settings, self.keys)])
-        await session.commands(await asyncio.to_thread(advertised, work))
+        await session.commands(await asyncio.to_thread(first_advertised, work))
 
     async def close_session(self, session: Session) -> None:
         """Close the connections of its models."""

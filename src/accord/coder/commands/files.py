@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from msgspec import Struct
 
-from accord import Command
+from accord import AccordError, Command
+from accord.coder.tools.showing import MISLEADING, named
 
-__all__ = ("FileCommand", "command_files", "expanded", "find_file")
+__all__ = ("FileCommand", "Unusable", "command_files", "expanded", "find_file", "look_around")
 
 _MOST_BYTES = 64 * 1024
 _MOST_FILES = 200
+_MOST_CHARACTERS = 200  # of a description
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FIELD = re.compile(r"([\w-]+)[ \t]*:[ \t]*(.*)")
 
@@ -32,15 +35,32 @@ class FileCommand(Struct, frozen=True):
         return Command(self.name, self.description, hint)
 
 
-def command_files(cwd: str) -> list[FileCommand]:
-    """Return the project's commands by name; what cannot be read is none."""
+class Unusable(AccordError):
+    """A file is no command, although it was meant to be."""
+
+
+def look_around(cwd: str) -> tuple[list[FileCommand], list[str]]:
+    """Return the project's commands by name, and a sentence on each file that cannot be one."""
     folder = Path(cwd) / ".accord" / "commands"
+    commands: list[FileCommand] = []
+    wrong: list[str] = []
     try:
-        paths = sorted(folder.glob("*.md"))[:_MOST_FILES]
+        paths = sorted(folder.glob("*.md"))
     except OSError:
-        return []
-    found = (_read(path, Path(cwd)) for path in paths)
-    return [command for command in found if command is not None]
+        return commands, wrong
+    if len(paths) > _MOST_FILES:
+        wrong.append(f"{folder.name} has {len(paths)} files; the first {_MOST_FILES} are commands.")
+    for path in paths[:_MOST_FILES]:
+        try:
+            commands.append(_read(path, Path(cwd)))
+        except Unusable as exc:
+            wrong.append(f"{named(os.fsencode(path.name).decode('utf-8', 'replace'))} {exc}.")
+    return commands, wrong
+
+
+def command_files(cwd: str) -> list[FileCommand]:
+    """Return the project's commands by name."""
+    return look_around(cwd)[0]
 
 
 def find_file(cwd: str, name: str) -> FileCommand | None:
@@ -60,28 +80,39 @@ def expanded(command: FileCommand, arguments: str) -> str:
     return f"{command.text}\n\n{arguments}" if arguments else command.text
 
 
-def _read(path: Path, project: Path) -> FileCommand | None:
+def _read(path: Path, project: Path) -> FileCommand:
     name = path.stem.lower()
     if not _NAME.fullmatch(name):
-        return None
+        raise Unusable("has a name that no command can have: use letters, digits, - and _")
     try:
         real = path.resolve(strict=True)
-        if not real.is_relative_to(project.resolve()) or not real.is_file():
-            return None  # a link may lead to what the model must not be told
+        if not real.is_relative_to(project.resolve()):
+            # A link may lead to what the model must not be told.
+            raise Unusable("leads out of the project")
+        if not real.is_file():
+            raise Unusable("is no file")
         with real.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
-        text = data.decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
+    except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
+        raise Unusable("cannot be read") from exc
     if len(data) > _MOST_BYTES:
-        return None
-    fields, text = _front_matter(text)
+        raise Unusable(f"is larger than {_MOST_BYTES // 1024} KiB")
+    try:
+        fields, text = _front_matter(data.decode("utf-8"))
+    except UnicodeDecodeError as exc:
+        raise Unusable("is not text in UTF-8") from exc
     if not text.strip():
-        return None
+        raise Unusable("has no text")
     first = next(line.strip("# \t") for line in text.splitlines() if line.strip())
     description = fields.get("description") or (first if len(first) <= 80 else f"{first[:79]}…")
-    hint = fields.get("hint") or fields.get("argument-hint")
-    return FileCommand(name, text.strip(), description, hint)
+    hint = fields.get("hint") or fields.get("argument-hint") or ""
+    return FileCommand(name, text.strip(), _plain(description) or name, _plain(hint) or None)
+
+
+def _plain(text: str) -> str:
+    """Return text for one line of a screen: without controls, which terminals would obey."""
+    kept = MISLEADING.sub("", " ".join(text.split()))
+    return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 from typing import TYPE_CHECKING
 
 from accord import Command, Content
 from accord.coder.commands import init, permissions, plain, review
 from accord.coder.commands.base import Act, Asked, asked_for, coder_of
-from accord.coder.commands.files import command_files, expanded, find_file
+from accord.coder.commands.files import FileCommand, command_files, expanded, find_file, look_around
 
 if TYPE_CHECKING:
     from accord import Turn
     from accord.coder.work import Work
 
-__all__ = ("ACTS", "advertised", "reread", "run_command")
+__all__ = ("ACTS", "advertised", "first_advertised", "reread", "run_command")
+
+log = logging.getLogger("accord.coder")
 
 
 async def _help(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
     """Say what there is."""
     lines = ["Commands:", ""]
-    for command in advertised(work):
+    theirs, wrong = await asyncio.to_thread(look_around, work.session.cwd)
+    for command in _all(theirs):
         hint = f" {command.hint}" if command.hint else ""
         lines.append(f"- `/{command.name}{hint}` — {command.description}")
+    if wrong:
+        lines += ["", "No commands, of the files in `.accord/commands`:", ""]
+        lines += [f"- {why}" for why in wrong]
     chosen = coder_of(work).model_name(work)
     lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
     if chosen == "embedded":
@@ -55,8 +62,19 @@ _BY_NAME = {act.name: act for act in ACTS}
 
 def advertised(work: Work) -> list[Command]:
     """Return what clients are told of; reads the project's files."""
+    return _all(command_files(work.session.cwd))
+
+
+def first_advertised(work: Work) -> list[Command]:
+    """Return the same for a session that begins, and log which files are no commands."""
+    theirs, wrong = look_around(work.session.cwd)
+    for why in wrong:
+        log.warning("! no command in .accord/commands: %s", why)
+    return _all(theirs)
+
+
+def _all(theirs: list[FileCommand]) -> list[Command]:
     own = [Command(act.name, act.does, act.hint) for act in ACTS]
-    theirs = command_files(work.session.cwd)
     return own + [command.offered for command in theirs if command.name not in _BY_NAME]
 
 

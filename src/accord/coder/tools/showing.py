@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import re
 
-__all__ = ("MOST_CHARACTERS", "cut_middle", "fenced", "in_full", "named", "one_line", "places_in")
+__all__ = (
+    "MISLEADING",
+    "MOST_CHARACTERS",
+    "cut_middle",
+    "fenced",
+    "in_full",
+    "named",
+    "one_line",
+    "places_in",
+)
 
 MOST_CHARACTERS = 100_000  # of one result, for models
 _SHOWN_CHARACTERS = 20_000  # on the screen of the user
 # Controls, and what turns the direction of writing: with them a text looks like another.
-_MISLEADING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+MISLEADING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _FENCES = re.compile(r"`{3,}")
 
 
@@ -47,11 +56,11 @@ def in_full(text: str) -> str:
 
 def named(path: str) -> str:
     """Return a path as it is shown: between quotes, with escapes, if it would mislead."""
-    return json.dumps(path) if _MISLEADING.search(path) else path
+    return json.dumps(path) if MISLEADING.search(path) else path
 
 
 def _escaped(text: str) -> str:
-    return _MISLEADING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return MISLEADING.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def places_in(count: int, one: str, many: str) -> str:
