@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from accord import ClientSession, ConnectionLost, Image, SqliteStore, ToolCall, connect
+from accord import (
+    ClientSession,
+    ConnectionLost,
+    Image,
+    InvalidParams,
+    SqliteStore,
+    ToolCall,
+    connect,
+)
 from accord.coder.conversation import Answer, Message, Prompt, Results
 from accord.coder.settings import Settings
 from accord.coder.store import UserStore
@@ -39,6 +47,35 @@ def shown(message: Message) -> Any:
             return "answer", text, [(use.name, use.arguments) for use in uses]
         case Results(results):
             return "results", [(r.name, r.content, r.failed) for r in results]
+
+
+@BOTH
+async def test_new_session_needs_a_directory(version: int, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\n")
+    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        for cwd, why in (
+            (tmp_path / "none", "is not there"),
+            (tmp_path / "notes.txt", "is no directory"),
+        ):
+            with pytest.raises(InvalidParams, match=f"{cwd.name} {why}"):
+                await talk.agent.new_session(cwd)
+        assert list(talk.coder.open_sessions) == [talk.session.id]
+
+
+@BOTH
+async def test_session_whose_directory_has_gone_can_still_be_read(
+    version: int, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    settings = Settings(data=tmp_path / "data")
+    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+        await talk.prompt("Hello")
+        session_id = talk.session.id
+    project.rmdir()
+    again = talking(version, cwd=project, model=Told(), settings=settings, load=session_id)
+    async with again as talk:
+        assert talk.session.transcript.messages
 
 
 @BOTH
