@@ -95,6 +95,35 @@ class KnowsVersion1Alone(Bend):
         return message
 
 
+def silent(rule: str, when: Any, **more: Any) -> None:
+    """Register a double that says nothing to some versions."""
+
+    class SaysNothing(Bend):
+        only_version_1 = True
+
+        def up(self, message: Json) -> Json | None:
+            if message.get("method") == "initialize" and when(message["params"]):
+                return None
+            return message
+
+    double(rule, versions=(1,), seconds=1.0, **more)(SaysNothing)
+
+
+silent("R-INIT-06", lambda p: p["protocolVersion"] in (0, 99))
+silent("R-INIT-10", lambda p: p["protocolVersion"] == "latest")
+silent("R-INIT-13", lambda p: p["protocolVersion"] == 2)
+
+
+@double("R-INIT-10", versions=(2,), seconds=1.0)
+class SaysNothingToWhatIsNoVersion(Bend):
+    """Leaves a client alone that cannot say which version it wants."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") != "initialize":
+            return message
+        return None if message["params"].get("protocolVersion") == "latest" else message
+
+
 @double("R-INIT-16", "R-FS-01", versions=(1,))
 class ReadsThroughAnyClient(Bend):
     """Takes what is not offered as offered."""

@@ -40,17 +40,20 @@ async def _unknown(stage: Stage) -> None:
     )
 
 
-@scenario("handshake/versions", own=True)
+@scenario("handshake/versions", "R-INIT-06", "R-INIT-10", own=True)
 async def _versions(stage: Stage) -> None:
     """Versions that are none, and one that is not there yet."""
     editor = await stage.connect()
     odd: tuple[Any, ...] = ("latest", "2025-01-01", 1.5, -1, 70_000, None, [1])
     for version in odd:
         params = editor.hello() | {"protocolVersion": version}
-        await editor.line.call("initialize", params)
+        call = editor.line.ask("initialize", params)
+        if not await stage.answered("R-INIT-10", editor, call, "-32602 for what is no version"):
+            break
     for version in (0, 99):
         editor = await stage.connect()
-        await editor.line.call("initialize", editor.hello(version))
+        call = editor.line.ask("initialize", editor.hello(version))
+        await stage.answered("R-INIT-06", editor, call, "an answer with the agent's own version")
 
 
 @scenario("handshake/newer", "R-INIT-37", versions=(2,), own=True)
@@ -58,7 +61,9 @@ async def _newer(stage: Stage) -> None:
     """A client of a later version says what it is in words that version 2 does not know."""
     editor = await stage.connect()
     params = {"protocolVersion": 99, "info": "somebody", "capabilities": "many"}
-    call = await editor.line.call("initialize", params)
+    call = editor.line.ask("initialize", params)
+    if not await stage.answered("R-INIT-37", editor, call, "version 2, for what is newer"):
+        return
     answered = call.result.get("protocolVersion") if is_object(call.result) else None
     stage.judge(
         "R-INIT-37",
@@ -75,7 +80,9 @@ async def _words_of_version_2(stage: Stage) -> None:
     editor = await stage.connect()
     # A router may put these words into those of version 1, so nothing is offered in either.
     params: Json = {"protocolVersion": 2, "info": INFO, "capabilities": {}}
-    call = await editor.line.call("initialize", params)
+    call = editor.line.ask("initialize", params)
+    if not await stage.answered("R-INIT-13", editor, call, "version 1"):
+        return
     editor.result = call.result if is_object(call.result) else {}
     if editor.result.get("protocolVersion") == 2:
         raise NotExercised("the agent speaks version 2")
