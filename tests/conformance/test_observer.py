@@ -99,3 +99,11 @@ def test_sums_count_each_rule_once() -> None:
     sums = report.by_area()
     counted = sum(area.passed + area.failed + area.warned + area.not_exercised for area in sums)
     assert counted == len(list(report.asked()))
+
+
+def test_error_for_an_id_without_method_and_result_may_have_that_id() -> None:
+    talker = opened(1)
+    talker.observer.receive("client", b'{"jsonrpc":"2.0","id":4712}')
+    error = b'{"jsonrpc":"2.0","id":4712,"error":{"code":-32600,"message":"Invalid request"}}'
+    talker.observer.receive("agent", error)
+    assert [found for found in talker.report().failures() if found.by == "agent"] == []

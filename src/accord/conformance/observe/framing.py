@@ -45,6 +45,8 @@ class Framing(Judge):
         self._from_the_start = True
         # What a side sent that is answered under no id: the rule, and the code it asks for.
         self._owed: dict[Side, list[tuple[str, int, Broken]]] = {"agent": [], "client": []}
+        # Ids of what is neither request nor answer: JSON-RPC lets the error for it have that id.
+        self._misused: dict[Side, set[Any]] = {"agent": set(), "client": set()}
         self._in_batches: dict[Side, dict[str, Broken]] = {"agent": {}, "client": {}}
 
     def broken(self, broken: Broken) -> None:
@@ -61,6 +63,9 @@ class Framing(Judge):
             )
         elif broken.why == "no message" and text[:1] == b"{":
             self._owed[sender].append(("R-ERR-03", -32600, broken))
+            fields = jsontext.loads(text)
+            if "method" not in fields and "id" in fields:
+                self._misused[sender].add(_key(fields["id"]))
             self._noise(broken)
         elif broken.why == "not UTF-8" or (broken.why == "not JSON" and text[:1] in b"{["):
             self.judge(
@@ -215,6 +220,8 @@ class Framing(Judge):
             self.judge(
                 rule, False, earlier, raw, expected="one answer", got="another one", by=replier
             )
+            return
+        if _key(ident) in self._misused[asker] and "error" in raw.fields:
             return
         alike = [call for call in self.talk.open[asker].values() if str(call.id) == str(ident)]
         if alike or self._from_the_start:
