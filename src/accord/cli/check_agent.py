@@ -95,7 +95,7 @@ def agent(
 
         write_baseline(baseline, broken)
         return 0
-    return _BROKEN if broken - known or not result.reports else 0
+    return _BROKEN if broken - known or result.left or not result.reports else 0
 
 
 def _settings(config: Path | None, timeout: float | None, command: tuple[str, ...]) -> Settings:

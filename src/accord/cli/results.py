@@ -23,6 +23,9 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
         _scenarios(console, result.scenarios(report.version))
     for version, why in result.unspoken.items():
         console.print(f"[yellow]Version {version} was not checked:[/] {escape(visible(why))}")
+    if left := result.left:
+        names = ", ".join(sorted({one.scenario for one in left}))
+        console.print(f"[red]The agent went away in the middle of {names}.[/]")
     if known:
         console.print(f"Known from the baseline: {_rules(known)}.")
     if mended:

@@ -15,7 +15,10 @@ Ending: TypeAlias = Literal["finished", "not exercised", "unfinished", "skipped"
 
 
 class Played(Struct, kw_only=True):
-    """A scenario that was played in one version; `reason` says why it has no outcome."""
+    """A scenario that was played in one version; `reason` says why it has no outcome.
+
+    `left`: the peer went away in it, although nothing was done to it that could be a reason.
+    """
 
     scenario: str
     about: str
@@ -23,6 +26,7 @@ class Played(Struct, kw_only=True):
     ending: Ending
     reason: str = ""
     seconds: float = 0.0
+    left: bool = False
 
 
 class Result(Struct):
@@ -51,6 +55,11 @@ class Result(Struct):
             if report.outcome(rule) == "passed"
         }
 
+    @property
+    def left(self) -> list[Played]:
+        """The scenarios in which the peer went away without a reason."""
+        return [played for played in self.played if played.left]
+
     def scenarios(self, version: int | None) -> list[Played]:
         """Return what was played in a version."""
         return [played for played in self.played if played.version == version]
@@ -70,6 +79,7 @@ class Result(Struct):
                     "ending": played.ending,
                     "reason": played.reason,
                     "seconds": round(played.seconds, 3),
+                    "left": played.left,
                 }
                 for played in self.played
             ],

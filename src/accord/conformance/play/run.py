@@ -156,10 +156,19 @@ class _Part:
             ending, reason = "unfinished", f"the scenario failed: {error!r}"
         finally:
             await stage.aclose()
-        self._tell(scenario, ending, reason, time.monotonic() - began)
+        left = ending == "unfinished" and shared is not None and shared.line.hung_up
+        self._tell(scenario, ending, reason, time.monotonic() - began, left=left)
         return ending
 
-    def _tell(self, scenario: Scenario[Stage], ending: Ending, reason: str, seconds: float) -> None:
+    def _tell(
+        self,
+        scenario: Scenario[Stage],
+        ending: Ending,
+        reason: str,
+        seconds: float,
+        *,
+        left: bool = False,
+    ) -> None:
         played = Played(
             scenario=scenario.name,
             about=scenario.about,
@@ -167,6 +176,7 @@ class _Part:
             ending=ending,
             reason=reason,
             seconds=seconds,
+            left=left,
         )
         self._run.result.played.append(played)
         self._run.told(played)
