@@ -21,9 +21,10 @@ demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
-unit: $(VENV)/.dev  ## Run the tests that take under a minute
+unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" \
-		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input
+		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input \
+		--ignore tests/cli --ignore tests/coder --ignore tests/conformance
 
 lint: $(VENV)/.dev  ## Check format, lint and types
 	$(BIN)/ruff format --check
