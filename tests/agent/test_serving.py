@@ -14,7 +14,7 @@ from agent.talk import BOTH, V1
 from requirement import requirement
 
 AGENT = """
-import asyncio
+import asyncio, subprocess, sys
 from accord import Agent, Turn
 
 class Slow(Agent):
@@ -22,7 +22,7 @@ class Slow(Agent):
         if turn.text == "forever":
             await asyncio.Event().wait()
         await turn.say("one")
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", ""])  # takes its time
         await turn.say("two")
         if turn.text == "ask":
             async with turn.tool("Ask") as call:

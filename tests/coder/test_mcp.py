@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -37,12 +38,18 @@ async def over_http(kind: str) -> AsyncGenerator[Any, None]:
     server = mcp_server.make_server()
     app = server.streamable_http_app() if kind == "http" else server.sse_app()
     config = uvicorn.Config(app, port=0, log_level="error", lifespan="on", ws="none")
-    served = uvicorn.Server(config)
+    up = asyncio.Event()
+
+    class Served(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets=sockets)
+            up.set()
+
+    served = Served(config)
     task = asyncio.create_task(served.serve())
     try:
         async with asyncio.timeout(20):
-            while not served.started:
-                await asyncio.sleep(0.01)
+            await up.wait()
         port = served.servers[0].sockets[0].getsockname()[1]
         address = f"http://127.0.0.1:{port}"
         headers = {"X-Test": "yes"}
@@ -124,6 +131,10 @@ async def test_server_that_does_not_start_is_told_and_the_others_work(
 @BOTH
 async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
+    os.mkfifo(mark)
+    reading = os.open(mark, os.O_RDONLY | os.O_NONBLOCK)
+    cancelled = asyncio.Event()
+    asyncio.get_running_loop().add_reader(reading, cancelled.set)
     server = stdio(CANCELLED=str(mark))
     async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk:
         async with talk.using("mcp__test__slow") as turn:
@@ -132,8 +143,10 @@ async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path:
                     await turn.cancel()
         assert turn.stop_reason == "cancelled"
         async with asyncio.timeout(20):
-            while not mark.exists():
-                await asyncio.sleep(0.01)
+            await cancelled.wait()
+        asyncio.get_running_loop().remove_reader(reading)
+        assert os.read(reading, 100) == b"cancelled"
+        os.close(reading)
         assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
 
 
