@@ -17,7 +17,7 @@ from accord.conformance.message import Broken, Call, Note, RawMessage
 from accord.conformance.session import Turn
 from accord.conformance.talk import Talk
 
-__all__ = ("Judge", "Seen", "frames_of")
+__all__ = ("Judge", "Seen", "found")
 
 Seen = Call | Note | Broken | RawMessage | Turn | Frame | None
 
@@ -72,23 +72,34 @@ class Judge:
         if by is None:
             assert requirement.who in ("agent", "client"), f"who broke {rule}?"
             by = "agent" if requirement.who == "agent" else "client"
-        if kept:
-            self._tell(Finding(rule=rule, passed=True, by=by))
-            return
-        frames = {frame.number: frame for item in seen for frame in frames_of(item)}
-        self._tell(
-            Finding(
-                rule=rule,
-                passed=False,
-                by=by,
-                expected=expected,
-                got=got,
-                frames=tuple(frames[number] for number in sorted(frames)),
-            )
-        )
+        self._tell(found(rule, kept, by, *seen, expected=expected, got=got))
 
 
-def frames_of(seen: Seen) -> list[Frame]:
+def found(
+    rule: str,
+    kept: bool,
+    by: Side,
+    *seen: Seen,
+    expected: str = "",
+    got: str = "",
+    where: str = "",
+) -> Finding:
+    """Return what to tell of a rule: frames and words only where it was broken."""
+    if kept:
+        return Finding(rule=rule, passed=True, by=by)
+    frames = {frame.number: frame for item in seen for frame in _frames_of(item)}
+    return Finding(
+        rule=rule,
+        passed=False,
+        by=by,
+        expected=expected,
+        got=got,
+        frames=tuple(frames[number] for number in sorted(frames)),
+        where=where,
+    )
+
+
+def _frames_of(seen: Seen) -> list[Frame]:
     """Return the frames that show something."""
     match seen:
         case None:
@@ -96,7 +107,7 @@ def frames_of(seen: Seen) -> list[Frame]:
         case Frame():
             return [seen]
         case Turn():
-            return frames_of(seen.call)
+            return _frames_of(seen.call)
         case Call():
             return [seen.frame, *([seen.reply.frame] if seen.reply else [])]
         case _:

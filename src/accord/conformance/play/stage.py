@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from accord.conformance.finding import Finding
-from accord.conformance.judge import Seen, frames_of
+from accord.conformance.judge import Seen, found
 from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor
@@ -82,20 +81,8 @@ class Stage:
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
         if self.version not in requirements()[rule].versions:
             return
-        if kept:
-            self._report.add(Finding(rule=rule, passed=True, by="agent"))
-            return
-        frames = {frame.number: frame for item in seen for frame in frames_of(item)}
         self._report.add(
-            Finding(
-                rule=rule,
-                passed=False,
-                by="agent",
-                expected=expected,
-                got=got,
-                frames=tuple(frames[number] for number in sorted(frames)),
-                where=self.scenario.name,
-            )
+            found(rule, kept, "agent", *seen, expected=expected, got=got, where=self.scenario.name)
         )
 
     async def answered(self, rule: str, editor: Editor, call: Call, expected: str) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from accord.conformance.finding import Finding
-from accord.conformance.judge import Seen, frames_of
+from accord.conformance.judge import Seen, found
 from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.line import Line, Silence
@@ -57,20 +56,8 @@ class Watch:
         version = self._version()
         if version is not None and version not in requirements()[rule].versions:
             return
-        if kept:
-            self.report.add(Finding(rule=rule, passed=True, by="client"))
-            return
-        frames = {frame.number: frame for item in seen for frame in frames_of(item)}
         self.report.add(
-            Finding(
-                rule=rule,
-                passed=False,
-                by="client",
-                expected=expected,
-                got=got,
-                frames=tuple(frames[number] for number in sorted(frames)),
-                where=self.where,
-            )
+            found(rule, kept, "client", *seen, expected=expected, got=got, where=self.where)
         )
 
     # The handshake.
