@@ -1,5 +1,9 @@
 """Which rule a wrong field breaks; what stands in no row breaks R-INIT-08.
 
+R-INIT-08 says as much: methods, keys and values are those of the agreed version. Of what version 1
+closes, the kinds and statuses of tool calls and the types of config options have no rule of their
+own.
+
 A row is tried where its owner (a wire type), key and path fit, as regular expressions; the first
 row that fits a problem has it. A row counts as kept where a message had such a key, and for rows
 about keys that must not be there where it had such an owner.
@@ -19,6 +23,7 @@ __all__ = ("FIELD_RULES", "rule_of", "rules_kept")
 _CAMEL = re.compile(r"_(\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _CAPABILITIES = r"\w*Capabilities"
+_TOOL = r"ToolCall(Update|Details|ContentChunk)?"
 _SUGGESTED = r"(Nes\w+Suggestion|(Accept|Reject)NesNotification)"
 
 
@@ -86,7 +91,7 @@ _ROWS = (
     _Row("R-PROMPT-04", r"PromptResponse\.stopReason", _V1, ("missing",)),
     _Row("R-PROMPT-06", r"PromptResponse\.stopReason", _V1, ("value", "type")),
     _Row("R-PROMPT-09", r"PromptResponse\.messageId", _V2, _WRONG),
-    _Row("R-PROMPT-21", r"Idle\w+\.stopReason|\w+\.state", _V2, _NEW),
+    _Row("R-PROMPT-21", r"Idle\w+\.stopReason|(?!AuthStatus)\w+\.state", _V2, _NEW),
     _Row("R-MSG-02", r"(User|Agent)(Message|Thought)(Chunk)?\.messageId", _V2, _WRONG),
     _Row("R-USAGE-02", r"UsageUpdate\.(used|size)", what=_WRONG),
     _Row("R-USAGE-03", r"Cost\.\w+|UsageUpdate\.cost", what=_WRONG),
@@ -94,10 +99,10 @@ _ROWS = (
     # Tools and permissions.
     _Row("R-TOOL-03", r"ToolCallUpdate\.toolCallId", _V1, _WRONG),
     _Row("R-TOOL-17", r"Diff\.\w+", _V1, _WRONG),
-    _Row("R-TOOL-20", r"Diff\.changes", _V2, _WRONG),
+    _Row("R-TOOL-20", r"Diff\.(changes|operation)", _V2, _WRONG),
     _Row("R-TOOL-25", r"Diff(Add|Delete|Modify|Move|Copy)\.(path|oldPath)", _V2, _WRONG),
     _Row("R-TOOL-12", r"ToolCall\w*\.(kind|status)", _V2, _NEW),
-    _Row("R-TOOL-12", r"ToolCall(Update|Details|ContentChunk)\.type", _V2, _NEW),
+    _Row("R-TOOL-12", rf"{_TOOL}\.type", _V2, _NEW),
     _Row("R-GEN-02", r"ToolCallLocation\.line", _V2, ("bounds",)),
     _Row("R-PERM-07", r"RequestPermissionRequest\.title", _V2, _WRONG),
     _Row("R-PERM-11", r"CommandPermissionSubject\.\w+", _V2, _WRONG),
@@ -105,7 +110,8 @@ _ROWS = (
     _Row("R-PERM-04", r"(RequestPermissionResponse|SelectedPermissionOutcome)\.\w*", what=_WRONG),
     _Row("R-TERM-02", r"CreateTerminalResponse\.terminalId", _V1, _WRONG),
     _Row("R-TERM-07", r"WaitForTerminalExitResponse\.(exitCode|signal)", _V1, _WRONG),
-    _Row("R-BGW-01", r"\w+StateUpdate\.background", _V2, _WRONG),
+    _Row("R-BGW-01", r"\w+State(Update)?\.background", _V2, _WRONG),
+    _Row("R-BGW-01", r"\w+State(Update)?\.type", _V2, _WRONG, r"background\S*\.type$"),
     _Row("R-DTERM-14", r"TerminalExitStatus\.exitCode", _V2, _WRONG),
     # Plans, options, commands.
     _Row("R-PLAN-07", r"Plan\w+\.planId", _V2, ("missing", "type")),
@@ -158,7 +164,13 @@ _ROWS = (
         r"|TextResourceContents|BlobResourceContents)\.\w+",
         what=_WRONG,
     ),
-    _Row("R-CONT-01", r"\w+\.type", _V1, _WRONG, r"(content|prompt)(\[\d+\])?(\.content)?\.type$"),
+    _Row("R-CONT-01", r"Annotations\.audience", _V1, ("value",)),
+    _Row(
+        "R-CONT-01",
+        rf"(?!{_TOOL}\.)\w+\.type",
+        what=_WRONG,
+        path=r"(content|prompt|summary)(\[\d+\])?(\.content)?\.type$",
+    ),
     # Optional families.
     _Row("R-NES-10", rf"{_SUGGESTED}\.id", _V1, _WRONG),
     _Row(

@@ -124,11 +124,14 @@ class Shapes(Judge):
             rule = rule or "R-INIT-08"
             broken.add(rule)
             got = "nothing" if problem.what == "missing" else shown(problem.got)
+            expected = f"{problem.expected} at {problem.path} of {method}"
+            if rule == "R-INIT-08":
+                expected += f", as version {version} has it"
             self.judge(
                 rule,
                 False,
                 seen,
-                expected=f"{problem.expected} at {problem.path} of {method}",
+                expected=expected,
                 got=got,
                 by=sender,
             )

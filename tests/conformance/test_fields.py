@@ -1,0 +1,171 @@
+"""Each enum and union of both versions: which rule a value that it does not have breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from accord.conformance.observe.fields import rule_of
+from accord.conformance.shapes import Problem, What
+from accord.conformance.talk import methods
+from accord.wire.describe import List, Mapping, Object, Shape, Text, describe
+from conformance.doubles.talking import Talker
+
+OTHERWISE = "R-INIT-08"
+# The enums and unions that no rule of their own is about, with the keys that they stand at.
+WITHOUT_A_RULE = {
+    1: {
+        "PlanEntry.priority",
+        "PlanEntry.status",
+        "PlanUpdate.type",
+        "SessionNotification.sessionUpdate",
+        "SubagentUpdate.state",
+        *(
+            f"ToolCall{kind}.{key}"
+            for kind in ("", "Details", "Update")
+            for key in ("kind", "status", "type")
+        ),
+    },
+    2: {
+        "PlanUpdate.type",
+        "RequestPermissionRequest.type",
+        "ResumeSessionRequest.type",
+        "SessionStatusResponse.state",
+        "SubagentUpdate.state",
+        "ToolCallContentChunk.type",
+        "ToolCallDetails.type",
+        "ToolCallUpdate.type",
+        "UpdateSessionNotification.sessionUpdate",
+        "UpdateSessionNotification.state",
+    },
+}
+
+
+class Place(NamedTuple):
+    """Where an enum, or the tag of a union, stands."""
+
+    owner: str
+    key: str
+    path: str
+    what: What
+
+
+def places(shape: Shape, place: Place, above: tuple[str, ...] = ()) -> Iterator[Place]:
+    """Yield all enums and tags below, and in which ways a value may be wrong there."""
+    objects = [kind for kind in shape if isinstance(kind, Object)]
+    for kind in shape:
+        match kind:
+            case Text(values=frozenset(), open=is_open):
+                yield place._replace(what="custom" if is_open else "value")
+            case List(item=item):
+                yield from places(item, place._replace(path=f"{place.path}[0]"), above)
+            case Mapping(value=value):
+                yield from places(value, place._replace(path=f"{place.path}.k", key="k"), above)
+            case _:
+                pass
+    yield from tags(objects, place)
+    for kind in objects:
+        owner = kind.name or place.owner
+        if above.count(owner) > 1:
+            continue
+        fixed = {key for key, _ in kind.tags}
+        for key, field in kind.fields.items():
+            if key not in fixed:
+                inner = Place(owner, key, f"{place.path}.{key}", "value")
+                yield from places(field.shape, inner, (*above, owner))
+
+
+def tags(objects: list[Object], place: Place) -> Iterator[Place]:
+    rests = {kind.rest.tag_field for kind in objects if kind.rest is not None}
+    if any(not kind.tags and not kind.rest for kind in objects):
+        closed: set[str] = set()
+    else:
+        closed = {key for kind in objects if not kind.rest for key, _ in kind.tags}
+    for key in rests | closed:
+        whats: tuple[What, ...] = ("variant", "missing", "type") if key in rests else ("value",)
+        for what in whats:
+            yield Place(place.owner, key, f"{place.path}.{key}", what)
+
+
+def rules(version: int) -> dict[Place, str]:
+    """Return the rule that stands for a wrong value at each place of the protocol."""
+    found: dict[Place, str] = {}
+    for method in methods(version):
+        if method.name.startswith("proxy/"):
+            continue
+        for tp in (method.params, method.result if method.is_request else None):
+            if tp is None:
+                continue
+            for place in places(describe(tp, nes=True), Place("", "", "$", "value")):
+                found[place] = at(place, version)
+    return found
+
+
+def at(place: Place, version: int) -> str:
+    owner, key, path, what = place
+    got: Any = 5 if what == "type" else None if what == "missing" else "zzz"
+    wrong = Problem(what=what, path=path, owner=owner, key=key, expected="", got=got)
+    rule = rule_of(wrong, version)
+    return OTHERWISE if rule is None else rule
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_wrong_values_break_the_rule_that_is_about_them(version: int) -> None:
+    bare = {
+        f"{place.owner}.{place.key}"
+        for place, rule in rules(version).items()
+        # Where config options stand has many names.
+        if rule == OTHERWISE and "configOptions" not in place.path
+    }
+    assert bare == WITHOUT_A_RULE[version]
+
+
+@pytest.mark.parametrize(
+    ("version", "where", "what", "rule"),
+    [
+        (1, "PromptResponse.stopReason", "value", "R-PROMPT-06"),
+        (1, "PermissionOption.kind", "value", "R-PERM-16"),
+        (1, "Annotations.audience", "value", "R-CONT-01"),
+        (1, "PromptRequest.type", "value", "R-CONT-01"),
+        (1, "CompactionUpdate.type", "value", "R-CONT-01"),
+        (1, "Notice.severity", "custom", ""),  # open in version 1, too
+        (2, "IdleStateUpdate.stopReason", "custom", "R-PROMPT-21"),
+        (2, "UpdateSessionNotification.state", "variant", "R-PROMPT-21"),
+        (2, "AuthStatusResponse.state", "custom", "R-EXT-09"),
+        (2, "PermissionOption.kind", "custom", "R-EXT-09"),
+        (2, "PlanEntry.priority", "custom", "R-EXT-09"),
+        (2, "Notice.severity", "custom", "R-EXT-09"),
+        (2, "ToolCallUpdate.kind", "custom", "R-TOOL-12"),
+        (2, "ToolCallUpdate.status", "custom", "R-TOOL-12"),
+        (2, "ToolCallUpdate.type", "variant", "R-TOOL-12"),
+        (2, "AgentMessageChunk.type", "variant", "R-CONT-05"),
+        (2, "AgentMessageChunk.type", "missing", "R-CONT-01"),
+        (2, "Diff.operation", "missing", "R-TOOL-20"),
+        (2, "IdleStateUpdate.type", "missing", "R-BGW-01"),
+        (2, "NewSessionRequest.type", "variant", "R-MCP-06"),
+        (2, "PlanUpdate.type", "variant", "R-PLAN-07"),
+    ],
+)
+def test_wrong_value_at_a_place_breaks(version: int, where: str, what: str, rule: str) -> None:
+    found = {
+        told
+        for place, told in rules(version).items()
+        if f"{place.owner}.{place.key}" == where
+        and place.what == what
+        and "systemPrompt" not in place.path
+    }
+    assert found == {rule}
+
+
+def test_value_of_no_rule_is_told_with_the_values_of_the_version() -> None:
+    talker = Talker(1)
+    talker.initialize()
+    talker.new()
+    talker.tool(kind="juggle")
+    (finding,) = talker.observer.finish().failures()
+    assert finding.rule == OTHERWISE
+    assert "one of delete, edit, " in finding.expected
+    assert finding.expected.endswith("as version 1 has it")
+    assert "values" in finding.requirement.rule
