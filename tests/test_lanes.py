@@ -97,6 +97,28 @@ async def test_plain_handlers_wait_for_the_coroutine_before_them() -> None:
         assert log == [0, 1]
 
 
+@pytest.mark.parametrize("delayed", [False, True])
+@pytest.mark.parametrize("error", [GeneratorExit(), BaseExceptionGroup("odd", [SystemExit()])])
+async def test_whatever_a_handler_raises_the_next_of_its_session_has_its_turn(
+    error: BaseException, delayed: bool
+) -> None:
+    log: list[int] = []
+
+    async def later(params: Params, context: Any) -> None:
+        await asyncio.sleep(0)
+        log.append(params.n)
+        raise error
+
+    def now(params: Params, context: Any) -> None:
+        log.append(params.n)
+        raise error
+
+    async with beside_raw(serving(tell_update=later if delayed else now)) as sides:
+        sides.other.send(update(0), update(1), update(2))
+        await settled()
+        assert log == [0, 1, 2]
+
+
 async def test_sessions_do_not_wait_for_each_other() -> None:
     handled = Handled()
     gate = handled.hold(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -107,6 +108,69 @@ async def test_of_another_exception_the_peer_learns_nothing(
         error = await sides.other.error_of(1, "it")
         assert error == {"code": -32603, "message": "Internal error"}
     assert "secret" in caplog.text
+
+
+class Odd(BaseException):
+    """No `Exception`, nor an end of the program."""
+
+
+@requirement("R-ERR-05")
+@pytest.mark.parametrize("delayed", [False, True])
+@pytest.mark.parametrize(
+    "error", [Odd(), GeneratorExit(), BaseExceptionGroup("of tasks", [Odd()])], ids=repr
+)
+async def test_what_is_no_exception_is_answered_too(error: BaseException, delayed: bool) -> None:
+    async def later(params: Params, context: Any) -> None:
+        raise error
+
+    def now(params: Params, context: Any) -> None:
+        raise error
+
+    async with beside_raw(serving(ask_it=later if delayed else now)) as sides:
+        sides.other.send(request(1, "it"), request(2, "it"))
+        for _ in range(2):
+            assert (await sides.other.get())["error"]["code"] == -32603
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_what_ends_the_program_ends_it_once_it_is_answered(
+    error: BaseException, delayed: bool
+) -> None:
+    async def later(params: Params, context: Any) -> None:
+        raise error
+
+    def now(params: Params, context: Any) -> None:
+        raise error
+
+    sent: list[bytes] = []
+
+    def note(way: str, frame: Any) -> None:
+        if way == "sent":
+            sent.append(bytes(frame))
+
+    async def serve() -> None:
+        async with beside_raw(serving(ask_it=later if delayed else now)) as sides:
+            sides.ours.observe(note)
+            sides.other.send(request(1, "it"))
+            await asyncio.Event().wait()
+
+    with pytest.raises(type(error)):
+        asyncio.run(serve())
+    assert [json.loads(frame)["error"]["code"] for frame in sent] == [-32603]
+
+
+async def test_handler_that_is_thrown_away_is_not_answered() -> None:
+    async def forever_here(params: Params, context: Any) -> None:
+        await asyncio.Event().wait()
+
+    async with beside_raw(serving(ask_it=forever_here)) as sides:
+        sides.other.send(request(1, "it"))
+        await settled()
+        (task,) = (t for t in asyncio.all_tasks() if t.get_name() == "accord it")
+        coroutine: Any = task.get_coro()
+        coroutine.close()
+        assert sides.other.inbox.empty()
 
 
 async def test_a_result_that_cannot_be_written_is_an_internal_error() -> None:

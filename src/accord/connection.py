@@ -31,7 +31,7 @@ from accord.outbox import Outbox
 from accord.reading import NO_PARAMS, second_try, session_of, tell
 from accord.routes import Limits, Route, Routes
 from accord.serving import Serving
-from accord.tasks import Tasks
+from accord.tasks import Tasks, ends_process, is_dropped
 from accord.trace import traced
 from accord.transports.base import Frame, Transport
 from accord.wire.codec import encode, encode_into
@@ -426,8 +426,10 @@ class Connection:
             return None
         try:
             outcome = route.handler(params, self._shared)
-        except Exception:
+        except BaseException as exc:
             log.exception("! the handler of %r failed", method)
+            if ends_process(exc):
+                raise
             return None
         return outcome
 
@@ -458,7 +460,14 @@ class Connection:
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.current_task()
     try:
         await work
-    except Exception:
+    except asyncio.CancelledError:
+        raise
+    except BaseException as exc:
+        if is_dropped(exc, task):
+            raise
         log.exception("! work beyond a handler failed")
+        if ends_process(exc):
+            raise

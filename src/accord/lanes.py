@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from accord.tasks import Tasks, discard, is_being_cancelled
+from accord.tasks import Tasks, discard, ends_process, is_being_cancelled, is_dropped
 
 __all__ = ("Asker", "Item", "Lane", "Lanes")
 
@@ -150,7 +150,9 @@ class Lanes:
                     if is_being_cancelled():
                         raise
                     log.exception("! the handler of %s awaited what was cancelled", method)
-                except Exception:
+                except BaseException as exc:
+                    if is_dropped(exc, lane.task) or ends_process(exc):
+                        raise
                     log.exception("! the handler of %r failed", method)
             lane.turn += 1
             lane.calls = 0

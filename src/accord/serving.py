@@ -13,7 +13,7 @@ from accord.errors import InternalError, RequestCancelled, RequestError, Transpo
 from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import Peer
 from accord.routes import Limits, Route
-from accord.tasks import Tasks, discard
+from accord.tasks import Tasks, discard, ends_process, is_dropped
 from accord.trace import continued
 
 __all__ = ("Running", "Serving")
@@ -64,8 +64,10 @@ class Serving:
                 outcome = route.handler(params, context)
             else:
                 outcome = scope.run(route.handler, params, context)
-        except Exception as exc:  # noqa: BLE001  # answered, and logged unless meant for the peer
+        except BaseException as exc:  # answered, and logged unless meant for the peer
             self._failed(method, request_id, exc)
+            if ends_process(exc):
+                raise
             return
         if not hasattr(outcome, "__await__"):
             self._respond(route, request_id, outcome)
@@ -112,13 +114,17 @@ class Serving:
             result = await outcome
         except asyncio.CancelledError:
             self._cancelled(running.route, request_id)
-        except Exception as exc:
+        except BaseException as exc:
+            if is_dropped(exc, running.task):
+                raise
             if running.cancelled and running.route.cancelled is not None:
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! %r failed while being cancelled", running.method, exc_info=True)
                 self._cancelled(running.route, request_id)
             else:
                 self._failed(running.method, request_id, exc)
+            if ends_process(exc):
+                raise
         else:
             self._respond(running.route, request_id, result)
         finally:
@@ -150,7 +156,7 @@ class Serving:
         else:
             self._answered(size)
 
-    def _failed(self, method: str, request_id: RequestId, exc: Exception) -> None:
+    def _failed(self, method: str, request_id: RequestId, exc: BaseException) -> None:
         if isinstance(exc, RequestError):
             self.fail(request_id, exc)
         elif exc is self.ended_by:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ("Tasks", "discard", "is_being_cancelled")
+__all__ = ("Tasks", "discard", "ends_process", "is_being_cancelled", "is_dropped")
 
 log = logging.getLogger("accord.connection")
 
@@ -59,3 +59,21 @@ def is_being_cancelled() -> bool:
     """Tell whether a `CancelledError` is meant for the task that runs, not for what it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def ends_process(error: BaseException) -> bool:
+    """Tell whether an exception is meant for the program, so that a handler must not keep it."""
+    return isinstance(error, KeyboardInterrupt | SystemExit)
+
+
+def is_dropped(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Tell whether an exception says that the coroutine of this task is thrown away.
+
+    What a handler raises itself may be a `GeneratorExit`, too: then its task runs.
+    """
+    if not isinstance(error, GeneratorExit):
+        return False
+    try:
+        return task is None or asyncio.current_task() is not task
+    except RuntimeError:  # no loop runs any more
+        return True

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,38 @@ async def test_agent_that_is_ended_takes_its_commands_along(
     until = time.monotonic() + 5
     while _runs(commands[0]):
         assert time.monotonic() < until, "the command goes on"
+
+
+LEAVES = """
+import sys
+from accord import Agent, Turn
+
+class Leaves(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("Bye.")
+        raise {error}
+
+Leaves().run()
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+@pytest.mark.parametrize(("error", "status"), [("SystemExit(3)", 3), ("KeyboardInterrupt", None)])
+async def test_turn_that_ends_the_program_is_answered_first(
+    version: Any, error: str, status: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text(LEAVES.format(error=error))
+    command = [sys.executable, str(tmp_path / "agent.py")]
+    async with accord.connect(command, versions=[version]) as agent:
+        session = await agent.new_session(tmp_path)
+        turn = session.prompt("go")
+        with pytest.raises(accord.InternalError):
+            async with turn:
+                await turn.wait()
+        assert turn.text == "Bye."
+        with pytest.raises(accord.ConnectionLost) as lost:
+            await agent.new_session(tmp_path)
+    assert lost.value.exit_status == status if status is not None else lost.value.exit_status != 0
 
 
 def _runs(pid: int) -> bool:

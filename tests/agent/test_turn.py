@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, InvalidParams, InvalidRequest, MemoryStore, Turn, v1, v2
+from accord import (
+    Agent,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MemoryStore,
+    Session,
+    Turn,
+    v1,
+    v2,
+)
 from accord.errors import (
     ConnectionLost,
     RequestCancelled,
@@ -570,8 +580,10 @@ async def _failure(client: Talk) -> RequestError:
         ConnectionLost("an agent of the agent's"),
         Odd(),
         BaseExceptionGroup("of tasks", [Odd()]),
+        BaseExceptionGroup("of programs", [SystemExit(3)]),
+        GeneratorExit(),
     ],
-    ids=["start", "lost", "base", "group"],
+    ids=["start", "lost", "base", "group", "exits", "generator"],
 )
 async def test_turn_fails_by_whatever_it_raises_while_the_client_is_there(
     version: int, error: BaseException, caplog: pytest.LogCaptureFixture
@@ -609,3 +621,34 @@ async def test_turn_ends_though_the_store_takes_its_end_no_more(version: int) ->
     async with talk(Stores(), version) as client:
         failure = await _failure(client)
     assert failure.code == -32603
+
+
+@BOTH
+@pytest.mark.parametrize("error", [Odd(), GeneratorExit()], ids=["base", "generator"])
+async def test_whatever_another_method_raises_is_an_error_and_the_agent_goes_on(
+    version: int, error: BaseException
+) -> None:
+    class Raises(Greeter):
+        async def open_session(self, session: Session) -> None:
+            if session.cwd == "/odd":
+                raise error
+
+        async def extension_notification(self, method: str, params: Any, client: Any) -> None:
+            raise error
+
+        async def extension_request(self, method: str, params: Any, client: Any) -> Any:
+            raise error
+
+    async with talk(Raises(), version) as client:
+        with pytest.raises(InternalError):
+            await client.open(cwd="/odd")
+        params = {"sessionId": client.session_id}
+        await client.remote.notify_extension("_told", params)
+        with pytest.raises(InternalError):
+            await client.remote.call_extension("_asked", params)
+        assert await client.prompt("x") == "end_turn"
+
+
+async def test_turn_shows_nothing_but_what_agents_use() -> None:
+    shown = {name for name in dir(Turn) if not name.startswith("_")}
+    assert not shown & {"queue", "go", "leave", "insert", "work", "wait_first", "finished"}

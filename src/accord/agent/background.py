@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from accord.errors import AccordError, TransportError
-from accord.tasks import Tasks
+from accord.tasks import Tasks, ends_process, is_dropped
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
@@ -92,13 +92,18 @@ class Background:
         begun: asyncio.Future[None],
     ) -> None:
         working_for.set(None)
+        task = asyncio.current_task()
         try:
             async with call:
                 _finish(begun)
                 await work(call)
         except WorkCancelled:
             pass
-        except Exception as exc:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:
+            if is_dropped(exc, task) or ends_process(exc):
+                raise
             if isinstance(exc, TransportError) and self._session.link.is_gone:
                 log.debug("! the client has gone in the middle of background work", exc_info=True)
                 return

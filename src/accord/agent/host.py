@@ -18,13 +18,13 @@ from accord.errors import InvalidParams, ResourceNotFound, TransportError
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.agent.course import Course
     from accord.agent.kept import Kept
     from accord.agent.link import Link
     from accord.agent.reports import Report
     from accord.agent.session import Session
     from accord.agent.store import Page
     from accord.agent.subagent import Subagent
-    from accord.agent.turn import Turn
     from accord.agent.verbs import Verbs
     from accord.model.content import Content
     from accord.model.login import Account, LoginState
@@ -283,9 +283,9 @@ class Host:
         session.take_option(option_id, value)
         await session.record(OptionsReport(session.options))
 
-    def begin(self, session_id: str, content: tuple[Content, ...]) -> Turn:
+    def begin(self, session_id: str, content: tuple[Content, ...]) -> Course:
         """Return the turn of a prompt, not yet queued; raise for what cannot be prompted."""
-        from accord.agent.turn import Turn
+        from accord.agent.course import Course
 
         self.agent.authorize()
         session = self.session(session_id)
@@ -294,7 +294,7 @@ class Host:
         for part in content:
             if (kind := _kind_to_offer(part)) not in (None, *self.agent.prompt_content):
                 raise InvalidParams("The prompt holds what was not offered", data={"type": kind})
-        return Turn(session, content)
+        return Course(session, content)
 
     async def close(self, session_id: str) -> None:
         """Cancel what runs in a session and free it."""
@@ -307,12 +307,12 @@ class Host:
         if self.sessions.pop(session.id, None) is None:
             return  # somebody was faster
         self.link.withdraw(session.id)
-        for turn in tuple(session.turns):
-            turn.cancel()
+        for course in tuple(session.turns):
+            course.turn.cancel()
         try:
             async with asyncio.timeout(STOP_S):
-                for turn in tuple(session.turns):
-                    await turn.finished.wait()
+                for course in tuple(session.turns):
+                    await course.finished.wait()
         except TimeoutError:
             log.error("! a turn of session %s does not stop when cancelled", session.id)
         await session.background_work.stop()  # R-SESS-33
@@ -331,7 +331,9 @@ class Host:
                     if self.sessions.pop(session.id, None) is not None:
                         await session.background_work.stop()
                         await self._free(session)
-            except Exception:
+            except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:
                 log.exception("! closing session %s failed", session.id)
 
 

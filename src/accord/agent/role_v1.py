@@ -131,16 +131,18 @@ class AgentRole(v1.Agent):
         from accord.model.on_v1 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        turn = self.host.begin(params.session_id, content)
-        if turn.session.turns:
+        course = self.host.begin(params.session_id, content)
+        if course.session.turns:
             raise InvalidRequest("A turn is running in this session")
-        turn.queue()
+        course.queue()
         try:
-            await turn.insert()
-            ended = await turn.work(self.host.agent)
+            await course.insert()
+            ended = await course.work(self.host.agent)
         finally:
-            turn.session.idle()
-            turn.leave()
+            course.session.idle()
+            course.leave()
+        if course.exit is not None:
+            context.start(_raise(course.exit))  # once this is answered
         if ended.failure is not None:
             failure = ended.failure
             raise RequestError.of(
@@ -164,13 +166,13 @@ class AgentRole(v1.Agent):
             child.cancel()
             return
         session = self.host.sessions.get(params.session_id)
-        turn = session.turns[0] if session is not None and session.turns else None
+        course = session.turns[0] if session is not None and session.turns else None
         if session is not None:
             session.background_work.cancel()  # nothing else could stop it in this version
-        if turn is None:
+        if course is None:
             context.cancel_prompts(params.session_id)
         else:
-            turn.cancel()
+            course.turn.cancel()
 
     async def set_session_mode(
         self, params: v1.SetSessionModeRequest, context: v1.AgentContext
@@ -200,6 +202,10 @@ class AgentRole(v1.Agent):
                 )
             )
         return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
+
+
+async def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _tokens(tokens: Tokens) -> v1.Usage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from accord import v2
 from accord.agent.host import Host, Setup
 from accord.errors import InternalError, InvalidParams, TransportError
+from accord.tasks import ends_process, is_dropped
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
+    from accord.agent.course import Course
     from accord.agent.link_v2 import LinkV2
     from accord.agent.session import Session
-    from accord.agent.turn import Turn
     from accord.model.mcp import McpServer
 
 # Editors start agents all the time: what `initialize` does without is imported later.
@@ -152,29 +154,34 @@ class AgentRole(v2.Agent):
         from accord.model.on_v2 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        turn = self.host.begin(params.session_id, content)
-        turn.queue()
-        await turn.wait_first()  # R-PROMPT-24, R-PROMPT-27
+        course = self.host.begin(params.session_id, content)
+        course.queue()
+        await course.wait_first()  # R-PROMPT-24, R-PROMPT-27
         try:
-            await turn.insert()
+            await course.insert()
         except BaseException:
-            turn.leave()
+            course.leave()
             raise
         # From here on there is nothing to withdraw: who cancels now cancels the turn.
-        context.start(self._work(turn))
-        return v2.PromptResponse(message_id=turn.message_id)
+        context.start(self._work(course))
+        return v2.PromptResponse(message_id=course.turn.message_id)
 
-    async def _work(self, turn: Turn) -> None:
+    async def _work(self, course: Course) -> None:
         from accord.agent.reports import Ended, Failure, Said
 
-        session, link = turn.session, self._link
+        session, link, turn = course.session, self._link, course.turn
+        task = asyncio.current_task()
         try:
             await link.show(session.id, Said("user", turn.message_id, turn.content))
             await session.tell_state()
-            ended = await turn.work(self.host.agent)
+            ended = await course.work(self.host.agent)
             session.idle()
             await link.ended(session, ended)
-        except Exception as exc:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:
+            if is_dropped(exc, task) or ends_process(exc):
+                raise
             if not isinstance(exc, TransportError) or not link.is_gone:
                 # The store has failed, say. The client waits for the end all the same.
                 log.exception("! the turn could not be told")
@@ -185,7 +192,9 @@ class AgentRole(v2.Agent):
                     await link.ended(session, ended)
         finally:
             session.idle()
-            turn.leave()
+            course.leave()
+        if course.exit is not None:
+            raise course.exit
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:
         return await self.host.agent.extension_request(method, params, self.host.client)
@@ -200,7 +209,7 @@ class AgentRole(v2.Agent):
             return
         session = self.host.sessions.get(params.session_id)
         if session is not None and session.turns:
-            session.turns[0].cancel()
+            session.turns[0].turn.cancel()
 
     def cancel_tool_call(
         self, params: v2.CancelToolCallRequest, context: v2.AgentContext

@@ -19,13 +19,13 @@ from accord.model.session import Command, Select, SessionOption, SystemPrompt
 
 if TYPE_CHECKING:
     from accord.agent.background import Background
+    from accord.agent.course import Course
     from accord.agent.files import Files
     from accord.agent.host import Host
     from accord.agent.peer import ConnectedClient
     from accord.agent.subagent import Subagent
     from accord.agent.terminals import Terminals
     from accord.agent.tool import ToolCall
-    from accord.agent.turn import Turn
     from accord.model.mcp import McpServer
 
 __all__ = ("Session",)
@@ -69,7 +69,7 @@ class Session(Verbs):
         self.is_open = False  # the client knows of it
         self.closed = False
         self.remembered: dict[str, bool] = {}  # what the user always allows or rejects
-        self.turns: deque[Turn] = deque()  # the first runs, the others are held
+        self.turns: deque[Course] = deque()  # the first runs, the others are held
         self.tools: dict[str, ToolCall] = {}  # those that have not ended
         self.children: list[Subagent] = []  # as above
         self._record = record
@@ -228,7 +228,7 @@ class Session(Verbs):
             yield
         finally:
             self._asking -= 1
-            if not (self.turns and self.turns[0].cancelled):
+            if not (self.turns and self.turns[0].turn.cancelled):
                 await self.tell_state()
 
     async def tell_state(self) -> None:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from accord.agent.background import Scope, WorkCancelled
+from accord.agent.course import Course
 from accord.agent.reports import Ended, SubagentReport
 from accord.agent.session import Session
 from accord.agent.tool import ToolCall, current_tool
-from accord.agent.turn import Turn
 from accord.model.session import StopReason, Tokens
 from accord.tasks import is_being_cancelled
 
 if TYPE_CHECKING:
+    from accord.agent.turn import Turn
     from accord.agent.verbs import Verbs
 
 __all__ = ("Subagent",)
@@ -90,7 +91,7 @@ class Subagent(Session):
         parent.children.append(self)
         self.host.children[self.id] = self
         try:
-            self.turns.append(Turn(self, ()))
+            self.turns.append(Course(self, ()))
             self.is_open = True
             await super().tell_state()
             await self._tell_parents_background()
