@@ -399,3 +399,59 @@ class GoesOnWhenAllowed(Bend):
         if self.cancelled and "outcome" in (message.get("result") or {}):
             self.update(self.cancelled, sessionUpdate="state_update", state="running")
         return message
+
+
+class EndsOtherwise(Updating):
+    """Ends turns that were cancelled in another way."""
+
+    reason = "end_turn"
+    stopped = False
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") in ("session/cancel", "session/close"):
+            self.stopped = message["method"] == "session/cancel"
+        return message
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if update.get("stopReason") == "cancelled" and self.stopped:
+            update["stopReason"] = self.reason
+            if self.reason == "error":
+                update["error"] = {"code": -32603, "message": "No"}
+        return update
+
+    def other(self, message: Json) -> Json | None:
+        reason = (message.get("result") or {}).get("stopReason")
+        if reason != "cancelled" or not self.stopped:
+            return message
+        if self.reason == "error":
+            error = {"code": -32603, "message": "No"}
+            return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+        return {**message, "result": {"stopReason": self.reason}}
+
+
+class FailsInstead(EndsOtherwise):
+    """Ends turns that were cancelled with an error."""
+
+    reason = "error"
+
+
+double("R-CANCEL-05", versions=(1,))(type("EndsAsUsual", (EndsOtherwise,), {}))
+double("R-CANCEL-07", versions=(2,))(type("EndsAsUsualInVersion2", (EndsOtherwise,), {}))
+double("R-CANCEL-06", versions=(1,))(type("FailsInsteadInVersion1", (FailsInstead,), {}))
+double("R-CANCEL-08", versions=(2,))(type("FailsInsteadInVersion2", (FailsInstead,), {}))
+
+
+@double("R-TOOL-02")
+class CountsInEachTurn(Updating):
+    """Gives its tool calls ids that begin anew with each turn."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt":
+            self.ids: Json = {}
+        return message
+
+    def told(self, session: str, update: Json) -> Json | None:
+        if "toolCallId" in update:
+            ident = self.ids.setdefault(update["toolCallId"], f"call-{len(self.ids)}")
+            update["toolCallId"] = ident
+        return update

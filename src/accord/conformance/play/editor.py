@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from accord.conformance.frame import Frame
 from accord.conformance.message import Call, Note
 from accord.conformance.play.line import Line, Silence
 from accord.conformance.play.offers import offered
@@ -246,11 +247,12 @@ class Editor:
                 raise NotExercised("the agent asks for a login before it works on a prompt")
             raise NotExercised(f"the prompt was refused: {prompted.call.reply.error}")
 
-    def cancel(self, session: str) -> None:
+    def cancel(self, session: str) -> Frame:
         """Cancel the turn of a session; what the user is asked for it is cancelled, too."""
-        self.line.note("session/cancel", {"sessionId": session})
+        frame = self.line.note("session/cancel", {"sessionId": session})
         for call in self.asked(session):
             self.cancelled(call)
+        return frame
 
     def asked(self, session: str) -> list[Call]:
         """Return the permission requests of a session that wait for an answer."""

@@ -75,18 +75,19 @@ class Line:
 
     # Sending.
 
-    def send(self, frame: bytes) -> None:
-        """Send a frame as it is."""
+    def send(self, frame: bytes) -> Frame:
+        """Send a frame as it is; return it as reports show it."""
         self.observer.receive(self.side, frame, self._now())
         self._transport.write([frame])
+        return self.observer.talk.frames[-1]
 
-    def message(self, **fields: Any) -> None:
+    def message(self, **fields: Any) -> Frame:
         """Send a message with these fields."""
-        self.send(msgspec.json.encode({"jsonrpc": "2.0", **fields}))
+        return self.send(msgspec.json.encode({"jsonrpc": "2.0", **fields}))
 
-    def note(self, method: str, params: Any = None) -> None:
+    def note(self, method: str, params: Any = None) -> Frame:
         """Send a notification."""
-        self.message(method=method, **({} if params is None else {"params": params}))
+        return self.message(method=method, **({} if params is None else {"params": params}))
 
     def ask(self, method: str, params: Any = None, *, ident: Any = None) -> Call:
         """Send a request; the call has its `reply` once it came."""

@@ -13,21 +13,24 @@ from accord.jsontext import NotJson, is_object, loads
 __all__ = ("SCENARIOS", "strays")
 
 
-@scenario("cancelling/turn", "R-CANCEL-04", "R-SESS-21")
+# How long a turn is left to work before it is cancelled, try by try.
+_WORKS_S = (0.0, 0.5, 1.0)
+_TOO_SHORT = "the turn was over before it could be cancelled"
+
+
+@scenario(
+    "cancelling/turn",
+    "R-CANCEL-04",
+    "R-CANCEL-05",
+    "R-CANCEL-06",
+    "R-CANCEL-07",
+    "R-CANCEL-08",
+    "R-SESS-21",
+)
 async def _turn(stage: Stage) -> None:
     """A turn is cancelled while it goes on; another is ended by closing its session."""
     editor = stage.editor
-    session = await editor.new_session()
-    prompted = await _working(editor, session)
-    editor.cancel(session)
-    ended = await editor.comes(lambda: prompted.over, "end", within_s=stage.settings.answer)
-    stage.judge(
-        "R-CANCEL-04",
-        ended,
-        prompted.call,
-        expected=f"the end of a cancelled turn within {stage.settings.answer:g} s",
-        got="none",
-    )
+    await _cancelled(stage)
     if not editor.offers("close"):
         return
     session = await editor.new_session()
@@ -45,6 +48,52 @@ async def _turn(stage: Stage) -> None:
             expected="the end of the turn, then an object as the answer",
             got="the answer, and a turn that goes on" if call.ok else outcome_of(call),
         )
+
+
+async def _cancelled(stage: Stage) -> None:
+    """Judge what a cancelled turn comes to; again where its end may have been on its way."""
+    ends: list[Prompted] = []
+    cancel: Frame | None = None
+    for works_s in _WORKS_S:
+        try:
+            prompted, cancel = await _cancel(stage, works_s)
+        except NotExercised:
+            if not ends:
+                raise
+            return  # it is not that long
+        if not prompted.over or prompted.stop_reason == "cancelled":
+            return
+        ends.append(prompted)
+    failed = all(not one.call.ok or one.stop_reason == "error" for one in ends)
+    rules = ("R-CANCEL-06", "R-CANCEL-08") if failed else ("R-CANCEL-05", "R-CANCEL-07")
+    reasons = dict.fromkeys(one.stop_reason or outcome_of(one.call) for one in ends)
+    stage.judge(
+        rules[stage.version - 1],
+        False,
+        cancel,
+        *ends[-1].shows,
+        expected="the stop reason cancelled",
+        got=f"{' and '.join(reasons)}, in {len(ends)} turns that were working when cancelled",
+    )
+
+
+async def _cancel(stage: Stage, works_s: float) -> tuple[Prompted, Frame]:
+    """Cancel a turn that has worked for so long; return it, and what cancelled it."""
+    editor = stage.editor
+    session = await editor.new_session()
+    prompted = await _working(editor, session)
+    if works_s and await editor.comes(lambda: prompted.over, "end", within_s=works_s):
+        raise NotExercised(_TOO_SHORT)
+    cancel = editor.cancel(session)
+    ended = await editor.comes(lambda: prompted.over, "end", within_s=stage.settings.answer)
+    stage.judge(
+        "R-CANCEL-04",
+        ended,
+        prompted.call,
+        expected=f"the end of a cancelled turn within {stage.settings.answer:g} s",
+        got="none",
+    )
+    return prompted, cancel
 
 
 @scenario("cancelling/nothing", "R-CANCEL-12")
@@ -120,7 +169,7 @@ async def _working(editor: Editor, session: str) -> Prompted:
     await editor.line.settle()
     editor.taken(prompted)
     if prompted.over:
-        raise NotExercised("the turn was over before it could be cancelled")
+        raise NotExercised(_TOO_SHORT)
     return prompted
 
 
