@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,3 +49,62 @@ def test_agent_that_does_not_start_says_why() -> None:
 async def test_errors_are_raised_from_the_thread() -> None:
     with pytest.raises(StartError):
         ask("no-such-agent --acp", "Hi")
+
+
+# Says on stderr what it goes through; is slow to leave, by which a second Ctrl-C can be told.
+WAITS = """
+import asyncio, sys
+from accord import Agent, Turn
+
+class Waits(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        try:
+            print("begun", file=sys.stderr, flush=True)
+            await asyncio.Event().wait()
+        finally:
+            print("cancelled", file=sys.stderr, flush=True)
+            if turn.text == "stay":
+                await asyncio.Event().wait()
+
+Waits().run()
+"""
+ASKS = """
+import asyncio, sys
+import accord
+
+def ask():
+    heard = lambda line: print(line, flush=True)
+    accord.ask([sys.executable, sys.argv[2]], sys.argv[1], on_stderr=heard)
+
+async def main():
+    ask()
+
+try:
+    asyncio.run(main()) if sys.argv[3] == "loop" else ask()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize("loop", ["loop", "plain"])
+@pytest.mark.parametrize("prompt", ["leave", "stay"])
+def test_first_interrupt_cancels_the_turn_and_a_second_one_quits(
+    prompt: str, loop: str, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text(WAITS)
+    command = [sys.executable, "-c", ASKS, prompt, str(tmp_path / "agent.py"), loop]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
+        try:
+            assert asking.stdout is not None
+            assert asking.stdout.readline() == "begun\n"
+            asking.send_signal(signal.SIGINT)
+            assert asking.stdout.readline() == "cancelled\n"
+            if prompt == "stay":
+                asking.send_signal(signal.SIGINT)
+            # Else it waits ten seconds for the agent to end the turn.
+            rest, _ = asking.communicate(timeout=9)
+        finally:
+            asking.kill()
+    assert rest.splitlines()[-1] == "interrupted"
+    assert asking.returncode == 0

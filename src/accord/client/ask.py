@@ -6,8 +6,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import signal
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -19,6 +20,8 @@ from accord.model.content import Content
 from accord.model.session import StopReason, Tokens
 
 __all__ = ("Answer", "ask")
+
+MOST_INTERRUPTS = 2  # until we do not even wait for the agent's process to end
 
 T = TypeVar("T")
 
@@ -47,8 +50,9 @@ def ask(
     """Start an agent, run one turn in `cwd`, end the agent; return when all that is done.
 
     May be called where an event loop is running, too, which it then blocks. After `timeout_s`
-    the turn is cancelled, which may take the agent 10 s more, and `TimeoutError` raised. For
-    `options` and other errors see `connect`.
+    the turn is cancelled, which may take the agent 10 s more, and `TimeoutError` raised. Ctrl-C
+    cancels it, too, and a second one does not wait for that; then `KeyboardInterrupt` is raised.
+    For `options` and other errors see `connect`.
     """
     contents: list[Content] = []
     if isinstance(prompt, Sequence) and not isinstance(prompt, str):
@@ -79,10 +83,11 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    # A notebook: its own loop is busy with us.
+    # A notebook, say: its own loop is busy with us.
     running: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]]
     running = concurrent.futures.Future()
     outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+    interrupts = 0
 
     async def main() -> T:
         task = asyncio.current_task()
@@ -96,14 +101,46 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
         except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
             outcome.set_exception(exc)
 
-    thread = threading.Thread(target=run, name="accord ask")
-    thread.start()
-    try:
-        return outcome.result()
-    except KeyboardInterrupt:
+    def cancel(_: object) -> None:
         loop, task = running.result()
         with contextlib.suppress(RuntimeError):  # it has just ended by itself
             loop.call_soon_threadsafe(task.cancel)
-        raise
+
+    def interrupted(_number: int, _frame: object) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > MOST_INTERRUPTS:
+            raise KeyboardInterrupt
+        running.add_done_callback(cancel)  # the turn first, then waiting for its end
+
+    thread = threading.Thread(target=run, name="accord ask")
+    thread.start()
+    with _on_interrupt(interrupted):
+        while thread.is_alive():
+            try:
+                thread.join()
+            except KeyboardInterrupt:  # by a handler that is not ours
+                if interrupts >= MOST_INTERRUPTS:
+                    raise
+                interrupted(0, None)
+    if interrupts:
+        raise KeyboardInterrupt
+    return outcome.result()
+
+
+@contextlib.contextmanager
+def _on_interrupt(handle: Callable[[int, object], None]) -> Generator[None, None, None]:
+    """Let this handle Ctrl-C meanwhile, where Python would, or the loop that we block."""
+    before = signal.getsignal(signal.SIGINT)
+    owner = getattr(before, "func", before)  # the handler of `asyncio.run` is a partial
+    ours = before is signal.default_int_handler or (
+        callable(owner) and str(getattr(owner, "__module__", "")).startswith("asyncio")
+    )
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
     finally:
-        thread.join()
+        signal.signal(signal.SIGINT, before)
