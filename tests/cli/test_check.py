@@ -9,7 +9,7 @@ import pytest
 
 from accord.cli.group import main
 from accord.cli.main import COMMANDS
-from accord.conformance.recording import write
+from accord.conformance.recording import write, write_subject
 from conformance.doubles.talking import Talker
 
 
@@ -85,11 +85,40 @@ def test_report_is_written_as_json(capsys: pytest.CaptureFixture[str], tmp_path:
     assert broken["findings"][0]["frames"][-1]["from"] == "agent"
 
 
+@pytest.mark.parametrize("data", [b"", b"\0\1\2", b'{"name": "x"}\n', b"\xff\xfe{\0}\0"])
 def test_what_is_no_recording_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, data: bytes
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    status, out, err = run(capsys, "trace", str(file))
+    assert (status, out) == (2, "")
+    assert "expected records" in " ".join(err.split())
+
+
+def test_lines_that_cannot_be_read_are_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    empty = tmp_path / "empty"
-    empty.touch()
-    status, _, err = run(capsys, "trace", str(empty))
+    file = Path(recorded(tmp_path))
+    lines = len(file.read_bytes().splitlines())
+    with file.open("ab") as more:
+        more.write(b'{"time": 1, "fro')
+    status, out, err = run(capsys, "trace", str(file))
     assert status == 2
-    assert "no frames" in err
+    assert "0 rules broken" in out
+    assert f"line {lines + 1}: expected a record" in err
+
+
+def test_one_side_is_judged_when_the_trace_or_the_user_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = Path(recorded(tmp_path, stop="done"))
+    assert run(capsys, "trace", "--side", "client", str(file))[0] == 0
+    file.write_bytes(write_subject("client") + file.read_bytes())
+    status, out, _ = run(capsys, "trace", str(file))
+    assert status == 0
+    assert "Only the client is judged" in out
+    assert run(capsys, "trace", "--side", "both", str(file))[0] == 1
+    report = json.loads(run(capsys, "trace", "--json", str(file))[1])
+    assert report["side"] == "client"
+    assert {rule["who"] for rule in report["rules"]} == {"client", "both"}

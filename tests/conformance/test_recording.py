@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accord.conformance.recording import End, Recorded, read, write
+from accord.conformance.frame import Side, other
+from accord.conformance.observer import Observer
+from accord.conformance.recording import End, Recorded, observe, read, write, write_subject
 
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"session/list"}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"sessions":[]}}'
@@ -43,7 +45,7 @@ def test_writers_are_guessed_from_what_they_write() -> None:
     created = b'{"jsonrpc":"2.0","id":1,"result":{"terminalId":"x"}}'
     noise = b"Loading..."
     lines = [noise, ASK, create, created, b"", ANSWER]
-    found = [item.sender for item in read(lines)]
+    found = [item.sender for item in read(lines) if isinstance(item, Recorded)]
     # Both wait for the answer to 1: what it says tells to whom it goes.
     assert found == ["agent", "client", "agent", "client", "agent"]
 
@@ -51,3 +53,77 @@ def test_writers_are_guessed_from_what_they_write() -> None:
 def test_mark_of_the_byte_order_is_no_part_of_the_first_frame() -> None:
     (found,) = read([b"\xef\xbb\xbf> " + ASK])
     assert found == Recorded(0.0, "client", ASK)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "got nothing"),
+        (b"\n\n", "got nothing"),
+        (ASK.decode().encode("utf-16"), "got UTF-16"),
+        (ASK.decode().encode("utf-16-le") + "\n{}".encode("utf-16-le"), "got UTF-16"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "got binary data in line 1"),
+        (b'\n{\n "name": "x"\n}\n', "got JSON that is neither in line 2"),
+        (b"[1, 2]", "got JSON that is neither in line 1"),
+        (b'{"time": NaN, "from": "agent", "frame": "x"}', 'in line 1: {"time": NaN'),
+        (b"Dear diary,\nnothing came.\n", "got text in line 1: Dear diary,"),
+    ],
+)
+def test_what_is_no_recording_is_refused_with_what_it_is(data: bytes, told: str) -> None:
+    with pytest.raises(ValueError, match="expected records") as caught:
+        list(read(data.splitlines(keepends=True)))
+    assert told in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("time", ["1e400", "-1", '"12:00"', "true", "[]", "1" + "0" * 400])
+def test_time_that_is_none_is_refused(time: str) -> None:
+    line = f'{{"time": {time}, "from": "agent", "frame": "x"}}'
+    with pytest.raises(ValueError, match="line 1: expected seconds") as caught:
+        list(read([line.encode()]))
+    assert len(str(caught.value)) < 200
+
+
+def test_lines_that_are_no_records_are_named_and_left_out() -> None:
+    lines = [write(0.0, "client", ASK), b'{"time":1,"from":"ag', b'{"from":"me","frame":"x"}']
+    unread: list[str] = []
+    assert list(read(lines, unread)) == [Recorded(0.0, "client", ASK)]
+    assert [line.partition(":")[0] for line in unread] == ["line 2", "line 3"]
+
+
+def test_recording_of_nothing_but_bad_records_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 1"):
+        list(read([b'{"from":"me","frame":"x"}'], []))
+
+
+def test_frame_that_was_no_unicode_is_read() -> None:
+    (found,) = read([b'{"from":"agent","frame":"\\ud800"}'])
+    assert found == Recorded(0.0, "agent", b"\xed\xa0\x80")
+
+
+UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{}}'
+
+
+def test_swapped_directions_are_told() -> None:
+    lines = [write(0, "agent", ASK), write(1, "client", ANSWER), write(2, "client", UPDATE)]
+    with pytest.raises(ValueError, match=r"look swapped in 2 of 2 messages: line 1 has"):
+        observe(lines)
+
+
+def test_one_message_of_the_other_side_is_left_to_the_judges() -> None:
+    lines = [write(0, "client", ASK), write(1, "agent", ANSWER), write(2, "client", UPDATE)]
+    assert observe(lines).talk.frames
+
+
+@pytest.mark.parametrize("side", ["agent", "client"])
+def test_subject_of_a_recording_is_judged_alone(side: Side) -> None:
+    both = [write(0, "client", b"no JSON"), write(0, "agent", b"nor this")]
+    named = [write_subject(side), *both]
+    assert broken_by(observe(both)) == {"agent", "client"}
+    assert broken_by(observe(named)) == {side}
+    assert broken_by(observe(named, judged="both")) == {"agent", "client"}
+    assert broken_by(observe(named, judged=other(side))) == {other(side)}
+
+
+def broken_by(observer: Observer) -> set[str]:
+    return {finding.by for finding in observer.finish().failures()}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import click
 
 from accord.cli import check_agent, check_client
+from accord.excerpt import visible
 
 __all__ = ("command",)
 
 _BROKEN = 1
+_NOT_READ = 2
+_MOST_UNREAD = 10
 
 _Function = Callable[..., Any]
 
@@ -64,25 +67,40 @@ def _rules(area: str | None, version: str | None, as_json: bool) -> int:
 
 @command.command("trace")
 @click.argument("file", type=click.File("rb"))
+@click.option(
+    "--side",
+    type=click.Choice(["agent", "client", "both"]),
+    help="Judge this side alone. Without it both, or who a trace of `accord check` is about.",
+)
 @_reporting
-def _trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
+def _trace(
+    file: IO[bytes],
+    side: Literal["agent", "client", "both"] | None,
+    as_json: bool,
+    strict: bool,
+) -> int:
     """Judge a recorded conversation.
 
     FILE (- for stdin) has one JSON object per line: `time` in seconds, `from` ("client" or
     "agent") and `frame`. A plain dump, with a frame per line, does as well: `>` or `client:`
     before what the client wrote and `<` or `agent:` before what the agent wrote, or nothing,
     and the directions are guessed.
+
+    A first line `{"subject": "agent"}`, which `accord check agent --trace` writes, says that only
+    the agent is to be judged. The exit status is 2 when some lines cannot be read.
     """
     from accord.conformance.recording import observe
 
+    unread: list[str] = []
     try:
-        observer = observe(file)
+        observer = observe(file, judged=side, unread=unread)
     except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    report = observer.finish()
-    report.subject = file.name
+        raise click.UsageError(f"{file.name}: {error}") from None
     if not observer.talk.frames:
         raise click.UsageError(f"{file.name} has no frames")
+    report = observer.finish()
+    report.subject = file.name
+    report.side = observer.only
     if as_json:
         json.dump(report.as_json(), sys.stdout, ensure_ascii=False, indent=2)
         click.echo()
@@ -90,6 +108,14 @@ def _trace(file: IO[bytes], as_json: bool, strict: bool) -> int:
         from accord.cli.findings import show_report
 
         show_report(report)
+        if side is None and report.side is not None:
+            click.echo(f"Only the {report.side} is judged, as {file.name} says; see --side.")
+    for line in unread[:_MOST_UNREAD]:
+        click.echo(f"{file.name}, {visible(line)}", err=True)
+    if len(unread) > _MOST_UNREAD:
+        click.echo(f"{file.name}: {len(unread)} lines could not be read", err=True)
+    if unread:
+        return _NOT_READ
     return _BROKEN if report.broken(strict=strict) else 0
 
 

@@ -3,24 +3,26 @@
 A record is `{"time": 0.25, "from": "client", "frame": "…"}`: seconds, who wrote the frame, and
 the frame as text (an object is taken, too). `{"from": "agent", "end": true}` says that a side has
 ended. Instead of `from` a `direction` is understood, as seen by the client: `sent` or `received`.
+`{"subject": "agent"}` in the first line says who is to be judged, where the other side broke rules
+on purpose.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from accord import jsontext
-from accord.conformance.frame import Side, other
+from accord.conformance.frame import Side
+from accord.conformance.guess import Guess, caller
 from accord.conformance.observer import Observer
-from accord.conformance.shapes import problems
-from accord.conformance.talk import methods
-from accord.jsontext import is_object
+from accord.excerpt import excerpt, visible
+from accord.jsontext import is_array, is_object
 
-__all__ = ("End", "Recorded", "observe", "read", "write")
+__all__ = ("End", "Recorded", "Subject", "observe", "read", "write", "write_subject")
 
 _SIDES: dict[str, Side] = {
     "client": "client",
@@ -42,6 +44,8 @@ _PREFIXES: dict[bytes, Side] = {
     b"client:": "client",
     b"agent:": "agent",
 }
+_MOST_S = 1e12  # of a time: clocks count seconds from 1970, or from when a machine started
+_WANTED = "expected records with `from` and `frame`, or a frame of JSON-RPC in each line"
 
 
 class Recorded(Struct, frozen=True):
@@ -58,6 +62,12 @@ class End(Struct, frozen=True):
     sender: Side
 
 
+class Subject(Struct, frozen=True):
+    """Who is to be judged."""
+
+    side: Side
+
+
 def write(time: float, sender: Side, text: bytes | bytearray) -> bytes:
     """Return the line, with its line feed, that records a frame."""
     frame = bytes(text).decode("utf-8", "surrogateescape")
@@ -65,47 +75,145 @@ def write(time: float, sender: Side, text: bytes | bytearray) -> bytes:
     return jsontext.dumps(record) + b"\n"
 
 
-def read(lines: Iterable[bytes]) -> Iterator[Recorded | End]:
-    """Yield what a recording holds; raise `ValueError` at a record that is none."""
-    guess = _Guess()
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if number == 1:
-            text = text.removeprefix(codecs.BOM_UTF8)  # as editors on Windows save
-        if not text:
-            continue
-        value = _json(text)
-        if is_object(value) and "jsonrpc" not in value and ("frame" in value or "end" in value):
-            yield _record(value, number)
-            continue
-        sender, frame = _prefixed(text)
-        yield Recorded(0.0, sender or guess.sender(_json(frame)), frame)
+def write_subject(side: Side) -> bytes:
+    """Return the first line of a recording of which one side is to be judged."""
+    return jsontext.dumps({"subject": side}) + b"\n"
 
 
-def observe(lines: Iterable[bytes]) -> Observer:
-    """Return an observer that has seen all of a recording, its last judgements not yet told."""
-    observer = Observer()
-    for item in read(lines):
+def read(
+    lines: Iterable[bytes], unread: list[str] | None = None
+) -> Iterator[Recorded | End | Subject]:
+    """Yield what a recording holds; raise `ValueError` at a record that is none.
+
+    With `unread` such lines are left out, and it gets what is wrong with them, unless they are all.
+    """
+    rows = _rows(lines)
+    if not any(row.is_record or _is_message(row.value) for row in rows):
+        raise ValueError(f"{_WANTED}, got {_what_came(rows)}")
+    records = any(row.is_record for row in rows)
+    wrong: list[str] = []
+    guess, swapped = Guess(), _Swapped()
+    for row in rows:
+        try:
+            item = _record(row) if records else _plain(row, guess)
+        except _NoRecord as no:
+            message = f"line {row.number}: {no}"
+            if unread is None:
+                raise ValueError(message) from None
+            wrong.append(message)
+            continue
+        if isinstance(item, Recorded) and (records or row.sender is not None):
+            swapped.see(row, item)
+        yield item
+    swapped.tell()
+    if unread is not None:
+        if records and len(wrong) == len(rows):
+            raise ValueError(wrong[0])
+        unread += wrong
+
+
+def observe(
+    lines: Iterable[bytes],
+    *,
+    judged: Side | Literal["both"] | None = None,
+    unread: list[str] | None = None,
+) -> Observer:
+    """Return an observer that has seen all of a recording, its last judgements not yet told.
+
+    Nobody said who is `judged`: it is the subject that the recording names, or both. `unread` is
+    that of `read`. Raises `ValueError` when it is no recording, or when most of what it holds was
+    written by the other side than it says.
+    """
+    observer = Observer(only=None if judged == "both" else judged)
+    for item in read(lines, unread):
         match item:
             case Recorded(time, sender, text):
                 observer.receive(sender, text, time)
             case End(sender):
                 observer.end(sender)
+            case Subject(side):
+                if judged is None:
+                    observer.only = side
     return observer
 
 
-def _record(value: dict[str, Any], number: int) -> Recorded | End:
-    sender = _SIDES.get(str(value.get("from", value.get("direction"))))
-    if sender is None:
-        raise ValueError(f'line {number}: `from` is neither "client" nor "agent"')
+class _NoRecord(Exception):
+    """A line is no record; the text says why."""
+
+
+class _Row(Struct, frozen=True):
+    """A line that is not blank; `value` is what it or its frame says, None if that is no JSON."""
+
+    number: int
+    text: bytes
+    sender: Side | None
+    frame: bytes
+    value: Any
+
+    @property
+    def is_record(self) -> bool:
+        value = self.value
+        return (
+            self.sender is None
+            and is_object(value)
+            and "jsonrpc" not in value
+            and ("frame" in value or "end" in value or "subject" in value)
+            and "method" not in value
+        )
+
+
+def _rows(lines: Iterable[bytes]) -> list[_Row]:
+    rows: list[_Row] = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if number == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # as editors on Windows save
+        if text:
+            sender, frame = _prefixed(text)
+            rows.append(_Row(number, text, sender, frame, _json(frame)))
+    return rows
+
+
+def _record(row: _Row) -> Recorded | End | Subject:
+    value = row.value
+    if not row.is_record:
+        what = "no JSON" if value is None else "no record"
+        raise _NoRecord(f"expected a record with `from` and `frame`, got {what}: {_told(row.text)}")
+    if "subject" in value and "frame" not in value:
+        return Subject(_side(value["subject"], "subject"))
+    sender = _side(value.get("from", value.get("direction")), "from")
     if "frame" not in value:
         return End(sender)
-    frame, time = value["frame"], value.get("time", 0.0)
-    if isinstance(frame, str):
-        text = frame.encode("utf-8", "surrogateescape")
-    else:
-        text = jsontext.dumps(frame)
-    return Recorded(float(time) if isinstance(time, int | float) else 0.0, sender, text)
+    frame = value["frame"]
+    text = _bytes(frame) if isinstance(frame, str) else jsontext.dumps(frame)
+    return Recorded(_seconds(value.get("time")), sender, text)
+
+
+def _side(value: Any, key: str) -> Side:
+    side = _SIDES.get(value) if isinstance(value, str) else None
+    if side is None:
+        raise _NoRecord(f'`{key}` is neither "client" nor "agent" but {_shown(value)}')
+    return side
+
+
+def _seconds(value: Any) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_S:
+        raise _NoRecord(f"expected seconds, not below 0, as `time`, got {_shown(value)}")
+    return float(value)
+
+
+def _bytes(frame: str) -> bytes:
+    """Return what a frame was before `write` made a text of it."""
+    try:
+        return frame.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return frame.encode("utf-8", "surrogatepass")
+
+
+def _plain(row: _Row, guess: Guess) -> Recorded:
+    return Recorded(0.0, row.sender or guess.sender(row.value), row.frame)
 
 
 def _prefixed(text: bytes) -> tuple[Side | None, bytes]:
@@ -122,56 +230,67 @@ def _json(text: bytes) -> Any:
         return None
 
 
-class _Guess:
-    """Tells who wrote a frame: methods have a side that serves them, answers go back."""
+def _is_message(value: Any) -> bool:
+    """Tell whether a line could be of a dump: a message, or a batch of them."""
+    first: Any = value[0] if is_array(value) and value else value
+    return is_object(first) and not first.keys().isdisjoint(("jsonrpc", "method"))
+
+
+def _what_came(rows: list[_Row]) -> str:
+    """Return in a few words what a file holds that is no recording."""
+    if not rows:
+        return "nothing: there are no frames"
+    first, text = rows[0], b"\n".join(row.text for row in rows)
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_wide(first.text):
+        return "UTF-16: save it as UTF-8"
+    if b"\0" in text or not _is_utf8(text):
+        return f"binary data in line {first.number}"
+    what = "JSON that is neither" if first.value is not None or _json(text) is not None else "text"
+    return f"{what} in line {first.number}: {_told(first.text)}"
+
+
+def _is_wide(text: bytes) -> bool:
+    """Tell whether every second byte is nothing, as in UTF-16 that begins with no mark."""
+    return len(text) > 3 and max(text[::2].count(0), text[1::2].count(0)) > len(text) // 3
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _told(text: bytes) -> str:
+    return visible(excerpt(text.decode("utf-8", "replace"), 60))
+
+
+def _shown(value: Any) -> str:
+    return _told(jsontext.dumps(value))
+
+
+class _Swapped:
+    """Counts the messages whose method only the other side sends."""
 
     def __init__(self) -> None:
-        self._open: dict[Side, dict[Any, str]] = {"client": {}, "agent": {}}
+        self._right = 0
+        self._wrong: list[str] = []
 
-    def sender(self, value: Any) -> Side:
-        """Return the likely writer; noise is the agent's, whose stdout it is."""
-        if not is_object(value):
-            return "agent"
-        name, key = value.get("method"), repr(value.get("id"))
-        if not isinstance(name, str):
-            return self._answer(value, key)
-        sender = self._caller(name, "id" in value)
-        if sender is None:
-            params = value.get("params")
-            asked = repr(params.get("requestId")) if is_object(params) else ""
-            is_agents = name == "$/cancel_request" and asked not in self._open["client"]
-            sender = "agent" if is_agents and asked in self._open["agent"] else "client"
-        if "id" in value:
-            self._open[sender][key] = name
-        return sender
+    def see(self, row: _Row, item: Recorded) -> None:
+        """Look at a frame of which the recording says who wrote it."""
+        value = _json(item.text)
+        name = value.get("method") if is_object(value) else None
+        if not is_object(value) or not isinstance(name, str):
+            return
+        writer = caller(name, "id" in value)
+        if writer == item.sender:
+            self._right += 1
+        elif writer is not None:
+            self._wrong.append(f"line {row.number} has {name} from the {item.sender}")
 
-    def _caller(self, name: str, is_request: bool) -> Side | None:
-        for version in (1, 2):
-            for method in methods(version):
-                if method.name == name and method.is_request is is_request:
-                    match method.to:
-                        case "agent":
-                            return "client"
-                        case "client":
-                            return "agent"
-                        case _:
-                            return None
-        return None
-
-    def _answer(self, value: dict[str, Any], key: str) -> Side:
-        waiting: list[Side] = [side for side in ("client", "agent") if key in self._open[side]]
-        if not waiting:
-            return "agent"
-        asker = min(waiting, key=lambda side: self._misfit(self._open[side][key], value))
-        del self._open[asker][key]
-        return other(asker)
-
-    def _misfit(self, name: str, value: dict[str, Any]) -> int:
-        """Tell how badly a result fits a method, where both sides wait for this id."""
-        found = [
-            len(problems(method.result, value.get("result")))
-            for version in (1, 2)
-            for method in methods(version)
-            if method.name == name and method.is_request
-        ]
-        return min(found, default=0)
+    def tell(self) -> None:
+        """Raise `ValueError` when it is most of them."""
+        if len(self._wrong) > max(1, self._right):
+            count = f"{len(self._wrong)} of {len(self._wrong) + self._right} messages"
+            raise ValueError(f"the directions look swapped in {count}: {self._wrong[0]}")

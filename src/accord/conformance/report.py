@@ -114,6 +114,7 @@ class Report(Struct):
         """Return all of it as JSON."""
         return {
             "subject": self.subject,
+            "side": self.side,
             "version": self.version,
             "frames": self.frames,
             "areas": [

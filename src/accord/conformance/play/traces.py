@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accord.conformance import recording
+from accord.conformance.frame import other
 from accord.conformance.play.line import Line
 
 __all__ = ("trace_bytes", "write_trace")
@@ -19,6 +20,7 @@ def write_trace(folder: Path, name: str, line: Line) -> Path:
 
 
 def trace_bytes(line: Line) -> bytes:
-    """Return the frames of a connection as a file has them."""
+    """Return the frames of a connection as a file has them; the peer is who is to be judged."""
     frames = line.observer.talk.frames
-    return b"".join(recording.write(frame.time, frame.sender, frame.text) for frame in frames)
+    rows = (recording.write(frame.time, frame.sender, frame.text) for frame in frames)
+    return b"".join((recording.write_subject(other(line.side)), *rows))
