@@ -20,6 +20,37 @@ def tool_call_twice(t: Talker) -> None:
     t.tool()
 
 
+@breaks("R-TOOL-02", 2, by="agent")
+def tool_call_of_an_earlier_turn(t: Talker) -> None:
+    for _ in range(2):
+        ident = t.prompt()
+        t.tool(status="in_progress")
+        t.update("tool_call_update", toolCallId="t1", status="completed")
+        t.stop(ident)
+
+
+@breaks("R-TOOL-02", 2, by="agent")
+def tool_call_of_an_earlier_turn_with_other_input(t: Talker) -> None:
+    for number in range(2):
+        ident = t.prompt()
+        t.tool(status="completed", rawInput={"number": number})
+        t.stop(ident)
+
+
+@breaks("R-TOOL-02", 1, by="agent")
+def permission_for_a_call_of_an_earlier_turn(t: Talker) -> None:
+    ident = t.prompt()
+    t.tool()
+    t.update("tool_call_update", toolCallId="t1", status="completed")
+    t.stop(ident)
+    ident = t.prompt()
+    tool = {"toolCallId": "t1", "title": "Edit", "status": "pending"}
+    outcome = {"outcome": "selected", "optionId": "yes"}
+    t.answer(t.permission(toolCall=tool), {"outcome": outcome}, "client")
+    t.update("tool_call_update", toolCallId="t1", status="completed")
+    t.stop(ident)
+
+
 @breaks("R-TOOL-03", 1)
 def update_of_nothing(t: Talker) -> None:
     t.update("tool_call_update", status="completed")

@@ -19,6 +19,7 @@ __all__ = ("Tools",)
 # What the agent says may cross with what the client does.
 _CROSSING_S = 1.0
 _FINAL = ("completed", "failed", "cancelled")
+_BEGUN = ("pending", "in_progress", "paused")
 _PATH_LINE = re.compile(r"(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.*)")
 
 
@@ -44,15 +45,22 @@ class Tools(Judge):
         self._shown: set[tuple[str, str]] = set()  # client terminals that tool calls show
         self._released: dict[tuple[str, str], Call] = {}
         self._cancellable: dict[int, Entity] = {}  # that were at some time, by identity
+        self._ended: dict[tuple[str, str], Note] = {}  # what told the end of a tool call
+        self._prompted: dict[str, Call] = {}  # the last prompt, by session
 
     def called(self, call: Call) -> None:
         session = self.talk.session(call.session_id)
         if session is None or not is_object(call.params):
             return
         match call.method:
-            case "session/load":
-                for key in [key for key in self._announced if key[0] == session.id]:
-                    del self._announced[key]
+            case "session/load" | "session/resume":
+                # What is replayed is told of again.
+                replayed = call.method == "session/load"
+                for told in (self._announced, self._ended) if replayed else (self._ended,):
+                    for key in [key for key in told if key[0] == session.id]:
+                        del told[key]
+            case "session/prompt":
+                self._prompted[session.id] = call
             case "terminal/release":
                 key = (session.id, str(call.params.get("terminalId")))
                 self._released.setdefault(key, call)
@@ -62,9 +70,10 @@ class Tools(Judge):
                 self._cancel(session, session.shown.get(str(call.params.get("terminalId"))), call)
             case "session/request_permission":
                 subject = call.params.get("subject")
-                tool = subject.get("toolCall") if is_object(subject) else None
+                tool = (subject if is_object(subject) else call.params).get("toolCall")
                 if is_object(tool):
                     self._first(session, tool, call)
+                    self._again(session, tool, call)
             case _:
                 pass
 
@@ -110,8 +119,12 @@ class Tools(Judge):
             self._new(session, tool, note)
         elif kind == "tool_call_update" and self.talk.version == 1:
             self._known(session, tool, note)
+            self._again(session, update, note)
         elif kind == "tool_call_update":
             self._first(session, update, note)
+            self._again(session, update, note)
+        if kind in ("tool_call", "tool_call_update") and update.get("status") in _FINAL:
+            self._ended.setdefault((session.id, tool), note)
         content = items(update, "content")
         if kind == "tool_call_content_chunk" and is_object(update.get("content")):
             content = [update["content"]]
@@ -135,6 +148,27 @@ class Tools(Judge):
             by="agent",
         )
         self._announced[session.id, tool] = note
+        self._ended.pop((session.id, tool), None)
+
+    def _again(self, session: Session, told: dict[str, Any], seen: Note | Call) -> None:
+        """A call that ended in an earlier turn begins anew: it is another one."""
+        key = (session.id, str(told.get("toolCallId")))
+        prompt, ended = self._prompted.get(session.id), self._ended.get(key)
+        later = prompt and ended and ended.frame.number < prompt.frame.number
+        if ended and later and _begins(told, session.tools.get(key[1])):
+            self._ended.pop(key)
+            self.judge(
+                "R-TOOL-02",
+                False,
+                ended,
+                prompt,
+                seen,
+                expected="an id that no other tool call of the session has",
+                got=f"{shown(key[1])} for one that begins when that has ended",
+                by="agent",
+            )
+        elif key[1] not in session.tools and self.talk.version == 2:
+            self.judge("R-TOOL-02", True, by="agent")
 
     def _known(self, session: Session, tool: str, note: Note) -> None:
         if session.setup is not None and session.setup.method == "session/resume":
@@ -237,6 +271,14 @@ class Tools(Judge):
                     expected="no `capabilities.cancel` once it is over",
                     got="still there",
                 )
+
+
+def _begins(told: dict[str, Any], known: Entity | None) -> bool:
+    """Tell whether a report of a call that has ended is about another one."""
+    if told.get("status") in _BEGUN:
+        return True
+    before = known.fields.get("rawInput") if known else None
+    return None not in (before, told.get("rawInput")) and before != told["rawInput"]
 
 
 def _paths_of(text: str) -> Iterator[str]:

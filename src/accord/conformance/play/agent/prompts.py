@@ -184,9 +184,9 @@ async def _malformed(stage: Stage) -> None:
         await stage.refused("R-GEN-11", editor, call, (-32602,), why=why)
 
 
-@scenario("prompts/tool", "R-TOOL-13")
+@scenario("prompts/tool", "R-TOOL-02", "R-TOOL-13")
 async def _tool(stage: Stage) -> None:
-    """A turn with tool calls."""
+    """A turn with tool calls, and another one: the observer looks at their ids."""
     editor = stage.editor
     session = await editor.new_session()
     prompted = await editor.turn(session, "tool")
@@ -206,6 +206,7 @@ async def _tool(stage: Stage) -> None:
                 expected="the name in the first report of the tool call",
                 got=f"{name!r} later",
             )
+    await editor.turn(session, "tool")
 
 
 @scenario("prompts/command", "R-PROMPT-35")
