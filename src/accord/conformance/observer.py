@@ -30,7 +30,7 @@ class Observer:
     ) -> None:
         self.talk = Talk()
         self.report = Report()
-        self.only = only
+        self.only: Side | None = only
         self.where = ""
         self._found: list[Finding] = []
         self._judges = [judge(self.talk, self._found.append) for judge in judges]
