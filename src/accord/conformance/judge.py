@@ -17,7 +17,7 @@ from accord.conformance.message import Broken, Call, Note, RawMessage
 from accord.conformance.session import Turn
 from accord.conformance.talk import Talk
 
-__all__ = ("Judge", "Seen", "found")
+__all__ = ("Judge", "Seen", "found", "frames_of")
 
 Seen = Call | Note | Broken | RawMessage | Turn | Frame | None
 
@@ -87,16 +87,21 @@ def found(
     """Return what to tell of a rule: frames and words only where it was broken."""
     if kept:
         return Finding(rule=rule, passed=True, by=by)
-    frames = {frame.number: frame for item in seen for frame in _frames_of(item)}
     return Finding(
         rule=rule,
         passed=False,
         by=by,
         expected=expected,
         got=got,
-        frames=tuple(frames[number] for number in sorted(frames)),
+        frames=frames_of(*seen),
         where=where,
     )
+
+
+def frames_of(*seen: Seen) -> tuple[Frame, ...]:
+    """Return the frames that show something, each once and in their order."""
+    frames = {frame.number: frame for item in seen for frame in _frames_of(item)}
+    return tuple(frames[number] for number in sorted(frames))
 
 
 def _frames_of(seen: Seen) -> list[Frame]:

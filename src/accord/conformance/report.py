@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from accord.conformance.finding import Finding
-from accord.conformance.frame import Side
+from accord.conformance.frame import Frame, Side
 from accord.conformance.manifest import Requirement, areas, requirements
 from accord.excerpt import excerpt
 
-__all__ = ("AreaSum", "Outcome", "Report", "RuleResult")
+__all__ = ("AreaSum", "Outcome", "Report", "RuleResult", "frames_as_json")
 
 _FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all of it
 
@@ -146,21 +146,24 @@ class Report(Struct):
                     "by": finding.by,
                     "expected": finding.expected,
                     "got": finding.got,
-                    "frames": [
-                        {
-                            "number": frame.number,
-                            "time": frame.time,
-                            "from": frame.sender,
-                            "frame": excerpt(
-                                frame.text.decode("utf-8", "replace"), _FRAME_CHARACTERS
-                            ),
-                        }
-                        for frame in finding.frames
-                    ],
+                    "frames": frames_as_json(finding.frames),
                 }
                 for finding in result.failures
             ],
         }
+
+
+def frames_as_json(frames: Iterable[Frame]) -> list[dict[str, Any]]:
+    """Return frames as reports have them."""
+    return [
+        {
+            "number": frame.number,
+            "time": frame.time,
+            "from": frame.sender,
+            "frame": excerpt(frame.text.decode("utf-8", "replace"), _FRAME_CHARACTERS),
+        }
+        for frame in frames
+    ]
 
 
 def _numbers(area: AreaSum) -> Iterable[int]:

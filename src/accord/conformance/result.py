@@ -6,18 +6,23 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from accord.conformance.report import Report
+from accord.conformance.frame import Frame
+from accord.conformance.report import Report, frames_as_json
 
 __all__ = ("Ending", "Played", "Result")
 
 # Unfinished: the peer fell silent or went away, and it is not this scenario's business why.
-Ending: TypeAlias = Literal["finished", "not exercised", "unfinished", "skipped"]
+# Wrong: it did what no rule forbids and nobody could want; advised: what does little harm.
+Ending: TypeAlias = Literal[
+    "finished", "not exercised", "unfinished", "skipped", "wrong", "advised"
+]
 
 
 class Played(Struct, kw_only=True):
     """A scenario that was played in one version; `reason` says why it has no outcome.
 
     `left`: the peer went away in it, although nothing was done to it that could be a reason.
+    Where it is wrong or advised, `advice` says what to do about it, and `frames` show it.
     """
 
     scenario: str
@@ -27,6 +32,8 @@ class Played(Struct, kw_only=True):
     reason: str = ""
     seconds: float = 0.0
     left: bool = False
+    advice: str = ""
+    frames: tuple[Frame, ...] = ()
 
 
 class Result(Struct):
@@ -60,6 +67,11 @@ class Result(Struct):
         """The scenarios in which the peer went away without a reason."""
         return [played for played in self.played if played.left]
 
+    @property
+    def wrong(self) -> list[Played]:
+        """The scenarios in which the peer did what nobody could want."""
+        return [played for played in self.played if played.ending == "wrong"]
+
     def scenarios(self, version: int | None) -> list[Played]:
         """Return what was played in a version."""
         return [played for played in self.played if played.version == version]
@@ -80,6 +92,8 @@ class Result(Struct):
                     "reason": played.reason,
                     "seconds": round(played.seconds, 3),
                     "left": played.left,
+                    "advice": played.advice,
+                    "frames": frames_as_json(played.frames),
                 }
                 for played in self.played
             ],

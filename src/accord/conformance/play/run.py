@@ -12,7 +12,7 @@ from pathlib import Path
 from accord.conformance.manifest import requirements
 from accord.conformance.play.editor import Editor
 from accord.conformance.play.line import Line, Silence
-from accord.conformance.play.scenario import NotExercised, Scenario
+from accord.conformance.play.scenario import NotExercised, Objection, Scenario
 from accord.conformance.play.settings import Settings
 from accord.conformance.play.stage import Connect, Stage
 from accord.conformance.report import Report
@@ -109,7 +109,14 @@ class _Part:
                     editor = await self._start("shared")
                     await editor.initialize()
             except (Silence, TransportError) as error:
-                self._tell(scenario, "unfinished", str(error), 0.0)
+                played = Played(
+                    scenario=scenario.name,
+                    about=scenario.about,
+                    version=self._version,
+                    ending="unfinished",
+                    reason=str(error),
+                )
+                self._tell(played)
             else:
                 ending = await self._play(scenario, editor)
                 if ending != "unfinished" and not editor.line.hung_up:
@@ -126,12 +133,15 @@ class _Part:
             await self._play(waiting.pop(0), None)
 
     async def _play(self, scenario: Scenario[Stage], shared: Editor | None) -> Ending:
-        began = time.monotonic()
+        played = Played(
+            scenario=scenario.name, about=scenario.about, version=self._version, ending="finished"
+        )
         why = self._run.settings.skipped(scenario.name)
-        ending: Ending = "finished"
         if why is not None:
-            self._tell(scenario, "skipped", why, 0.0)
+            played.ending, played.reason = "skipped", why
+            self._tell(played)
             return "skipped"
+        began = time.monotonic()
         folder = _new_folder(str(self._folder), scenario.name.replace("/", "-"))
         stage = Stage(
             scenario,
@@ -145,39 +155,27 @@ class _Part:
         )
         if shared is not None:
             shared.begin(folder, scenario.name)
-        reason = ""
         try:
             await scenario.play(stage)
         except NotExercised as missed:
-            ending, reason = "not exercised", str(missed)
+            played.ending, played.reason = "not exercised", str(missed)
+        except Objection as objection:
+            played.ending = "wrong" if objection.wrong else "advised"
+            played.reason, played.advice = str(objection), objection.advice
+            played.frames = objection.frames
         except (Silence, TransportError) as error:
-            ending, reason = "unfinished", str(error)
+            played.ending, played.reason = "unfinished", str(error)
         except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
-            ending, reason = "unfinished", f"the scenario failed: {error!r}"
+            played.ending, played.reason = "unfinished", f"the scenario failed: {error!r}"
         finally:
             await stage.aclose()
-        left = ending == "unfinished" and shared is not None and shared.line.hung_up
-        self._tell(scenario, ending, reason, time.monotonic() - began, left=left)
-        return ending
+        gone = shared is not None and shared.line.hung_up
+        played.left = played.ending == "unfinished" and gone
+        played.seconds = time.monotonic() - began
+        self._tell(played)
+        return played.ending
 
-    def _tell(
-        self,
-        scenario: Scenario[Stage],
-        ending: Ending,
-        reason: str,
-        seconds: float,
-        *,
-        left: bool = False,
-    ) -> None:
-        played = Played(
-            scenario=scenario.name,
-            about=scenario.about,
-            version=self._version,
-            ending=ending,
-            reason=reason,
-            seconds=seconds,
-            left=left,
-        )
+    def _tell(self, played: Played) -> None:
         self._run.result.played.append(played)
         self._run.told(played)
 

@@ -7,13 +7,28 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-__all__ = ("NotExercised", "Scenario", "scenario")
+from accord.conformance.judge import Seen, frames_of
+
+__all__ = ("NotExercised", "Objection", "Scenario", "scenario")
 
 StageT = TypeVar("StageT")
 
 
 class NotExercised(Exception):
     """The rules of a scenario did not come into play; the text says why."""
+
+
+class Objection(Exception):
+    """The program did what no rule forbids, and what its author has to know: text and advice.
+
+    `wrong`: nobody could want that, so the run has not passed. `seen` shows it.
+    """
+
+    def __init__(self, what: str, advice: str, *seen: Seen, wrong: bool = False) -> None:
+        super().__init__(what)
+        self.advice = advice
+        self.wrong = wrong
+        self.frames = frames_of(*seen)
 
 
 class Scenario(Struct, Generic[StageT], frozen=True, kw_only=True):

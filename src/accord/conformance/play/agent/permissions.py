@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accord.conformance.message import Call
+from accord.conformance.message import Call, Note
+from accord.conformance.play.agent.deeds import deeds, files_in, tool_of
 from accord.conformance.play.editor import Editor, Prompted
-from accord.conformance.play.scenario import NotExercised, scenario
+from accord.conformance.play.scenario import NotExercised, Objection, scenario
 from accord.conformance.play.stage import Stage
 from accord.conformance.talk import update_of
 from accord.jsontext import is_object
@@ -25,8 +26,31 @@ async def _allow(stage: Stage) -> None:
 
 @scenario("permissions/reject")
 async def _reject(stage: Stage) -> None:
-    """The user rejects what the agent asks for."""
-    await _asked_for(stage.editor, stage.editor.reject)
+    """The user rejects what the agent asks for, and it is not done."""
+    editor = stage.editor
+    before = files_in(stage.folder)
+    prompted, calls = await _asked_for(editor, editor.reject)
+    await editor.line.settle()
+    done = list(deeds(editor, prompted, calls, before))
+    if done:
+        words = ", and ".join(what for what, _ in done)
+        seen = [call for _, shown in done for call in shown]
+        raise Objection(
+            f"what the user rejected was done: {words}",
+            "Work on a tool call only when an option that allows it was selected.",
+            *calls,
+            *seen,
+            prompted.call,
+            wrong=True,
+        )
+    signs = _done(prompted, calls)
+    if signs:
+        raise Objection(
+            f"a rejected tool call goes on with {_words(signs)}",
+            "End it as `failed`, so that no client shows it as done.",
+            *calls,
+            *(note for note, _ in signs),
+        )
 
 
 @scenario("permissions/no-answer", "R-PERM-05", "R-PERM-14")
@@ -57,9 +81,10 @@ async def _no_answer(stage: Stage) -> None:
             rule,
             not signs,
             *calls,
+            *(note for note, _ in signs),
             prompted.call,
             expected=f"no work on a tool call after {what}",
-            got=" and ".join(signs),
+            got=_words(signs),
         )
 
 
@@ -167,30 +192,27 @@ async def _asked_for(editor: Editor, policy: Callable[[Call], None]) -> tuple[Pr
     return prompted, calls
 
 
-async def _signs(editor: Editor, policy: Callable[[Call], None]) -> list[str]:
+async def _signs(editor: Editor, policy: Callable[[Call], None]) -> list[tuple[Note, str]]:
     prompted, calls = await _asked_for(editor, policy)
     return _done(prompted, calls)
 
 
-def _done(prompted: Prompted, calls: list[Call]) -> list[str]:
-    """Return what shows that a tool call was worked on after its permission was answered."""
-    asked = {_tool_of(call): call for call in calls}
-    found: list[str] = []
+def _done(prompted: Prompted, calls: list[Call]) -> list[tuple[Note, str]]:
+    """Return what says that a tool call was worked on after its permission was answered."""
+    asked = {str(tool_of(call).get("toolCallId")): call for call in calls}
+    found: list[tuple[Note, str]] = []
     for note, update in prompted.updates("tool_call_update", "tool_call"):
         call = asked.get(str(update_of(note).get("toolCallId")))
         status = update.get("status")
         if call is None or call.reply is None or status not in _DONE:
             continue
         if note.frame.number > call.reply.frame.number:
-            found.append(f"the status {status}")
-    return list(dict.fromkeys(found))
+            found.append((note, f"the status {status}"))
+    return found
 
 
-def _tool_of(call: Call) -> str:
-    params = call.params if is_object(call.params) else {}
-    subject = params.get("subject")
-    tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
-    return str(tool.get("toolCallId")) if is_object(tool) else ""
+def _words(signs: list[tuple[Note, str]]) -> str:
+    return " and ".join(dict.fromkeys(what for _, what in signs))
 
 
 def _allowing(call: Call) -> object:

@@ -1,0 +1,93 @@
+"""What shows that something was done although the user had rejected it.
+
+A status alone shows little: some agents end a rejected call as `completed`, with a word that it
+was declined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from accord.conformance.message import Call
+from accord.conformance.play.editor import Editor, Json, Prompted
+from accord.jsontext import dumps, is_array, is_object
+
+__all__ = ("deeds", "files_in", "tool_of")
+
+_MOST_FILES = 10_000
+
+
+def files_in(folder: Path) -> set[Path]:
+    """Return all that is in a folder, as far as it is not endless."""
+    return set(islice(folder.rglob("*"), _MOST_FILES))
+
+
+def deeds(
+    editor: Editor, prompted: Prompted, rejected: list[Call], before: set[Path]
+) -> Iterator[tuple[str, tuple[Call, ...]]]:
+    """Yield what was done of what was rejected, in words, and the requests that show it.
+
+    `before` are the files that were there before the turn.
+    """
+    told = {call.frame.number: _told(editor, prompted, call) for call in rejected}
+    asked = "".join(told.values()) + _text(prompted.call)
+    for path in sorted(files_in(editor.folder) - before):
+        if path.name in asked and not path.is_dir():
+            yield f"{path.name} is there", ()
+    for call in rejected:
+        for used in _later(editor, prompted, call):
+            if what := _named(used, told[call.frame.number]):
+                yield f"{used.method} for {what}", (call, used)
+
+
+def tool_of(call: Call) -> Json:
+    """Return the tool call that a permission request is about, or an empty object."""
+    params = call.params if is_object(call.params) else {}
+    subject = params.get("subject")
+    tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
+    return tool if is_object(tool) else {}
+
+
+def _told(editor: Editor, prompted: Prompted, call: Call) -> str:
+    """Return all that was said of what the user was asked for."""
+    session = editor.line.observer.talk.session(prompted.session)
+    tool = session.tools.get(str(tool_of(call).get("toolCallId"))) if session else None
+    return _text(call) + (dumps(tool.fields).decode("utf-8", "replace") if tool else "")
+
+
+def _text(call: Call) -> str:
+    return dumps(call.params).decode("utf-8", "replace")
+
+
+def _later(editor: Editor, prompted: Prompted, rejected: Call) -> list[Call]:
+    """Return what the agent asked of the client in this session after a rejection."""
+    if rejected.reply is None:
+        return []
+    return [
+        call
+        for call in editor.line.calls
+        if call.session_id == prompted.session
+        and call.frame.number > rejected.reply.frame.number
+        and is_object(call.params)
+    ]
+
+
+def _named(used: Call, told: str) -> str:
+    """Return what a request is for when that is what was rejected."""
+    match used.method:
+        case "fs/write_text_file":
+            name = Path(str(used.params.get("path"))).name
+            return name if name and name in told else ""
+        case "terminal/create":
+            args = used.params.get("args")
+            words = [str(word) for word in args] if is_array(args) else []
+            # One word may be the name of a file that is looked at.
+            whole = " ".join([str(used.params.get("command")), *words])
+            for line in (whole, " ".join(words)):
+                if " " in line and line in told:
+                    return f"`{line}`"
+            return ""
+        case _:
+            return ""

@@ -1,0 +1,162 @@
+"""What no rule forbids and nobody wants is told, and a run with the worst of it has not passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord.conformance.play.run import AgentRun
+from accord.conformance.play.settings import Settings
+from accord.conformance.result import Played, Result
+from conformance.play.bent import PROMPTS, Bend, Bent, Json, Whole, broken
+from conformance.play.doubles_of_turns import allowing
+
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+
+
+async def play(make: type[Bend], name: str, version: int) -> tuple[Played, Result]:
+    chosen = [one for one in AGENT_SCENARIOS if one.name == name]
+
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(make, Whole())
+
+    settings = Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
+    result = await AgentRun(connect, chosen, settings).run((version,))
+    (played,) = result.played
+    return played, result
+
+
+class Asking(Bend):
+    """Says which file it is about when it asks, and does something when it is told no."""
+
+    cwd = ""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/new":
+            self.cwd = message["params"]["cwd"]
+        asked = self.asked.get(repr(message.get("id")), {})
+        if "result" in message and asked.get("method") == "session/request_permission":
+            return self.told_no(asked["params"]["sessionId"], message)
+        return message
+
+    def down(self, message: Json) -> Json | None:
+        text: Any = message.get("params")
+        if isinstance(text, dict) and ("toolCall" in text or "subject" in text):
+            tool = (text.get("subject") or text)["toolCall"]
+            tool["rawInput"] = {"command": "touch made.txt", "file": "made.txt"}
+        return message
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        """Do something; return the answer that passes."""
+        return answer
+
+
+@BOTH
+async def test_agent_that_asks_and_obeys_is_fine(version: int) -> None:
+    played, result = await play(Asking, "permissions/reject", version)
+    assert (played.ending, played.reason) == ("finished", "")
+    assert result.wrong == []
+
+
+class MakesTheFile(Asking):
+    """Makes a file that the user did not want."""
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        Path(self.cwd, "made.txt").touch()
+        return answer
+
+
+@BOTH
+async def test_file_that_was_made_though_rejected_is_wrong(version: int) -> None:
+    played, result = await play(MakesTheFile, "permissions/reject", version)
+    assert played.ending == "wrong"
+    assert "made.txt is there" in played.reason
+    assert "allows it" in played.advice
+    assert played.frames
+    assert result.wrong == [played]
+    assert broken(result) == {}
+
+
+class MakesAnother(Asking):
+    """Makes a file of its own, which nobody was asked about."""
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        Path(self.cwd, "notes.log").touch()
+        return answer
+
+
+@BOTH
+async def test_file_that_nobody_was_asked_about_is_no_sign(version: int) -> None:
+    played, _ = await play(MakesAnother, "permissions/reject", version)
+    assert played.ending == "finished"
+
+
+class UsesTheClient(Asking):
+    """Has the client do what the user rejected."""
+
+    method = ""
+    params: Json = {}
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        params = {"sessionId": session, **self.params}
+        if "path" in params:
+            params["path"] = f"{self.cwd}/{params['path']}"
+        self.tell({"id": "own", "method": self.method, "params": params})
+        # The turn goes on when the client has answered.
+        self.held = answer
+        return None
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("id") == "own":
+            return self.held
+        return super().up(message)
+
+
+class WritesByTheClient(UsesTheClient):
+    method = "fs/write_text_file"
+    params = {"path": "made.txt", "content": ""}
+
+
+class RunsByTheClient(UsesTheClient):
+    method = "terminal/create"
+    params = {"command": "touch", "args": ["made.txt"]}
+
+
+class LooksByTheClient(UsesTheClient):
+    method = "terminal/create"
+    params = {"command": "true", "args": ["made.txt"]}
+
+
+@pytest.mark.parametrize("make", [WritesByTheClient, RunsByTheClient])
+async def test_service_that_was_used_though_rejected_is_wrong(make: type[Bend]) -> None:
+    played, result = await play(make, "permissions/reject", 1)
+    assert played.ending == "wrong"
+    assert played.reason.count(make.method) == 1  # type: ignore[attr-defined]  # both have it
+    assert any(b'"own"' in frame.text for frame in played.frames)
+    assert result.wrong == [played]
+
+
+async def test_command_that_only_looks_is_no_sign() -> None:
+    played, _ = await play(LooksByTheClient, "permissions/reject", 1)
+    assert played.ending == "finished"
+
+
+class SaysItIsDone(Asking):
+    """Tells of a rejected call as of one that was allowed."""
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        return allowing(self, answer) or answer
+
+
+@BOTH
+async def test_status_alone_is_advice(version: int) -> None:
+    played, result = await play(SaysItIsDone, "permissions/reject", version)
+    assert played.ending == "advised"
+    assert "completed" in played.reason
+    assert "`failed`" in played.advice
+    assert played.frames
+    assert result.wrong == []
