@@ -47,10 +47,37 @@ def test_rules_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"id", "level", "who", "versions", "rule", "source", "how"} <= rules[0].keys()
 
 
-def test_unknown_area_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, "rules", "--area", "dance")
+@pytest.mark.parametrize(
+    ("name", "there", "not_there"),
+    [
+        ("cancel", "R-CANCEL-05", "R-REQCAN-02"),
+        ("R-CANCEL-05", "R-CANCEL-05", "R-CANCEL-04"),
+        ("sessions/new", "R-GEN-08", "R-CANCEL-05"),
+    ],
+)
+def test_rules_are_chosen_as_scenarios_are(
+    capsys: pytest.CaptureFixture[str], name: str, there: str, not_there: str
+) -> None:
+    for option in ("--only", "--area"):
+        status, out, _ = run(capsys, "rules", option, name, "--only", "ARCH", "--json")
+        assert status == 0
+        found = {rule["id"] for rule in json.loads(out)}
+        assert there in found
+        assert "R-ARCH-01" in found
+        assert not_there not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("dance", "CANCEL, "), ("R-CANCEL-99", "R-CANCEL-01 to "), ("R-DANCE-01", "areas of rules")],
+)
+def test_unknown_area_or_rule_is_refused_with_what_there_is(
+    capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    status, _, err = run(capsys, "rules", "--only", name)
     assert status == 2
-    assert "dance" in err
+    assert name in err
+    assert told in " ".join(err.split())
 
 
 def test_clean_conversation_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

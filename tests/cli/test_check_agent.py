@@ -98,10 +98,28 @@ def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
         (("--", "accord-no-such-program"), "cannot be started"),
         ((), "what starts the agent"),
         (("--only", "dancing", "--", *SCRIPT), "dancing"),
+        (("--area", "R-CANCEL-99", "--", *SCRIPT), "There is no rule R-CANCEL-99"),
+        (("--only", "R-GEN-03", "--", *SCRIPT), "No scenario is about R-GEN-03"),
+        (("--baseline", "none.txt", "--", *SCRIPT), "Cannot read the baseline none.txt"),
+        (("--json", "none/report.json", "--", *SCRIPT), "--json: cannot write none/report.json"),
+        (("--html", "a", "--junit", "a", "--", *SCRIPT), "name the same file"),
+        (("--trace", "/dev/null/frames", "--", *SCRIPT), "--trace: cannot write into"),
         (("--update-baseline", "--", *SCRIPT), "--baseline"),
         (("--config", "none.toml", "--", *SCRIPT), "none.toml"),
     ],
-    ids=["no program", "no command", "no scenario", "no baseline", "no settings"],
+    ids=[
+        "no program",
+        "no command",
+        "no scenario",
+        "no rule",
+        "no scenario of a rule",
+        "no file of a baseline",
+        "no folder for a report",
+        "one file for two reports",
+        "no folder for traces",
+        "no baseline",
+        "no settings",
+    ],
 )
 def test_what_cannot_be_done_is_said_with_status_2(
     capsys: pytest.CaptureFixture[str],
@@ -114,6 +132,25 @@ def test_what_cannot_be_done_is_said_with_status_2(
     status, _, err = run(capsys, "agent", *words)
     assert status == 2
     assert told in err
+
+
+def test_unwritable_report_is_told_of_before_anything_is_started(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    code = f"open({str(started)!r}, 'w')"
+    words = ("agent", "--json", str(tmp_path / "none" / "a"), "--", sys.executable, "-c", code)
+    assert run(capsys, *words)[0] == 2
+    assert not started.exists()
+
+
+def test_scenarios_are_chosen_by_a_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    words = ("agent", "--version", "1", "--only", "R-CANCEL-12", "--json", str(report))
+    assert run(capsys, *words, "--", *SCRIPT)[0] == 0
+    played = [one["scenario"] for one in json.loads(report.read_text())["scenarios"]]
+    assert played
+    assert all(name.startswith("cancel") for name in played)
 
 
 def test_run_without_a_conversation_leaves_the_baseline_alone(

@@ -16,7 +16,15 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_no_file_is_no_baseline(tmp_path: Path) -> None:
-    assert read_baseline(tmp_path / "none.txt") == set()
+    with pytest.raises(FileNotFoundError):
+        read_baseline(tmp_path / "none.txt")
+
+
+def test_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "known.txt"
+    file.write_text("R-GEN-03 v1", "utf-16")
+    with pytest.raises(ValueError, match="expected UTF-8"):
+        read_baseline(file)
 
 
 def test_comments_and_blank_lines_mean_nothing(tmp_path: Path) -> None:
@@ -25,7 +33,7 @@ def test_comments_and_blank_lines_mean_nothing(tmp_path: Path) -> None:
     assert read_baseline(file) == {("R-GEN-03", 1)}
 
 
-@pytest.mark.parametrize("line", ["R-GEN-03", "GEN-03 v1", "R-GEN-03 v3"])
+@pytest.mark.parametrize("line", ["R-GEN-03", "GEN-03 v1", "R-GEN-03 v3", "R-GEN-99 v1"])
 def test_line_that_is_none_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "known.txt"
     file.write_text(f"R-GEN-04 v1\n{line}\n")

@@ -39,23 +39,29 @@ def _reporting(function: _Function) -> _Function:
 
 
 @command.command("rules")
-@click.option("--area", metavar="AREA", help="Only those of one area, as CANCEL.")
+@click.option(
+    "--only",
+    "--area",
+    "only",
+    metavar="NAME",
+    multiple=True,
+    help="Only this area, as CANCEL, or rule, as R-CANCEL-05, or those of a scenario.",
+)
 @click.option("--version", type=click.Choice(["1", "2"]), help="Only those of one version.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON array.")
-def _rules(area: str | None, version: str | None, as_json: bool) -> int:
+def _rules(only: tuple[str, ...], version: str | None, as_json: bool) -> int:
     """List the rules, and who judges them."""
     from msgspec import to_builtins
 
-    from accord.conformance.manifest import areas, requirements
+    from accord.conformance.choice import UnknownName, rules_of
+    from accord.conformance.play.agent import AGENT_SCENARIOS
+    from accord.conformance.pose.scenes import SCENARIOS
 
-    if area is not None and area.upper() not in areas():
-        raise click.UsageError(f"There is no area {area!r}; there are {', '.join(areas())}")
-    found = [
-        rule
-        for rule in requirements().values()
-        if (area is None or rule.area == area.upper())
-        and (version is None or int(version) in rule.versions)
-    ]
+    try:
+        chosen = rules_of(only, [*AGENT_SCENARIOS, *SCENARIOS])
+    except UnknownName as unknown:
+        raise click.UsageError(str(unknown)) from None
+    found = [rule for rule in chosen if version is None or int(version) in rule.versions]
     if as_json:
         click.echo(json.dumps([to_builtins(rule) for rule in found], ensure_ascii=False, indent=2))
         return 0

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from accord.cli.outputs import prove_folder, prove_writable, write_whole
+
 if TYPE_CHECKING:
     from accord.conformance.play.settings import Settings
     from accord.conformance.result import Result
 
-__all__ = ("agent", "init", "report_text")
+__all__ = ("agent", "init", "report_bytes", "report_text")
 
 _BROKEN = 1
 _FILE = "accord-check.toml"
@@ -47,7 +49,14 @@ def init(file: Path) -> int:
     help="Check one version alone; otherwise those that the agent speaks.",
 )
 @click.option("--config", type=_PATH, help=f"Settings; else {_FILE}, if it is there.")
-@click.option("--only", metavar="NAME", multiple=True, help="Only this area or scenario.")
+@click.option(
+    "--only",
+    "--area",
+    "only",
+    metavar="NAME",
+    multiple=True,
+    help="Only this scenario or area of them, or those about a rule or an area of rules.",
+)
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for a turn.")
 @click.option("--json", "json_file", type=_PATH, help="Write the report as JSON.")
 @click.option("--junit", "junit_file", type=_PATH, help="Write it as JUnit XML.")
@@ -82,8 +91,12 @@ def agent(
     settings = _settings(config, timeout, command)
     if update_baseline and baseline is None:
         raise click.UsageError("--update-baseline needs --baseline")
-    known = _known(baseline)
+    known = _known(baseline, may_be_new=update_baseline)
     versions = (1, 2) if version == "both" else (int(version),)
+    reports = {f"--{name.removesuffix('_file')}": path for name, path in files.items()}
+    prove_writable(reports | ({"--baseline": baseline} if update_baseline else {}))
+    if trace is not None:
+        prove_folder(trace, "--trace")
     result = _run(settings, versions, only, trace)
     from accord.cli.results import show_result
 
@@ -93,7 +106,10 @@ def agent(
     if update_baseline and baseline is not None and result.reports:
         from accord.conformance.baseline import write_baseline
 
-        write_baseline(baseline, broken)
+        try:
+            write_baseline(baseline, broken)
+        except OSError as error:
+            raise click.UsageError(f"Cannot write {baseline}: {error.strerror}") from None
         return 0
     return _BROKEN if broken - known or result.left or not result.reports else 0
 
@@ -117,20 +133,24 @@ def _settings(config: Path | None, timeout: float | None, command: tuple[str, ..
     return settings
 
 
-def _known(baseline: Path | None) -> set[tuple[str, int]]:
-    if baseline is None:
+def _known(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]]:
+    if baseline is None or (may_be_new and not baseline.exists()):
         return set()
     from accord.conformance.baseline import read_baseline
 
     try:
         return read_baseline(baseline)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = f"Cannot read the baseline {baseline}: {error.strerror}"
+        raise click.UsageError(f"{why}; --update-baseline writes one") from None
+    except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
 def _run(
     settings: Settings, versions: tuple[int, ...], only: tuple[str, ...], trace: Path | None
 ) -> Result:
+    from accord.conformance.choice import UnknownName, scenarios_of
     from accord.conformance.play.agent import AGENT_SCENARIOS
     from accord.conformance.play.line import Line
     from accord.conformance.play.run import AgentRun
@@ -138,10 +158,10 @@ def _run(
     from accord.errors import TransportError
     from accord.transports.process import ProcessTransport, process
 
-    chosen = [one for one in AGENT_SCENARIOS if not only or {one.name, one.area} & set(only)]
-    names = {name for one in AGENT_SCENARIOS for name in (one.name, one.area)}
-    if unknown := sorted(set(only) - names):
-        raise click.UsageError(f"There is no {unknown[0]!r}; there are {', '.join(sorted(names))}")
+    try:
+        chosen = scenarios_of(only, AGENT_SCENARIOS)
+    except UnknownName as unknown:
+        raise click.UsageError(str(unknown)) from None
 
     def connect(noise: Callable[[str], None]) -> ProcessTransport:
         return process(*settings.command, env=settings.env, on_noise=noise)()
@@ -159,13 +179,22 @@ def _run(
 
 
 def _write(result: Result, files: dict[str, Path | None]) -> None:
+    """Write the reports, as many as can be; raise `click.UsageError` for the others."""
+    wrong: list[str] = []
     for name, path in files.items():
         if path is None:
             continue
         try:
-            path.write_text(report_text(name, result), "utf-8")
+            write_whole(path, report_bytes(name, result))
         except OSError as error:
-            raise click.UsageError(f"Cannot write {path}: {error.strerror}") from None
+            wrong.append(f"Cannot write {path}: {error.strerror}")
+    if wrong:
+        raise click.UsageError("; ".join(wrong))
+
+
+def report_bytes(name: str, result: Result) -> bytes:
+    """Return a report as it is in a file: half surrogates are no text."""
+    return report_text(name, result).encode("utf-8", "replace")
 
 
 def report_text(name: str, result: Result) -> str:

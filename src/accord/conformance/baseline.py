@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from accord.conformance.manifest import requirements
+
 __all__ = ("Known", "read_baseline", "write_baseline")
 
 # Rules with the version in which they are broken.
@@ -16,17 +18,21 @@ _LINE = re.compile(r"(R-[A-Z]+-\d+) v([12])")
 
 
 def read_baseline(path: Path) -> Known:
-    """Read a file of known breaks, none when there is no such file; raise `ValueError`."""
-    if not path.exists():
-        return set()
+    """Read a file of known breaks; raise `OSError` or `ValueError`."""
     known: Known = set()
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: expected UTF-8") from None
+    for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].strip()
         if not words:
             continue
         found = _LINE.fullmatch(words)
         if found is None:
             raise ValueError(f"{path}, line {number}: expected a rule and a version: R-GEN-03 v1")
+        if found[1] not in requirements():
+            raise ValueError(f"{path}, line {number}: there is no rule {found[1]}")
         known.add((found[1], int(found[2])))
     return known
 

@@ -1,0 +1,63 @@
+"""Files that commands write: tried first, then whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from accord.cli.outputs import prove_folder, prove_writable, write_whole
+
+
+def test_trying_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("as it was")
+    prove_writable({"--old": old, "--new": new, "--none": None})
+    prove_folder(tmp_path / "folder", "--trace")
+    assert old.read_text() == "as it was"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder", "old"]
+
+
+@pytest.mark.parametrize("name", ["none/report", "file/report"])
+def test_what_cannot_be_written_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(click.UsageError, match=r"--json: cannot write .*report"):
+        prove_writable({"--json": tmp_path / name})
+
+
+def test_one_file_for_two_reports_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "report")
+    with pytest.raises(click.UsageError, match="--html and --json name the same file"):
+        prove_writable({"--html": tmp_path / "report", "--json": tmp_path / "link"})
+
+
+def test_file_is_replaced_as_a_whole_with_its_mode(tmp_path: Path) -> None:
+    file, link = tmp_path / "report", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    with file.open() as reader:
+        write_whole(link, b"new")
+        assert reader.read() == "old"
+    assert file.read_text() == "new"
+    assert link.is_symlink()
+    assert sys.platform == "win32" or file.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "report"]
+
+
+def test_file_that_cannot_be_written_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    with pytest.raises(OSError):  # noqa: PT011  # which one depends on the system
+        write_whole(folder, b"new")
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such files")
+def test_devices_are_written_to_and_not_replaced() -> None:
+    prove_writable({"--json": Path(os.devnull), "--html": Path(os.devnull)})
+    write_whole(Path(os.devnull), b"x")
+    assert not Path(os.devnull).is_file()
