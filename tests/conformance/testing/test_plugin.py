@@ -239,15 +239,28 @@ def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None
     done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
 
 
+def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest.Pytester) -> None:
+    (pytester.path / "accord-check.toml").write_text("timeout = 0.5\nanswer = 0.5\n")
+    mute = "import sys; open('starts', 'a').write('x'); sys.stdin.read()"
+    done = run(pytester, "--accord-check", shlex.join([sys.executable, "-c", mute]), "-rs")
+    outcomes = done.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert outcomes.keys() == {"failed", "skipped"}
+    done.stdout.fnmatch_lines(["*1: initialize failed: no initialize*", "*2: the agent answered*"])
+    assert (pytester.path / "starts").read_text() == "x"
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         ((), "--accord-check needs what starts the agent"),
         (("--accord-check-config", "absent.toml"), "Cannot read absent.toml*"),
+        (("--accord-check-baseline", "absent.txt"), "Cannot read the baseline absent.txt: *"),
     ],
 )
 def test_wrong_use_is_said(pytester: pytest.Pytester, words: tuple[str, ...], why: str) -> None:
-    done = run(pytester, "--accord-check", "", *words)
+    command = shlex.join(SCRIPT) if "--accord-check-baseline" in words else ""
+    done = run(pytester, "--accord-check", command, *words)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines([f"ERROR: {why}"])
 

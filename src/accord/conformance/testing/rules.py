@@ -13,7 +13,7 @@ from accord.conformance.baseline import Known, read_baseline
 from accord.conformance.manifest import Requirement
 from accord.conformance.play.settings import Settings, WrongSettings, read_settings
 from accord.conformance.report import Report
-from accord.conformance.result import Result
+from accord.conformance.result import Played, Result
 from accord.conformance.testing.broken import RuleBroken, told
 from accord.errors import TransportError
 from accord.transports.commands import argv_of
@@ -32,7 +32,7 @@ class Check(pytest.Collector):
     strict: bool
     known: Known
     made: Result | None = None
-    _failed: TransportError | None = None
+    _failed: Exception | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for the agent as such, and one for each rule."""
@@ -43,13 +43,16 @@ class Check(pytest.Collector):
 
     @property
     def result(self) -> Result:
-        """What the run came to; raise `TransportError` when the agent does not start."""
+        """What the run came to; raise `TransportError` when the agent does not start.
+
+        A run that failed is not made again: it would fail for each rule.
+        """
         if self._failed is not None:
             raise self._failed
         if self.made is None:
             try:
                 self.made = asyncio.run(self._run())
-            except TransportError as error:
+            except Exception as error:
                 self._failed = error
                 raise
         return self.made
@@ -83,17 +86,19 @@ class _Test(pytest.Item):
 
 
 class SpeaksTest(_Test):
-    """The agent starts, and speaks one of the versions."""
+    """The agent starts, speaks one of the versions, and lets itself be checked."""
 
     def runtest(self) -> None:
-        """Fail when nothing can be checked."""
+        """Fail when nothing can be checked, or for what no rule forbids and nobody wants."""
         try:
             result = self.parent.result
         except TransportError as error:
             raise RuleBroken(f"The agent cannot be started: {error}") from None
-        if not result.reports:
+        if not result.checked:
             whys = "\n".join(f"  {version}: {why}" for version, why in result.unspoken.items())
             raise RuleBroken(f"The agent speaks no version that is checked:\n{whys}")
+        if wrong := [*map(_what, result.wrong), *(login.words for login in result.shut_out)]:
+            raise RuleBroken("\n".join(wrong))
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Name the test."""
@@ -184,13 +189,17 @@ def summary(config: pytest.Config) -> list[str]:
     ]
     broken = set(result.broken(strict=check.strict))
     mended = check.known - broken
-    if mended and result.reports:
+    if mended and result.checked:
         rules = ", ".join(f"{rule} (v{version})" for rule, version in sorted(mended))
         lines.append(f"in the baseline, and not broken any more: {rules}")
     return lines
 
 
 _MADE = pytest.StashKey[Check]()
+
+
+def _what(played: Played) -> str:
+    return f"{played.scenario} in version {played.version}: {played.reason}. {played.advice}"
 
 
 def _sum(report: Report) -> str:
@@ -233,5 +242,8 @@ def _known(file: Path | None) -> Known:
         return set()
     try:
         return read_baseline(file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = f"Cannot read the baseline {file}: {error.strerror}"
+        raise pytest.UsageError(why) from None
+    except ValueError as error:
         raise pytest.UsageError(str(error)) from None
