@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ("agent", "init", "report_bytes", "report_text")
 
 _BROKEN = 1
+_SHUT_OUT = 3  # nothing is wrong, but a login is wanted: no turn was checked
 _FILE = "accord-check.toml"
 _PATH = click.Path(dir_okay=False, path_type=Path)
 
@@ -103,7 +104,7 @@ def agent(
     broken = set(result.broken(strict=strict))
     show_result(result, known & broken, known & result.passed())
     _write(result, files)
-    if update_baseline and baseline is not None and result.reports:
+    if update_baseline and baseline is not None and result.checked:
         from accord.conformance.baseline import write_baseline
 
         try:
@@ -111,7 +112,9 @@ def agent(
         except OSError as error:
             raise click.UsageError(f"Cannot write {baseline}: {error.strerror}") from None
         return 0
-    return _BROKEN if broken - known or result.left or not result.reports else 0
+    if broken - known or result.left or result.wrong or not result.checked:
+        return _BROKEN
+    return _SHUT_OUT if result.shut_out else 0
 
 
 def _settings(config: Path | None, timeout: float | None, command: tuple[str, ...]) -> Settings:

@@ -10,12 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 
 from accord.conformance.finding import Finding
+from accord.conformance.frame import Frame
 from accord.conformance.manifest import Requirement, requirements
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.excerpt import visible
 
-__all__ = ("show_report", "show_rules")
+__all__ = ("show_frames", "show_report", "show_rules")
 
 MOST_SHOWN = 3  # findings of one rule; the rest are counted
 _FRAME_CHARACTERS = 400
@@ -78,7 +79,12 @@ def _finding(console: Console, finding: Finding) -> None:
     console.print(f"  broken by the {finding.by}")
     console.print(f"    expected  {_safe(finding.expected)}", soft_wrap=True)
     console.print(f"    got       {_safe(finding.got)}", soft_wrap=True)
-    for frame in finding.frames:
+    show_frames(console, finding.frames)
+
+
+def show_frames(console: Console, frames: Iterable[Frame]) -> None:
+    """Show frames, a line each."""
+    for frame in frames:
         console.print(f"    [dim]{escape(frame_line(frame, _FRAME_CHARACTERS))}[/]", soft_wrap=True)
 
 

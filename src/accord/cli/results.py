@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from accord.cli.findings import show_report
+from accord.cli.findings import show_frames, show_report
 from accord.conformance.baseline import Known
 from accord.conformance.result import Played, Result
 from accord.excerpt import visible
@@ -23,6 +23,9 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
         _scenarios(console, result.scenarios(report.version))
     for version, why in result.unspoken.items():
         console.print(f"[yellow]Version {version} was not checked:[/] {escape(visible(why))}")
+    for login in result.logins:
+        style = "red" if login in result.shut_out else "yellow"
+        console.print(f"[{style}]{escape(visible(login.words))}[/]", soft_wrap=True)
     if left := result.left:
         names = ", ".join(sorted({one.scenario for one in left}))
         console.print(f"[red]The agent went away in the middle of {names}.[/]")
@@ -37,13 +40,23 @@ def _scenarios(console: Console, played: list[Played]) -> None:
     finished = sum(one.ending == "finished" for one in played)
     console.print(f"{finished} of {len(played)} scenarios were played to their end.")
     for one in played:
-        if one.ending != "finished":
+        if one.ending in ("wrong", "advised"):
+            _objection(console, one)
+        elif one.ending != "finished":
             style = "yellow" if one.ending == "unfinished" else "dim"
             console.print(
                 f"  [{style}]{one.ending}[/] {one.scenario}: {escape(visible(one.reason))}",
                 soft_wrap=True,
             )
     console.print()
+
+
+def _objection(console: Console, one: Played) -> None:
+    style = "bold red" if one.ending == "wrong" else "yellow"
+    what = escape(visible(one.reason))
+    console.print(f"  [{style}]{one.ending}[/] {one.scenario}: {what}", soft_wrap=True)
+    console.print(f"    {escape(one.advice)}", soft_wrap=True)
+    show_frames(console, one.frames)
 
 
 def _rules(rules: Known) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from accord.conformance.frame import Frame
 from accord.conformance.report import Report, frames_as_json
 
-__all__ = ("Ending", "Played", "Result")
+__all__ = ("Ending", "Login", "Played", "Result")
 
 # Unfinished: the peer fell silent or went away, and it is not this scenario's business why.
 # Wrong: it did what no rule forbids and nobody could want; advised: what does little harm.
@@ -36,14 +36,62 @@ class Played(Struct, kw_only=True):
     frames: tuple[Frame, ...] = ()
 
 
+class Login(Struct, kw_only=True):
+    """That scenarios came to nothing because the agent wants a login in one version.
+
+    `turns` is how many were taken nevertheless, `tried` the login of the settings, which failed
+    with `error` if that is what happened, `offered` the ids that there are.
+    """
+
+    version: int
+    scenarios: list[str]
+    turns: int
+    offered: list[str]
+    tried: str = ""
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """What was not checked, and how to give a login."""
+        parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in self.scenarios))
+        lost = f"{len(self.scenarios)} scenarios came to nothing ({parts})"
+        if self.turns == 0:
+            lost += ", and no turn was checked at all"
+        if self.error:
+            how = f"The login {self.tried!r} of the settings failed: {self.error}."
+        elif self.tried:
+            how = f"The login {self.tried!r} of the settings was not enough."
+        elif self.offered:
+            names = " or ".join(f'"{one}"' for one in self.offered)
+            how = f"If one works without a user, name it in the settings: `login = {names}`."
+        else:
+            how = "It offers none, so it has to be logged in before the check."
+        env = "What it needs, as a key, may stand in the environment, or under `[env]` there."
+        return f"Version {self.version}: the agent wants a login: {lost}. {how} {env}"
+
+
 class Result(Struct):
-    """A whole run; `unspoken` are the versions that were to be checked and are not spoken."""
+    """A whole run; `unspoken` are the versions that were to be checked and are not spoken.
+
+    A report may tell of such a version, too: of what was broken in its handshake.
+    """
 
     subject: str
     reports: list[Report] = field(default_factory=list[Report])
     played: list[Played] = field(default_factory=list[Played])
     unspoken: dict[int, str] = field(default_factory=dict[int, str])
+    logins: list[Login] = field(default_factory=list[Login])
     seconds: float = 0.0
+
+    @property
+    def checked(self) -> list[Report]:
+        """The reports of the versions that are spoken."""
+        return [report for report in self.reports if report.version not in self.unspoken]
+
+    @property
+    def shut_out(self) -> list[Login]:
+        """The versions in which no turn was checked because the agent wants a login."""
+        return [login for login in self.logins if login.turns == 0]
 
     def broken(self, *, strict: bool = False) -> list[tuple[str, int]]:
         """Return the rules that were broken and must not be, each with its version."""
@@ -82,6 +130,16 @@ class Result(Struct):
             "subject": self.subject,
             "seconds": round(self.seconds, 3),
             "versionsNotSpoken": {str(key): why for key, why in self.unspoken.items()},
+            "loginWanted": [
+                {
+                    "version": login.version,
+                    "scenarios": login.scenarios,
+                    "turns": login.turns,
+                    "offered": login.offered,
+                    "text": login.words,
+                }
+                for login in self.logins
+            ],
             "reports": [report.as_json() for report in self.reports],
             "scenarios": [
                 {

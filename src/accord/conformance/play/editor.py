@@ -10,7 +10,7 @@ from accord.conformance.frame import Frame
 from accord.conformance.message import Call, Note
 from accord.conformance.play.line import Line, Silence
 from accord.conformance.play.offers import offered
-from accord.conformance.play.scenario import NotExercised
+from accord.conformance.play.scenario import LoginWanted, NotExercised
 from accord.conformance.play.services import Services
 from accord.conformance.play.settings import Settings
 from accord.conformance.talk import update_of
@@ -115,6 +115,7 @@ class Editor:
         self.settings = settings
         self.folder = folder
         self.result: Json = {}
+        self.logged_in: Call | None = None  # the login of the settings, if they name one
         self.permission: Policy = self.allow
         self.elicitation: Policy = self.accept
         self._services = Services(line, folder)
@@ -156,7 +157,7 @@ class Editor:
         await self.line.reply(call, within_s=self.settings.timeout)
         self.result = call.result if is_object(call.result) else {}
         if call.ok and self.settings.login:
-            await self.log_in()
+            self.logged_in = await self.log_in()
         return call
 
     async def log_in(self) -> Call:
@@ -196,7 +197,7 @@ class Editor:
         if isinstance(ident, str):
             return ident
         if call.code == _LOGIN_NEEDED:
-            raise NotExercised("the agent asks for a login before a session is made")
+            raise LoginWanted("the agent asks for a login before a session is made")
         error = call.reply.error if call.reply else None
         raise NotExercised(f"no session was made: {error if error else 'it has no id'}")
 
@@ -244,7 +245,7 @@ class Editor:
         """Raise `NotExercised` when a prompt was refused."""
         if prompted.call.reply is not None and not prompted.call.ok:
             if prompted.call.code == _LOGIN_NEEDED:
-                raise NotExercised("the agent asks for a login before it works on a prompt")
+                raise LoginWanted("the agent asks for a login before it works on a prompt")
             raise NotExercised(f"the prompt was refused: {prompted.call.reply.error}")
 
     def cancel(self, session: str) -> Frame:

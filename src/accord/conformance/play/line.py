@@ -73,6 +73,10 @@ class Line:
         self.observer.end(self.side)
         await self._transport.aclose()
 
+    async def ended(self) -> Exception | None:
+        """Say how the peer ended, after it hung up or `aclose`; in about a second at most."""
+        return await self._transport.lost()
+
     # Sending.
 
     def send(self, frame: bytes) -> Frame:

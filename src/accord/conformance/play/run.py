@@ -8,19 +8,26 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from accord.conformance.manifest import requirements
+from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor
+from accord.conformance.play.ending import Veil, exit_words, last_words
 from accord.conformance.play.line import Line, Silence
-from accord.conformance.play.scenario import NotExercised, Objection, Scenario
+from accord.conformance.play.scenario import LoginWanted, NotExercised, Objection, Scenario
 from accord.conformance.play.settings import Settings
 from accord.conformance.play.stage import Connect, Stage
 from accord.conformance.report import Report
-from accord.conformance.result import Ending, Played, Result
+from accord.conformance.result import Ending, Login, Played, Result
+from accord.conformance.shapes import shown
 from accord.errors import TransportError
 from accord.excerpt import excerpt
+from accord.jsontext import is_array, is_object
 
 __all__ = ("LANES", "AgentRun")
+
+_CHARACTERS = 200  # of what the agent says for itself
 
 LANES = 4  # connections at a time, one of which is shared
 
@@ -47,12 +54,16 @@ class AgentRun:
         self.told = told
         self.closed = closed
         self.result = Result(subject)
+        self.mute = False  # it was asked in one version, and said nothing: another takes as long
 
     async def run(self, versions: Sequence[int]) -> Result:
         """Play everything; raise `TransportError` when the agent cannot be started."""
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="accord-check-") as folder:
             for version in versions:
+                if self.mute:
+                    self.result.unspoken[version] = "the agent answered nothing before"
+                    continue
                 place = _new_folder(os.path.realpath(folder), f"v{version}")  # noqa: ASYNC240
                 await _Part(self, version, place).run()
         self.result.seconds = time.monotonic() - began
@@ -67,10 +78,15 @@ class _Part:
         self._version = version
         self._folder = folder
         self._report = Report(subject=run.result.subject, side="agent", version=version)
+        self._login = Login(
+            version=version, scenarios=[], turns=0, offered=[], tried=run.settings.login
+        )
         self._connections = 0
 
     async def run(self) -> None:
         if not await self._speaks():
+            if any(found.broken for found in self._report.rules.values()):
+                self._run.result.reports.append(self._report)
             return
         self._run.result.reports.append(self._report)
         mine = [one for one in self._run.scenarios if self._version in one.versions]
@@ -80,23 +96,48 @@ class _Part:
             group.create_task(self._share(shared))
             for _ in range(LANES - 1):
                 group.create_task(self._take(waiting))
+        if self._login.scenarios:
+            self._login.scenarios.sort()
+            self._run.result.logins.append(self._login)
 
     async def _speaks(self) -> bool:
         """Tell whether the agent speaks this version; say why if it does not."""
         editor = await self._start("handshake")
+        line = editor.line
+        lost: Exception | None = None
+        silence: Silence | None = None
+        call: Call | None = None
         try:
             call = await editor.initialize()
-        except Silence as silence:
-            wrote = f"; it wrote {excerpt(editor.line.noise[0])!r}" if editor.line.noise else ""
-            self._run.result.unspoken[self._version] = f"initialize failed: {silence}{wrote}"
-            return False
-        finally:
-            await self._close("handshake", editor)
+        except Silence as error:
+            silence = error
+            said = any(frame.sender == "agent" for frame in line.observer.talk.frames)
+            self._run.mute = not said and not line.hung_up
+            if line.hung_up:
+                lost = await line.ended()  # before it is ended by us
+        except BaseException:
+            await editor.aclose()
+            raise
         answered = editor.result.get("protocolVersion")
-        if call.ok and answered == self._version:
+        speaks = silence is None and call is not None and call.ok and answered == self._version
+        # An answer with another version is checked when that is spoken.
+        negotiated = answered in (1, 2) and not speaks
+        await self._close("handshake", editor, told=not negotiated)
+        if speaks:
+            self._login.offered = _ids(editor.result.get("authMethods"))
             return True
-        error = call.reply.error if call.reply else None
-        why = f"the agent answered with version {answered}" if call.ok else f"error {error}"
+        veil = Veil(self._run.settings.env)
+        if silence is not None:
+            why = f"initialize failed: {silence}"
+        elif call is not None and not call.ok:
+            why = f"error {_excerpt(veil(_error(call)))}"
+        elif negotiated:
+            why = f"the agent answered with version {answered}"
+        else:
+            result = veil(shown(call.result if call else None))
+            why = f"no version was agreed: the agent answered {result}"
+        if not negotiated:
+            why += _last(line, lost, await line.ended(), veil)
         self._run.result.unspoken[self._version] = why
         return False
 
@@ -157,6 +198,9 @@ class _Part:
             shared.begin(folder, scenario.name)
         try:
             await scenario.play(stage)
+        except LoginWanted as missed:
+            played.ending, played.reason = "not exercised", str(missed)
+            self._login.scenarios.append(scenario.name)
         except NotExercised as missed:
             played.ending, played.reason = "not exercised", str(missed)
         except Objection as objection:
@@ -190,20 +234,55 @@ class _Part:
         await line.open()
         return Editor(line, self._version, self._run.settings, self._folder)
 
-    async def _close(self, name: str, editor: Editor) -> None:
+    async def _close(self, name: str, editor: Editor, *, told: bool = True) -> None:
         """Hang up, and add what the observer has seen."""
         await editor.aclose()
         report = editor.line.observer.finish()
         rules = {
             rule: found
             for rule, found in report.rules.items()
-            if self._version in requirements()[rule].versions
+            if told and self._version in requirements()[rule].versions
         }
         report.rules = rules
         self._report.merge(report)
+        self._logins(editor)
         self._connections += 1
         if self._run.closed is not None:
             self._run.closed(f"v{self._version}-{self._connections}-{name}", editor.line)
+
+    def _logins(self, editor: Editor) -> None:
+        """Remember whether the login of the settings failed, and that turns were taken."""
+        call = editor.logged_in
+        if call is not None and not call.ok:
+            veil = Veil(self._run.settings.env)
+            self._login.error = _excerpt(veil(_error(call)))
+        calls = editor.line.observer.talk.calls
+        self._login.turns += sum(one.ok for one in calls if one.method == "session/prompt")
+
+
+def _ids(methods: Any) -> list[str]:
+    """Return the ids of logins."""
+    found = [one for one in methods if is_object(one)] if is_array(methods) else []
+    ids = (one.get("methodId", one.get("id")) for one in found)
+    return [excerpt(ident) for ident in ids if isinstance(ident, str)]
+
+
+def _last(line: Line, lost: Exception | None, ended: Exception | None, veil: Veil) -> str:
+    """Say how an agent ended that did not get far, and what it wrote besides frames."""
+    parts = [exit_words(lost)]
+    if line.noise:
+        parts.append(f"it wrote {_excerpt(veil(line.noise[0]))!r}")
+    if words := last_words(ended, veil):
+        parts.append("its last words on stderr:\n" + "\n".join(f"    {one}" for one in words))
+    return "".join(f"; {part}" for part in parts if part)
+
+
+def _error(call: Call) -> str:
+    return str(call.reply.error) if call.reply else "none"
+
+
+def _excerpt(text: str) -> str:
+    return excerpt(text, _CHARACTERS)
 
 
 def _new_folder(parent: str, name: str) -> Path:

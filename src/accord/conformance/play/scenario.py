@@ -9,13 +9,17 @@ from msgspec import Struct
 
 from accord.conformance.judge import Seen, frames_of
 
-__all__ = ("NotExercised", "Objection", "Scenario", "scenario")
+__all__ = ("LoginWanted", "NotExercised", "Objection", "Scenario", "scenario")
 
 StageT = TypeVar("StageT")
 
 
 class NotExercised(Exception):
     """The rules of a scenario did not come into play; the text says why."""
+
+
+class LoginWanted(NotExercised):
+    """What was to be played is kept from whoever has not logged in."""
 
 
 class Objection(Exception):

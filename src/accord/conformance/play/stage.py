@@ -11,7 +11,7 @@ from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor
 from accord.conformance.play.line import Silence
-from accord.conformance.play.scenario import NotExercised, Scenario
+from accord.conformance.play.scenario import LoginWanted, NotExercised, Scenario
 from accord.conformance.play.settings import Settings
 from accord.conformance.report import Report
 from accord.transports.base import Transport
@@ -96,7 +96,7 @@ class Stage:
             self.judge(rule, False, call, expected=expected, got=str(silence))
             return False
         if call.code == _LOGIN_NEEDED:
-            raise NotExercised("the agent asks for a login")
+            raise LoginWanted("the agent asks for a login")
         return True
 
     async def refused(

@@ -43,6 +43,7 @@ def html(result: Result) -> str:
         f"<p>Version {version} was not checked: {escape(why)}.</p>"
         for version, why in result.unspoken.items()
     ]
+    parts += [f"<p>{escape(login.words)}</p>" for login in result.logins]
     parts.append("</body></html>")
     return visible("\n".join(parts))
 
@@ -64,6 +65,9 @@ def _version(report: Report, played: list[Played]) -> list[str]:
     for rule in report.asked():
         if report.outcome(rule) in ("failed", "warned"):
             parts += _rule(rule, report)
+    for one in played:
+        if one.ending in ("wrong", "advised"):
+            parts += _objection(one)
     parts += _scenarios(played)
     return parts
 
@@ -88,6 +92,18 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
             parts.append(f"<pre>{frames}</pre>")
     parts.append("</section>")
     return parts
+
+
+def _objection(played: Played) -> list[str]:
+    style = "failed" if played.ending == "wrong" else "warned"
+    parts = [
+        f'<section class="rule {style}"><h3>{escape(played.scenario)} <b>{played.ending}</b></h3>',
+        f"<p>No rule is about it: {escape(played.reason)}. {escape(played.advice)}</p>",
+    ]
+    if played.frames:
+        frames = "\n".join(escape(frame_line(frame)) for frame in played.frames)
+        parts.append(f"<pre>{frames}</pre>")
+    return [*parts, "</section>"]
 
 
 def _scenarios(played: list[Played]) -> list[str]:

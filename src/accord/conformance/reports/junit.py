@@ -23,8 +23,9 @@ def junit(result: Result) -> str:
     ]
     for report in result.reports:
         lines += _suites(report)
+        lines += _scenarios(report.version, result)
     for version, why in result.unspoken.items():
-        lines += _unspoken(version, why, is_error=not result.reports)
+        lines += _unspoken(version, why, is_error=not result.checked)
     lines.append("</testsuites>")
     return "\n".join(lines)
 
@@ -40,6 +41,31 @@ def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
         "    </testcase>",
         "  </testsuite>",
     ]
+
+
+def _scenarios(version: int | None, result: Result) -> list[str]:
+    """Tell of what fails a run and is no rule's business."""
+    played = result.scenarios(version)
+    bad = [
+        (one.scenario, f"{one.reason}. {one.advice}".strip(), one.frames)
+        for one in played
+        if one.left or one.ending == "wrong"
+    ]
+    bad += [("login", login.words, ()) for login in result.shut_out if login.version == version]
+    if not bad:
+        return []
+    lines = [
+        f'  <testsuite name="v{version}.scenarios" tests="{len(bad)}" failures="{len(bad)}" '
+        f'errors="0" skipped="0">'
+    ]
+    for name, why, frames in bad:
+        text = "\n".join(frame_line(frame) for frame in frames)
+        lines += [
+            f'    <testcase classname="v{version}.scenarios" name={_quoted(name)}>',
+            f"      <failure message={_quoted(why)}>{_text(text)}</failure>",
+            "    </testcase>",
+        ]
+    return [*lines, "  </testsuite>"]
 
 
 def _suites(report: Report) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from accord.conformance.manifest import Requirement, requirements
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
-from accord.conformance.result import Result
+from accord.conformance.result import Played, Result
 from accord.excerpt import visible
 
 __all__ = ("markdown",)
@@ -18,6 +18,8 @@ def markdown(result: Result) -> str:
     lines = [f"# {_code(result.subject)} and the Agent Client Protocol", ""]
     for report in result.reports:
         lines += _version(report, result)
+    lines += [f"- {_plain(login.words)}" for login in result.logins]
+    lines += [""] if result.logins else []
     for version, why in result.unspoken.items():
         lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
     return visible("\n".join(lines))
@@ -34,7 +36,11 @@ def _version(report: Report, result: Result) -> list[str]:
     for ident, found in report.rules.items():
         if found.failures:
             lines += _broken(requirements()[ident], report)
-    others = [one for one in result.scenarios(report.version) if one.ending != "finished"]
+    played = result.scenarios(report.version)
+    for one in played:
+        if one.ending in ("wrong", "advised"):
+            lines += _objection(one)
+    others = [one for one in played if one.ending not in ("finished", "wrong", "advised")]
     if others:
         lines += ["<details><summary>Scenarios that came to nothing</summary>", ""]
         lines += [f"- `{one.scenario}`: {one.ending}: {_plain(one.reason)}" for one in others]
@@ -55,6 +61,16 @@ def _broken(rule: Requirement, report: Report) -> list[str]:
     if result.broken > _MOST_SHOWN:
         lines.append(f"- and {result.broken - _MOST_SHOWN} more")
     return [*lines, ""]
+
+
+def _objection(played: Played) -> list[str]:
+    lines = [f"### `{played.scenario}`: {played.ending}", ""]
+    lines += [f"No rule is about it: {_plain(played.reason)}. {_plain(played.advice)}", ""]
+    if played.frames:
+        block = [frame_line(frame) for frame in played.frames]
+        fence = _fence(block)
+        lines += [fence, *block, fence, ""]
+    return lines
 
 
 def _fence(lines: list[str]) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
-from accord.conformance.play.line import Silence
-from accord.conformance.play.scenario import scenario
+from accord.conformance.play.scenario import Objection, scenario
 from accord.conformance.play.stage import Stage
+from accord.errors import ConnectionLost
 
 __all__ = ("SCENARIOS",)
 
 # A transport gives a process so long to leave by itself before it is told to.
 _LEAVES_S = 2.0
+_TERMINATED = -int(signal.SIGTERM)
+_KILLED = -int(getattr(signal, "SIGKILL", 9))
 
 
 @scenario("process/leaves", own=True)
@@ -21,8 +24,20 @@ async def _leaves(stage: Stage) -> None:
     await editor.new_session()
     began = time.monotonic()
     await editor.line.aclose()
-    if time.monotonic() - began >= _LEAVES_S:
-        raise Silence(f"still running {_LEAVES_S:g} s after its stdin was closed")
+    took = time.monotonic() - began
+    lost = await editor.line.ended()
+    status = lost.exit_status if isinstance(lost, ConnectionLost) else None
+    if took < _LEAVES_S and status not in (_TERMINATED, _KILLED):
+        return
+    if status == _KILLED:
+        how = "SIGTERM did not end it either, so it was killed"
+    else:
+        how = "it went when it got SIGTERM"
+    raise Objection(
+        f"still running {_LEAVES_S:g} s after its stdin was closed; {how}",
+        "End the program at the end of its stdin: editors kill it then (R-STDIO-07), and what it "
+        "still had to write is lost.",
+    )
 
 
 SCENARIOS = (_leaves,)
