@@ -13,7 +13,6 @@ from accord import (
     Agent,
     ClientSession,
     ConnectionLost,
-    Image,
     InternalError,
     InvalidRequest,
     LocalProtocolError,
@@ -452,14 +451,10 @@ async def raw_session(agent: Any, raw: Raw) -> AsyncGenerator[ClientSession, Non
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "content", [None, 5, Image("text", "image/png")], ids=["none", "number", "image"]
-)
+@pytest.mark.parametrize("content", [None, 5, b"text"], ids=["none", "number", "bytes"])
 async def test_prompt_of_something_that_is_no_content_fails(version: int, content: Any) -> None:
     async with session_with(version, greet) as session:
-        turn = session.prompt(content)
-        with pytest.raises((TypeError, AttributeError)):
-            async with asyncio.timeout(10), turn:
-                await turn.wait()
+        with pytest.raises(TypeError, match=r"^prompt\(contents=…\), one of them: expected str"):
+            session.prompt(content)
         async with session.prompt("Hi") as after:
             assert await after.wait() == "end_turn"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
 from accord.agent.reports import CompactionPart, CompactionReport
+from accord.model.checked import need
+from accord.model.content import need_content
 from accord.tasks import is_being_cancelled
 
 if TYPE_CHECKING:
@@ -44,10 +46,12 @@ class Compaction:
 
     async def summary(self, content: Content) -> None:
         """Add to what the context was shortened to; only what users may read (R-COMP-06)."""
+        need_content("summary(content=…)", content)
         await self._session.report(CompactionPart(self.id, content))
 
     async def fail(self, why: str | None = None) -> None:
         """End as failed, in words for the user."""
+        need("fail(why=…)", why, str, NoneType)
         await self._end("failed", why)
 
     async def _end(self, status: str, why: str | None = None) -> None:

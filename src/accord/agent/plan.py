@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from accord.agent.reports import PlanGone, PlanReport
+from accord.model.checked import need, need_each
 from accord.model.session import PlanEntry
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Plan:
         priority: Literal["high", "medium", "low"] | str | None = None,
     ) -> None:
         """Change an entry, found by its index or its content."""
+        need("update(entry=…)", entry, int, str)
         index = entry if isinstance(entry, int) else self._index(entry)
         old = self.entries[index]
         self.entries[index] = PlanEntry(
@@ -42,6 +44,7 @@ class Plan:
 
     async def replace(self, entries: Iterable[str | PlanEntry]) -> None:
         """Put other entries in place of all."""
+        entries = need_each("plan(entries=…)", entries, str, PlanEntry)
         self.entries = [PlanEntry(e) if isinstance(e, str) else e for e in entries]
         await self._show()
 

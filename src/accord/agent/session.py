@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -14,8 +15,9 @@ from accord.agent.link import mode_of
 from accord.agent.reports import MessageRole, OptionsReport, Report, Said, TitleReport
 from accord.agent.verbs import Verbs
 from accord.errors import InvalidParams, LocalProtocolError
-from accord.model.content import Content
-from accord.model.session import Command, Select, SessionOption, SystemPrompt
+from accord.model.checked import need, need_each
+from accord.model.content import Content, need_content
+from accord.model.session import Command, Select, SessionOption, Switch, SystemPrompt
 
 if TYPE_CHECKING:
     from accord.agent.background import Background
@@ -99,6 +101,7 @@ class Session(Verbs):
             self._message_id = self.next_id("message")
         if self._record is None and not self.closed:
             return self.link.said(self.id, role, self._message_id, content)
+        need_content("content", content)  # the link has seen to it otherwise
         return self.report(Said(role, self._message_id, (content,)))
 
     def end_message(self) -> None:
@@ -119,6 +122,7 @@ class Session(Verbs):
 
     async def set_title(self, title: str | None) -> None:
         """Give the session a title, or none."""
+        need("title", title, str, NoneType)
         if self.title_is_users:  # R-TITLE-05
             return
         self.title_now = title
@@ -143,7 +147,7 @@ class Session(Verbs):
 
     async def set_options(self, options: Iterable[SessionOption]) -> None:
         """Put these config options in place of all; one of category `mode` makes the modes."""
-        options = tuple(options)
+        options = tuple(need_each("set_options(options=…)", options, Select, Switch))
         mode_was = self.mode
         self._put_options(options)
         if self.is_open:

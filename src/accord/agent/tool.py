@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -13,10 +13,12 @@ from msgspec import UNSET
 from accord.agent.background import Scope, WorkCancelled
 from accord.agent.link import Question
 from accord.agent.reports import ToolPart, ToolReport
-from accord.model.content import Content
+from accord.model.checked import need, need_each
+from accord.model.content import Content, need_content, need_contents
 from accord.model.permission import PermissionOption
 from accord.model.tools import Diff, Location, TerminalView, ToolContent, ToolKind, ToolStatus
 from accord.tasks import is_being_cancelled
+from accord.wire.codec import encode
 
 if TYPE_CHECKING:
     from accord.agent.verbs import Verbs
@@ -62,6 +64,9 @@ class ToolCall:
         cancellable: bool = False,
         in_background: bool = False,
     ) -> None:
+        need("tool(title=…)", title, str)
+        need("tool(kind=…)", kind, str)
+        need("tool(name=…)", name, str, NoneType)
         self.owner = owner
         self._turn = None if in_background else owner.turn_here
         self.session = owner.session
@@ -69,7 +74,7 @@ class ToolCall:
         self.title = title
         self.kind: ToolKind = kind
         self.name = name
-        self.locations = _places(locations)
+        self.locations = _places("tool(locations=…)", locations)
         self.raw_input = raw_input
         self.status: ToolStatus = "pending"
         self.cancellable = cancellable
@@ -85,19 +90,23 @@ class ToolCall:
         if self._token is not None:
             raise RuntimeError("A tool call is entered once; make another one")
         session.end_message()
-        await session.report(
-            ToolReport(
-                id=self.id,
-                begins=True,
-                title=self.title,
-                name=UNSET if self.name is None else self.name,
-                kind=self.kind,
-                status="pending",
-                locations=self.locations or UNSET,
-                raw_input=UNSET if self.raw_input is None else self.raw_input,
-                cancellable=self.cancellable or UNSET,
+        try:
+            await session.report(
+                ToolReport(
+                    id=self.id,
+                    begins=True,
+                    title=self.title,
+                    name=UNSET if self.name is None else self.name,
+                    kind=self.kind,
+                    status="pending",
+                    locations=self.locations or UNSET,
+                    raw_input=UNSET if self.raw_input is None else self.raw_input,
+                    cancellable=self.cancellable or UNSET,
+                )
             )
-        )
+        except TypeError:
+            _need_json("raw_input", self.raw_input)
+            raise
         session.tools[self.id] = self
         self._token = _current.set(self)
         self._scope.enter()
@@ -162,17 +171,21 @@ class ToolCall:
 
     async def content(self, *items: ToolContent) -> None:
         """Show more: text, images, diffs, terminals."""
+        need_contents("content(items=…)", items, Diff, TerminalView)
         await self.start()
         for item in items:
             await self.session.report(ToolPart(self.id, item))
 
     async def replace(self, *items: ToolContent) -> None:
         """Show this in place of everything so far."""
+        need_contents("replace(items=…)", items, Diff, TerminalView)
         await self.start()
         await self._report(content=tuple(items))
 
     async def stream(self, text: str) -> None:
         """Add text to what is shown, as it comes."""
+        if type(text) is not str:
+            need("stream(text=…)", text, str)
         await self.start()
         await self.session.report(ToolPart(self.id, text, goes_on=True))
 
@@ -204,13 +217,15 @@ class ToolCall:
         raw_input: Any = None,
     ) -> None:
         """Correct what was said at the beginning."""
+        need("update(title=…)", title, str, NoneType)
+        need("update(kind=…)", kind, str, NoneType)
         changes: dict[str, Any] = {}
         if title is not None:
             self.title = changes["title"] = title
         if kind is not None:
             self.kind = changes["kind"] = kind
         if locations is not None:
-            self.locations = changes["locations"] = _places(locations)
+            self.locations = changes["locations"] = _places("update(locations=…)", locations)
         if raw_input is not None:
             self.raw_input = changes["raw_input"] = raw_input
         await self._report(**changes)
@@ -227,6 +242,7 @@ class ToolCall:
         Version 2 shows it as cancelled, version 1, which has no word for that, as failed.
         """
         if content is not None:
+            need_content("refuse(content=…)", content)
             await self.session.report(ToolPart(self.id, content))
         told: dict[str, Any] = {} if raw_output is None else {"raw_output": raw_output}
         await self._report(status="cancelled", **told)
@@ -237,7 +253,12 @@ class ToolCall:
         ends = self.status in _ENDS
         if ends and self.cancellable and not self.is_told_ended:
             changes["cancellable"] = False  # R-TCAN-03
-        await self.session.report(ToolReport(id=self.id, **changes))
+        try:
+            await self.session.report(ToolReport(id=self.id, **changes))
+        except TypeError:
+            for name in ("raw_input", "raw_output"):
+                _need_json(name, changes.get(name))
+            raise
         if ends and not self.is_told_ended:
             self.is_told_ended = True
             await self._tell_background()
@@ -258,6 +279,8 @@ class ToolCall:
         What the agent's `permit` decides is not asked. Raises `CancelledError` when the turn
         is cancelled meanwhile.
         """
+        need("permission(title=…)", title, str, NoneType)
+        need("permission(description=…)", description, str, NoneType)
         session = self.session
         key = self.name or str(self.kind)
         allowed = session.remembered.get(key)
@@ -288,7 +311,9 @@ class ToolCall:
         """
         self._need_entered()
         session = self.session
-        offered = tuple(options)
+        need("ask(title=…)", title, str, NoneType)
+        need("ask(description=…)", description, str, NoneType)
+        offered = tuple(need_each("ask(options=…)", options, PermissionOption))
         by_id = {option.id: option for option in offered}
         if not by_id or len(by_id) < len(offered):
             raise ValueError("Options need to be at least one, each with an id of its own")
@@ -311,5 +336,14 @@ class ToolCall:
         return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14
 
 
-def _places(locations: Iterable[str | Location]) -> tuple[Location, ...]:
-    return tuple(Location(at) if isinstance(at, str) else at for at in locations)
+def _need_json(name: str, value: Any) -> None:
+    """Raise `TypeError` for what cannot be written."""
+    try:
+        encode(value)
+    except TypeError as exc:
+        raise TypeError(f"{name}: expected what JSON can hold: {exc}") from exc
+
+
+def _places(where: str, locations: Iterable[str | Location]) -> tuple[Location, ...]:
+    found = need_each(where, locations, str, Location)
+    return tuple(Location(at) if isinstance(at, str) else at for at in found)

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 __all__ = ("Verbs",)
 
 F = TypeVar("F", bound="Struct")
+NoneType = type(None)
+
+
+def _need(where: str, value: object, *kinds: type) -> None:
+    if not isinstance(value, kinds):
+        from accord.model.checked import wrong
+
+        raise wrong(where, value, *kinds)
 
 
 class Verbs:
@@ -56,6 +64,7 @@ class Verbs:
         """Show a plan, in place of the one with this id; returns it, to update its entries."""
         from accord.agent.plan import Plan
 
+        _need("plan(plan_id=…)", plan_id, str)
         plan = Plan(self.session, plan_id)
         await plan.replace(entries)
         return plan
@@ -69,6 +78,8 @@ class Verbs:
         from accord.agent.plan import Plan
         from accord.agent.reports import PlanText
 
+        _need("plan_text(text=…)", text, str)
+        _need("plan_text(plan_id=…)", plan_id, str)
         await self.session.report(PlanText(plan_id, text))
         return Plan(self.session, plan_id)
 
@@ -80,6 +91,8 @@ class Verbs:
         from accord.agent.plan import Plan
         from accord.agent.reports import PlanLink
 
+        _need("plan_file(uri=…)", uri, str)
+        _need("plan_file(plan_id=…)", plan_id, str)
         await self.session.report(PlanLink(plan_id, uri))
         return Plan(self.session, plan_id)
 
@@ -94,6 +107,9 @@ class Verbs:
 
         To a client of version 1 that shows no notices it is said, as a message of its own.
         """
+        _need("notice(title=…)", title, str)
+        _need("notice(severity=…)", severity, str)
+        _need("notice(description=…)", description, str, NoneType)
         if not title:
             raise ValueError("A notice has a title")  # R-NOTICE-02
         session = self.session
@@ -130,6 +146,13 @@ class Verbs:
         stop alone: leaving the block raises `WorkCancelled` then. Unless the agent is unstable
         and the client of version 1 shows subagents, it is a tool call, with what it says.
         """
+        _need("subagent(title=…)", title, str)
+        _need("subagent(description=…)", description, str, NoneType)
+        _need("subagent(cwd=…)", cwd, str, NoneType)
+        if additional is not None:
+            from accord.model.checked import need_each
+
+            need_each("subagent(additional=…)", additional, str)
         return self.session.host.subagent(
             self,
             title,
@@ -146,7 +169,13 @@ class Verbs:
         nothing is.
         """
         from accord.agent.between import send
+        from accord.model.checked import wrong
+        from accord.model.content import need_content
 
+        if getattr(recipient, "session", None) is not recipient:  # a turn, say
+            raise wrong("send(recipient=…)", recipient, type(self.session))
+        for part in content:
+            need_content("send(content=…)", part)
         await send(self.session, recipient, content)
 
     def tool(
@@ -195,6 +224,8 @@ class Verbs:
         """
         from accord.agent.tool import ToolCall
 
+        if not callable(work):
+            raise TypeError(f"background(work=…): expected a function, got {work!r}")
         call = ToolCall(
             self,
             title,
@@ -227,6 +258,8 @@ class Verbs:
         """
         from accord.agent.elicit import elicit
 
+        _need("elicit(form=…)", form, type)
+        _need("elicit(message=…)", message, str)
         return await elicit(self.session, form, message)
 
     async def elicit_url(self, url: str, message: str) -> Elicitation | None:
@@ -237,6 +270,8 @@ class Verbs:
         """
         from accord.agent.elicit import elicit_url
 
+        _need("elicit_url(url=…)", url, str)
+        _need("elicit_url(message=…)", message, str)
         return await elicit_url(self.session, url, message)
 
     async def usage(self, used: int, size: int, *, cost: Cost | None = None) -> None:
@@ -248,6 +283,7 @@ class Verbs:
 
     async def title(self, title: str) -> None:
         """Give the session a title."""
+        _need("title(title=…)", title, str)
         await self.session.set_title(title)
 
     async def call_extension(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
@@ -257,6 +293,8 @@ class Verbs:
         for an error answer, -32601 when the client has no such method.
         """
         session = self.session
+        _need("call_extension(method=…)", method, str)
+        _need("call_extension(params=…)", params, Mapping, NoneType)
         return await session.link.call_extension(
             method, {"sessionId": session.id, **(params or {})}
         )
@@ -267,13 +305,17 @@ class Verbs:
         `sessionId` is added to the params; a client that does not know the method ignores it.
         """
         session = self.session
+        _need("notify_extension(method=…)", method, str)
+        _need("notify_extension(params=…)", params, Mapping, NoneType)
         await session.link.notify_extension(method, {"sessionId": session.id, **(params or {})})
 
     async def commands(self, commands: Sequence[Command]) -> None:
         """Say which commands the user can type after a slash, all of them."""
         from accord.agent.reports import CommandsReport
+        from accord.model.checked import need_each
+        from accord.model.session import Command
 
         session = self.session
-        session.commands_now = tuple(commands)
+        session.commands_now = tuple(need_each("commands(commands=…)", commands, Command))
         if session.is_open:
             await session.report(CommandsReport(session.commands_now))

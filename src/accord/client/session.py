@@ -12,7 +12,7 @@ from accord.client.feed import Feed
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
 from accord.errors import LocalProtocolError
-from accord.model.content import Content
+from accord.model.content import Content, need_contents
 from accord.model.session import SessionOption
 
 __all__ = ("ClientSession", "SessionView", "SubagentSession")
@@ -81,6 +81,7 @@ class ClientSession(SessionView):
         """Return a turn that sends this when it is entered, with `async with`."""
         if not contents:
             raise ValueError("Expected something to say")  # R-PROMPT-25
+        need_contents("prompt(contents=…)", contents)
         return ClientTurn(self._feed, self._dialect, contents, cancel_timeout_s=cancel_timeout_s)
 
     async def cancel(self) -> None:

@@ -6,10 +6,23 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("Audio", "Content", "Image", "Link", "Other", "Resource", "text_of")
+from accord.model.checked import Checked, need_each, wrong
+
+__all__ = (
+    "Audio",
+    "Content",
+    "Image",
+    "Link",
+    "Other",
+    "Resource",
+    "need_content",
+    "need_contents",
+    "not_content",
+    "text_of",
+)
 
 
-class Image(Struct, frozen=True, tag="image"):
+class Image(Checked, frozen=True, tag="image"):
     """An image; `data` are its bytes."""
 
     data: bytes
@@ -17,14 +30,14 @@ class Image(Struct, frozen=True, tag="image"):
     uri: str | None = None
 
 
-class Audio(Struct, frozen=True, tag="audio"):
+class Audio(Checked, frozen=True, tag="audio"):
     """A sound; `data` are its bytes."""
 
     data: bytes
     mime_type: str
 
 
-class Link(Struct, frozen=True, tag="link"):
+class Link(Checked, frozen=True, tag="link"):
     """A resource that the other side can read by itself; `size` in bytes."""
 
     uri: str
@@ -35,7 +48,7 @@ class Link(Struct, frozen=True, tag="link"):
     size: int | None = None
 
 
-class Resource(Struct, frozen=True, tag="resource"):
+class Resource(Checked, frozen=True, tag="resource"):
     """A resource with its content: text, or bytes."""
 
     uri: str
@@ -51,6 +64,24 @@ class Other(Struct, frozen=True, tag="other"):
 
 # Plain text is a str, read as Markdown.
 Content: TypeAlias = str | Image | Audio | Link | Resource | Other
+
+_KINDS = (str, Image, Audio, Link, Resource, Other)
+
+
+def need_content(where: str, content: object) -> None:
+    """Raise `TypeError` for what is no content; `where` is the call and the argument."""
+    if not isinstance(content, _KINDS):
+        raise not_content(where, content)
+
+
+def not_content(where: str, content: object) -> TypeError:
+    """Return the error for what is no content."""
+    return wrong(where, content, *_KINDS)
+
+
+def need_contents(where: str, contents: object, *more: type) -> None:
+    """Raise `TypeError` for what is no sequence of content, nor of these types."""
+    need_each(where, contents, *_KINDS, *more)
 
 
 def text_of(contents: list[Content] | tuple[Content, ...]) -> str:

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable
 
 from accord import v1
-from accord.model.content import Audio, Content, Image, Link, Other, Resource
+from accord.model.content import Audio, Content, Image, Link, Other, Resource, not_content
 from accord.model.tools import Diff, Location, TerminalView, ToolContent
 from accord.wire.codec import convert, to_builtins
 
@@ -23,7 +23,7 @@ def content_to_wire(content: Content) -> v1.ContentBlock:
     """Return content as v1 writes it."""
     match content:
         case str():
-            return v1.TextContent(text=content)
+            return v1.TextContent(text=str.__str__(content))  # of a class of its own, perhaps
         case Image(data, mime_type, uri):
             return v1.ImageContent(data=_encoded(data), mime_type=mime_type, uri=uri)
         case Audio(data, mime_type):
@@ -46,7 +46,7 @@ def content_to_wire(content: Content) -> v1.ContentBlock:
         case Other(raw):
             return convert(raw, v1.ContentBlock)  # type: ignore[arg-type]  # a union is a type here
         case _:
-            raise TypeError(f"{type(content).__name__} is no content")
+            raise not_content("content", content)
 
 
 def content_from_wire(block: v1.ContentBlock) -> Content:

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable
 
 from accord import v2
-from accord.model.content import Audio, Content, Image, Link, Other, Resource
+from accord.model.content import Audio, Content, Image, Link, Other, Resource, not_content
 from accord.model.patch import git_patch
 from accord.model.tools import Diff, Location, TerminalView, ToolContent
 from accord.wire.base import Unknown
@@ -25,7 +25,7 @@ def content_to_wire(content: Content) -> v2.ContentBlock:
     """Return content as v2 writes it."""
     match content:
         case str():
-            return v2.TextContent(text=content)
+            return v2.TextContent(text=str.__str__(content))  # of a class of its own, perhaps
         case Image(data, mime_type, uri):
             return v2.ImageContent(data=_encoded(data), mime_type=mime_type, uri=uri)
         case Audio(data, mime_type):
@@ -48,7 +48,7 @@ def content_to_wire(content: Content) -> v2.ContentBlock:
         case Other(raw):
             return convert(raw, v2.ContentBlock)
         case _:
-            raise TypeError(f"{type(content).__name__} is no content")
+            raise not_content("content", content)
 
 
 def content_from_wire(block: v2.ContentBlock) -> Content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from accord.model.checked import Checked
 
 __all__ = ("PermissionKind", "PermissionOption")
 
@@ -13,7 +13,7 @@ PermissionKind: TypeAlias = (
 )
 
 
-class PermissionOption(Struct, frozen=True):
+class PermissionOption(Checked, frozen=True):
     """One answer that the user can give."""
 
     id: str

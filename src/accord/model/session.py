@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
+from accord.model.checked import Checked
 from accord.model.content import Content
 
 __all__ = (
@@ -29,7 +28,7 @@ StopReason: TypeAlias = (
 )
 
 
-class Info(Struct, frozen=True):
+class Info(Checked, frozen=True):
     """A program and its version; `title` is for the user, else `name`."""
 
     name: str
@@ -37,7 +36,7 @@ class Info(Struct, frozen=True):
     title: str | None = None
 
 
-class SystemPrompt(Struct, frozen=True):
+class SystemPrompt(Checked, frozen=True):
     """What the model is told before all else, behind or in place of the agent's own words."""
 
     content: tuple[Content, ...]
@@ -49,7 +48,7 @@ class SystemPrompt(Struct, frozen=True):
         return "\n\n".join(part for part in self.content if isinstance(part, str))
 
 
-class PlanEntry(Struct, frozen=True):
+class PlanEntry(Checked, frozen=True):
     """One step of a plan."""
 
     content: str
@@ -57,7 +56,7 @@ class PlanEntry(Struct, frozen=True):
     priority: Literal["high", "medium", "low"] | str = "medium"
 
 
-class Choice(Struct, frozen=True):
+class Choice(Checked, frozen=True):
     """One value of an option that the user chooses."""
 
     value: str
@@ -66,7 +65,7 @@ class Choice(Struct, frozen=True):
     group: str | None = None
 
 
-class Select(Struct, frozen=True, kw_only=True, tag="select"):
+class Select(Checked, frozen=True, kw_only=True, tag="select"):
     """An option with one of several values; category `mode` is the mode of the session."""
 
     id: str
@@ -77,7 +76,7 @@ class Select(Struct, frozen=True, kw_only=True, tag="select"):
     category: Literal["mode", "model", "model_config", "thought_level"] | str | None = None
 
 
-class Switch(Struct, frozen=True, kw_only=True, tag="switch"):
+class Switch(Checked, frozen=True, kw_only=True, tag="switch"):
     """An option that is on or off."""
 
     id: str
@@ -90,7 +89,7 @@ class Switch(Struct, frozen=True, kw_only=True, tag="switch"):
 SessionOption: TypeAlias = Select | Switch
 
 
-class Command(Struct, frozen=True):
+class Command(Checked, frozen=True):
     """A command that the user can type after a slash; `hint` says what may follow."""
 
     name: str
@@ -98,14 +97,14 @@ class Command(Struct, frozen=True):
     hint: str | None = None
 
 
-class Cost(Struct, frozen=True):
+class Cost(Checked, frozen=True):
     """What the session has cost so far."""
 
     amount: float
     currency: str = "USD"
 
 
-class Usage(Struct, frozen=True):
+class Usage(Checked, frozen=True):
     """How full the model's context is, in tokens."""
 
     used: int
@@ -113,7 +112,7 @@ class Usage(Struct, frozen=True):
     cost: Cost | None = None
 
 
-class Tokens(Struct, frozen=True, kw_only=True):
+class Tokens(Checked, frozen=True, kw_only=True):
     """What a piece of work took; whether v1 counts the turn or the session, it leaves open."""
 
     total: int

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
+from accord.model.checked import Checked
 from accord.model.content import Content
 
 __all__ = ("Diff", "Location", "TerminalView", "ToolContent", "ToolKind", "ToolStatus")
@@ -31,7 +30,7 @@ ToolStatus: TypeAlias = (
 )
 
 
-class Diff(Struct, frozen=True, tag="diff"):
+class Diff(Checked, frozen=True, tag="diff"):
     """A change of one file: what it was (None: it was not there) and is (None: it is gone).
 
     `patch` is the change as a git patch where that is all that came.
@@ -43,13 +42,13 @@ class Diff(Struct, frozen=True, tag="diff"):
     patch: str | None = None
 
 
-class TerminalView(Struct, frozen=True, tag="terminal"):
+class TerminalView(Checked, frozen=True, tag="terminal"):
     """A terminal shown in a tool call."""
 
     terminal_id: str
 
 
-class Location(Struct, frozen=True):
+class Location(Checked, frozen=True):
     """A place in a file that a tool works at; the first line is 1."""
 
     path: str
