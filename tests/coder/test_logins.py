@@ -79,6 +79,41 @@ async def test_switch_to_a_model_without_key_is_refused_and_the_old_one_goes_on(
 
 
 @BOTH
+async def test_login_is_about_the_model_that_the_session_has_chosen(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+    monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
+    async with talking(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
+        await talk.session.set_option("model", "mistral:mistral-medium-latest")
+        monkeypatch.delenv("MISTRAL_API_KEY")
+        await talk.agent.logout()
+        assert not talk.coder.logged_in()
+        with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
+            await talk.agent.authenticate("environment")
+        with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
+            await talk.prompt("help")
+        await talk.session.set_option("model", "embedded")
+        await talk.agent.authenticate("environment")
+        assert await talk.prompt("help")
+
+
+@BOTH
+async def test_session_whose_model_needs_no_key_goes_on_without_the_default_models(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    settings = Settings(model="openai:gpt-6.1-sol")
+    async with talking(version, cwd=tmp_path, settings=settings) as talk:
+        await talk.session.set_option("model", "embedded")
+        monkeypatch.delenv("OPENAI_API_KEY")
+        await talk.agent.logout()
+        assert await talk.prompt("help")
+        with pytest.raises(AuthRequired, match="OPENAI_API_KEY"):
+            await talk.agent.new_session(tmp_path)
+
+
+@BOTH
 async def test_switch_to_another_model_holds_from_the_next_prompt_on(
     version: int, tmp_path: Path
 ) -> None:

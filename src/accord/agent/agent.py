@@ -60,6 +60,10 @@ class Agent:
     def authorize(self) -> None:
         """Raise `AuthRequired` to have the user log in first; asked before anything is done."""
 
+    def authorize_prompt(self, session: Session) -> None:
+        """As `authorize`, for a prompt in a session that may need another login than the next."""
+        self.authorize()
+
     async def permit(self, call: ToolCall) -> bool | None:
         """Decide on a tool call that needs permission; None leaves it to the user."""
         return None

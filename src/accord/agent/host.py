@@ -287,7 +287,10 @@ class Host:
         """Return the turn of a prompt, not yet queued; raise for what cannot be prompted."""
         from accord.agent.course import Course
 
-        self.agent.authorize()
+        if (known := self.sessions.get(session_id)) is None:
+            self.agent.authorize()
+        else:
+            self.agent.authorize_prompt(known)
         session = self.session(session_id)
         if not content:
             raise InvalidParams("A prompt must not be empty")

@@ -14,6 +14,7 @@ from accord.coder.models.sources import SOURCES, Source
 from accord.coder.settings import Settings
 
 if TYPE_CHECKING:
+    from accord import Session
     from accord.coder.models.base import Model
     from accord.coder.models.keys import Keys
 
@@ -58,21 +59,33 @@ class KeyLogins(Authentication, Agent):
 
         return needs_key(default_model(self.settings, self.keys), self.settings, self.keys)
 
+    def _lacking_in(self, session: Session) -> Source | None:
+        """Return the provider of the model that a session has chosen if its key is missing."""
+        if self.model is not None:
+            return None
+        from accord.coder.models.choice import needs_key
+
+        return needs_key(str(session.option("model")), self.settings, self.keys)
+
     def logged_in(self) -> bool:
-        """Tell whether the default model can be asked."""
-        return self._lacking() is None
+        """Tell whether the default model, and those of the open sessions, can be asked."""
+        sessions = self.open_sessions.values()
+        return self._lacking() is None and not any(map(self._lacking_in, sessions))
 
     def authorize(self) -> None:
-        """Raise `AuthRequired` that says what to set."""
-        if (source := self._lacking()) is not None:
-            from accord.coder.models.choice import missing
+        """Raise `AuthRequired` that says what to set for the default model."""
+        _refuse_without(self._lacking())
 
-            raise missing(source)
+    def authorize_prompt(self, session: Session) -> None:
+        """Raise `AuthRequired` that says what to set for the model of a session."""
+        _refuse_without(self._lacking_in(session))
 
     async def login(self, login_id: str) -> None:
-        """Look for keys again."""
+        """Look for keys again; raise `AuthRequired` while one is missing that somebody uses."""
         self.keys.look_again()
         self._let_models_go()
+        for session in self.open_sessions.values():
+            self.authorize_prompt(session)
         self.authorize()
 
     async def logout(self) -> None:
@@ -85,6 +98,13 @@ class KeyLogins(Authentication, Agent):
     def _let_models_go(self) -> None:
         for session in self.open_sessions.values():
             session.data["work"].let_model_go()
+
+
+def _refuse_without(source: Source | None) -> None:
+    if source is not None:
+        from accord.coder.models.choice import missing
+
+        raise missing(source)
 
 
 def ask_for_key(
