@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from accord.coder.locked import locked
 from accord.coder.rulebook import Rulebook, Trust
 from accord.coder.rules import Rule
 
@@ -95,3 +98,48 @@ def test_data_that_cannot_be_written_holds_for_now(
     assert book.add(MINE) is None
     assert book.read().rules == (MINE,)
     assert "cannot be kept" in caplog.text
+
+
+ADDS = """
+import sys
+from pathlib import Path
+from accord.coder.rulebook import Rulebook, Trust
+from accord.coder.rules import Rule
+
+book = Rulebook(sys.argv[1], Trust(Path(sys.argv[2])))
+sys.stdin.readline()
+for number in range(20):
+    assert book.add(Rule("allow", "edit", f"{sys.argv[3]}-{number}.py")) is None
+"""
+
+
+def test_processes_that_change_the_rules_at_once_lose_none(project: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data" / "rules"
+    command = [sys.executable, "-c", ADDS, str(project), str(data)]
+    started = [
+        subprocess.Popen([*command, f"{name}"], stdin=subprocess.PIPE, text=True)
+        for name in range(3)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+    rules = Rulebook(str(project), Trust(data)).read().rules
+    assert {rule.pattern for rule in rules} == {f"{n}-{m}.py" for n in range(3) for m in range(20)}
+    left = {path.name for path in (project / ".accord").iterdir()}
+    assert left <= {"permissions.toml", ".lock"}
+
+
+def test_rule_holds_for_now_where_another_process_does_not_leave_the_file(
+    project: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accord.coder.locked._LONGEST_S", 0.02)
+    book = Rulebook(str(project), trust)
+    with locked(project / ".accord"):
+        why = book.add(MINE)
+        assert why is not None
+        assert "another process" in why
+    assert book.read().rules == (MINE,)

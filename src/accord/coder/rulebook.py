@@ -19,10 +19,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from accord.coder.locked import locked
 from accord.coder.places import private_dir
 from accord.coder.rules import Rule
 from accord.coder.rules_file import (
     BadRules,
+    changing_rules,
     read_rules,
     with_rule,
     without_rule,
@@ -58,20 +60,25 @@ class Trust:
     def change(self, project: str, *, add: Iterable[Rule] = (), drop: Iterable[Rule] = ()) -> None:
         """Note that the user made or took back rules; what cannot be stored holds for now."""
         with self._lock:
-            rules = (self._of(project) | set(add)) - set(drop)
-            self._memory[project] = rules
-            if self._folder is None:
-                return
-            try:
-                path = private_dir(self._folder) / self._name(project)
-                new = path.with_suffix(f".{os.getpid()}.new")
-                ordered = sorted(rules, key=str)
-                new.write_bytes(msgspec.json.encode({"project": project, "rules": ordered}))
-                new.replace(path)
-            except OSError as exc:
-                log.warning("! rules cannot be kept: %s", exc)
-            else:
-                del self._memory[project]
+            added, dropped = set(add), set(drop)
+            if self._folder is not None:
+                try:
+                    with locked(private_dir(self._folder)):
+                        rules = (self._of(project) | added) - dropped
+                        self._store(self._folder / self._name(project), project, rules)
+                except OSError as exc:
+                    log.warning("! rules cannot be kept: %s", exc)
+                else:
+                    self._memory.pop(project, None)
+                    return
+            self._memory[project] = (self._of(project) | added) - dropped
+
+    @staticmethod
+    def _store(path: Path, project: str, rules: set[Rule]) -> None:
+        new = path.with_suffix(f".{os.getpid()}.new")
+        ordered = sorted(rules, key=str)
+        new.write_bytes(msgspec.json.encode({"project": project, "rules": ordered}))
+        new.replace(path)
 
     def _of(self, project: str) -> set[Rule]:
         found = set(self._memory.get(project, ()))
@@ -114,8 +121,9 @@ class Rulebook:
     def add(self, rule: Rule) -> str | None:
         """Add a rule of the user's; return why it will be forgotten, if it could not be kept."""
         try:
-            text, rules = read_rules(Path(self.project))
-            write_rules_file(Path(self.project), with_rule(text, rules, rule))
+            with changing_rules(Path(self.project)):
+                text, rules = read_rules(Path(self.project))
+                write_rules_file(Path(self.project), with_rule(text, rules, rule))
         except (BadRules, OSError) as exc:
             self._unwritten.append(rule)
             return str(exc)
@@ -128,8 +136,9 @@ class Rulebook:
         if rule in self._unwritten:
             self._unwritten.remove(rule)
             return
-        text, rules = read_rules(Path(self.project))
-        write_rules_file(Path(self.project), without_rule(text, rules, rule))
+        with changing_rules(Path(self.project)):
+            text, rules = read_rules(Path(self.project))
+            write_rules_file(Path(self.project), without_rule(text, rules, rule))
         self._trust.change(self.project, drop=[rule])
 
     def trust(self) -> int:

@@ -7,12 +7,20 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
+from accord.coder.locked import locked
 from accord.coder.rules import Rule, rules_from, rules_to
 
-__all__ = ("BadRules", "read_rules", "with_rule", "without_rule", "write_rules_file")
+__all__ = (
+    "BadRules",
+    "changing_rules",
+    "read_rules",
+    "with_rule",
+    "without_rule",
+    "write_rules_file",
+)
 
 _MOST_BYTES = 256 * 1024
 _HEAD = (
@@ -49,13 +57,27 @@ def read_rules(project: Path) -> tuple[str, list[Rule]]:
         raise BadRules(str(exc)) from exc
 
 
-def write_rules_file(project: Path, text: str) -> None:
-    """Replace the file as a whole; raise OSError rather than follow a link."""
+@contextlib.contextmanager
+def changing_rules(project: Path) -> Generator[None, None, None]:
+    """Let no other process change the file between reading and writing it."""
+    with locked(_folder(project)):
+        yield
+
+
+def _folder(project: Path) -> Path:
     folder = project / ".accord"
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
-    if folder.is_symlink() or not folder.is_dir():
+    if folder.is_symlink():
+        raise OSError(f"{folder.name} is a link, not a directory, and not followed")
+    if not folder.is_dir():
         raise OSError(f"{folder} is not a directory")
+    return folder
+
+
+def write_rules_file(project: Path, text: str) -> None:
+    """Replace the file as a whole; raise OSError rather than follow a link."""
+    folder = _folder(project)
     new = f"permissions.toml.{os.getpid()}.new"
     if os.open not in os.supports_dir_fd or os.rename not in os.supports_dir_fd:
         (folder / new).write_text(text, "utf-8")
