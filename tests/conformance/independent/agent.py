@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import shapes
@@ -17,6 +18,7 @@ from turns import Turn
 Json = Any
 BREAK = os.environ.get("BREAK", "")
 INFO = {"name": "independent", "title": "The independent agent", "version": "1.0"}
+UNSERVED = BREAK.partition("unserved:")[2]  # a method that is offered all the same
 PAGE = 3
 NEEDS_LOGIN = {"session/new", "session/load", "session/resume", "session/fork", "session/prompt"}
 
@@ -82,7 +84,9 @@ class Agent:
         return found is True if path[-1] in TRUE_FLAGS else isinstance(found, dict)
 
     def update(self, session: Session, kind: str, fields: dict[str, Json]) -> None:
-        if BREAK == "no-states" and kind == "state_update":
+        if BREAK == "no-running" and fields.get("state") == "running":
+            return
+        if BREAK == "no-idle" and fields.get("state") == "idle":
             return
         update = {"sessionUpdate": kind, **fields}
         self.peer.note("session/update", {"sessionId": session.id, "update": update})
@@ -100,14 +104,14 @@ class Agent:
             raise Refused(INVALID, "Not initialized")
         self.others_asked = True
         handler = METHODS[self.version].get(method)
-        if handler is None or (BREAK == "false-offer" and method == "session/fork"):
+        if handler is None or method == UNSERVED:
             raise Refused(NO_METHOD, "Method not found")
         if method in NEEDS_LOGIN and not self.logged_in:
             raise Refused(LOGIN, "Authentication required")
         if method in ("session/prompt", "session/close", "session/delete"):
             return handler(self, params, request_id)
         result = handler(self, params)
-        if BREAK == "other-id" and method == "session/list":
+        if BREAK == "other-id" and method == "session/list" and params:
             self.peer.answer(str(request_id), result)
             return LATER
         if BREAK == "answers-twice" and method == "session/list":
@@ -174,7 +178,8 @@ class Agent:
         name = shapes.text(params, "sessionId")
         session = self.sessions.get(name)
         if BREAK == "any-session" and session is None and active:
-            session = self.open(os.getcwd(), [], [])  # noqa: PTH109
+            session = self.open(str(Path.cwd()), [], [])
+            session.id = name
         if session is None or (active and not session.active):
             raise Refused(NOT_FOUND, "No such session", {"sessionId": name})
         return session
@@ -246,12 +251,14 @@ class Agent:
 
     def load(self, params: dict[str, Json]) -> Json:
         session = self.again(params, needed=True)
-        self.replay(session)
+        if BREAK != "no-replay":
+            self.replay(session)
         return self.setup(session)
 
     def resume(self, params: dict[str, Json]) -> Json:
         cursor = params.get("replayFrom") if self.version == 2 else None
-        if cursor is not None and not (isinstance(cursor, dict) and cursor.get("type") == "start"):
+        known = isinstance(cursor, dict) and cursor.get("type") == "start"
+        if cursor is not None and not known and BREAK != "any-cursor":
             raise shapes.wrong("Replay is possible from the start alone")
         session = self.again(params)
         with session.lock:
@@ -264,7 +271,7 @@ class Agent:
     def list(self, params: dict[str, Json]) -> Json:
         cwd, cursor = params.get("cwd"), params.get("cursor")
         found = sorted(self.sessions.values(), key=lambda session: -session.number)
-        if cwd is not None:
+        if cwd is not None and BREAK != "lists-all":
             wanted = os.path.normpath(shapes.absolute(cwd, "cwd"))
             found = [session for session in found if os.path.normpath(session.cwd) == wanted]
         if cursor is not None:

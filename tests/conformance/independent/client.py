@@ -71,7 +71,6 @@ class Client:
         self.sessions: set[str] = set()
         self.opening = 0  # sessions that are being made: their ids are not known yet
         self.state = "idle"
-        self.idles = 0
         self.reason: Json = None
         self.cancelled = False
         self.busy = False
@@ -107,9 +106,8 @@ class Client:
                     self.seen["tools"][update["toolCallId"]] = update["status"]
             case "state_update" if isinstance(update.get("state"), str):
                 self.state = update["state"]
-                if self.state == "idle":
-                    self.idles += 1
-                    self.reason = update.get("stopReason")
+                if self.state == "idle" and update.get("stopReason") is not None:
+                    self.reason = update["stopReason"]
 
     def said(self, session: str, text: str) -> None:
         self.text += text
@@ -245,7 +243,7 @@ class Client:
     def prompt(self, session: str, text: str) -> None:
         with self.lock:
             self.text, self.cancelled, self.busy = "", False, True
-            self.idles, self.reason = 0, None
+            self.reason = None
         blocks = [{"type": "text", "text": text}]
         try:
             result = self.peer.call(
@@ -255,7 +253,10 @@ class Client:
                 self.reason = result.get("stopReason")
             else:
                 with self.lock:
-                    self.lock.wait_for(lambda: self.idles and self.state == "idle", PATIENCE)
+                    # An idle state without a reason may be a snapshot of something else.
+                    self.lock.wait_for(
+                        lambda: self.reason is not None and self.state == "idle", PATIENCE
+                    )
         except Refused as refused:
             self.reason = refused.code
         with self.lock:

@@ -51,6 +51,7 @@ class Turn:
         self.lock = threading.Lock()
         self.pending: dict[int, queue.SimpleQueue[Json]] = {}
         self.open_tools: list[str] = []
+        self.told_tools: list[str] = []
         self.message = ""
 
     def cancel(self) -> None:
@@ -124,10 +125,12 @@ class Turn:
         except Refused as refused:
             peer.refuse(self.request_id, refused)
         else:
-            result = {} if BREAK == "no-stop-reason" else {"stopReason": reason}
-            peer.answer(self.request_id, result)
-            if BREAK == "late-update" and reason == "end_turn":
-                self.say("One more thing.")
+            ended = reason == "end_turn"
+            silent = BREAK == "no-stop-reason" and ended
+            peer.answer(self.request_id, {} if silent else {"stopReason": reason})
+            if BREAK == "late-update" and ended:
+                for tool in self.told_tools:
+                    self.on_tool(tool, title="One more thing")
 
     def run_v2(self) -> None:
         message = f"message-{next(NUMBERS)}"
@@ -163,6 +166,7 @@ class Turn:
     def tool(self, title: str, kind: str, **fields: Json) -> str:
         tool = f"call-{next(NUMBERS)}"
         self.open_tools.append(tool)
+        self.told_tools.append(tool)
         shape = {"toolCallId": tool, "title": title, "name": kind, "kind": kind}
         first = shape | {"status": "pending"} | fields
         self.tell("tool_call_update" if self.v2 else "tool_call", first)
@@ -219,6 +223,8 @@ class Turn:
             return False
         outcome = answer.get("outcome") if isinstance(answer, dict) else None
         chosen = isinstance(outcome, dict) and outcome.get("outcome") == "selected"
+        if BREAK == "unknown-option":
+            return chosen and outcome.get("optionId") != "no"
         return chosen and outcome.get("optionId") == "yes"
 
     def touch(self) -> None:
@@ -234,7 +240,8 @@ class Turn:
 
     def read(self) -> None:
         path = self.in_directory("note.txt")
-        tool = self.tool("Read note.txt", "read", locations=[{"path": path, "line": 1}])
+        shown = "note.txt" if BREAK == "relative-path" else path
+        tool = self.tool("Read note.txt", "read", locations=[{"path": shown, "line": 1}])
         self.on_tool(tool, status="in_progress")
         try:
             if not self.v2 and self.agent.offers("fs", "readTextFile"):
@@ -309,6 +316,8 @@ class Turn:
             shown = self.ask("terminal/output", terminal)
         finally:
             with suppress(Refused):
+                if BREAK == "keeps-terminals":
+                    raise Refused(INTERNAL, "Kept")
                 self.ask("terminal/release", terminal, hold=True)
         self.end_tool(tool, rawOutput={"output": shown["output"], "code": ended.get("exitCode")})
 

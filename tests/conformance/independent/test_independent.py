@@ -1,0 +1,220 @@
+"""The kit and the library, on an agent and a client that share no line and no reading with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import accord
+from accord.client.permissions import allow
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord.conformance.play.run import AgentRun
+from accord.conformance.play.settings import read_settings
+from accord.conformance.result import Result
+from accord.transports.base import Transport
+from accord.transports.process import process
+from conformance.live import _form
+
+HERE = Path(__file__).parent
+AGENT = (sys.executable, str(HERE / "agent.py"))
+ACCORD = (sys.executable, "-m", "accord")
+PATIENCE_S = 40.0
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+
+
+async def check(breaks: str, versions: tuple[int, ...], chosen: str = "") -> Result:
+    """Check the independent agent: all scenarios, or those of some areas, or some by name."""
+    names = chosen.split()
+    scenarios = [
+        one
+        for one in AGENT_SCENARIOS
+        if not names or one.name in names or one.name.partition("/")[0] in names
+    ]
+    settings = read_settings(HERE / "kept.toml")
+    if breaks:
+        settings = msgspec.structs.replace(settings, timeout=2.0, answer=1.0)
+
+    def connect(noise: Callable[[str], None]) -> Transport:
+        return process(*AGENT, env={"BREAK": breaks}, on_noise=noise)()
+
+    async with asyncio.timeout(PATIENCE_S):
+        return await AgentRun(connect, scenarios, settings).run(versions)
+
+
+def broken(result: Result) -> set[tuple[str, int]]:
+    return set(result.broken(strict=True))
+
+
+async def run_client(*arguments: str, cwd: Path) -> dict[str, Any]:
+    """Run the independent client, and return what it saw."""
+    client = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(HERE / "client.py"),
+        "--cwd",
+        str(cwd),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            output, _ = await client.communicate()
+    finally:
+        if client.returncode is None:
+            client.kill()
+            await client.wait()
+    seen: dict[str, Any] = json.loads(output)
+    assert "problem" not in seen
+    assert client.returncode == 0
+    return seen
+
+
+async def test_independent_agent_breaks_nothing() -> None:
+    result = await check("", (1, 2))
+    assert broken(result) == set()
+    assert [one for one in result.played if one.ending == "unfinished"] == []
+    passed = [version for _, version in result.passed()]
+    # Hardly less than now, lest a rule that nobody tries any more counts as kept.
+    assert passed.count(1) >= 110
+    assert passed.count(2) >= 150
+
+
+@BOTH
+async def test_independent_client_breaks_nothing(version: int, tmp_path: Path) -> None:
+    seen = await run_client(
+        "--version",
+        str(version),
+        "--cancel-on",
+        "Please cancel this turn",
+        "check: all",
+        "check: user/cancel",
+        "--",
+        *(*ACCORD, "check", "client", "--patience", "1", "--report", "report.json"),
+        cwd=tmp_path,
+    )
+    assert seen["version"] == version
+    assert seen["stops"] == ["cancelled", "cancelled"]
+    reports = json.loads((tmp_path / "report.json").read_text("utf-8"))["reports"]
+    rules = [rule for report in reports for rule in report["rules"]]
+    assert [rule["id"] for rule in rules if rule["broken"]] == []
+    assert sum(rule["kept"] > 0 for rule in rules) >= 70
+
+
+BREAKS = [
+    # what is broken, in which version, which scenarios show it, the rule, what follows from it
+    ("no-stop-reason", 1, "prompts/text sessions", "R-PROMPT-04"),
+    ("late-update", 1, "prompts/tool sessions", "R-PROMPT-08"),
+    ("backwards", 1, "prompts/tool sessions", "R-TOOL-04"),
+    ("works-on", 1, "cancelling sessions", "R-CANCEL-05"),
+    ("works-on", 2, "cancelling sessions", "R-CANCEL-07"),
+    ("no-running", 2, "prompts/text sessions", "R-PROMPT-11"),
+    ("no-idle", 2, "prompts/text listing/delete", "R-PROMPT-12"),
+    ("any-session", 2, "sessions opening/unknown", "R-SESS-37", "R-SESS-02"),
+    ("no-replay", 1, "opening listing", "R-SESS-08"),
+    ("lists-all", 1, "opening listing", "R-LIST-03"),
+    ("lists-all", 2, "opening listing", "R-LIST-03"),
+    ("other-id", 1, "listing/pages sessions", "R-GEN-06"),
+    ("answers-twice", 2, "listing sessions", "R-GEN-06"),
+    ("chatter", 2, "sessions listing", "R-STDIO-04"),
+    ("relative-path", 1, "machine sessions", "R-GEN-01"),
+    ("relative-path", 2, "machine sessions", "R-GEN-01"),
+    ("keeps-terminals", 1, "machine sessions", "R-TERM-09"),
+    ("unknown-option", 1, "permissions/no-answer sessions", "R-PERM-05"),
+    ("unknown-option", 2, "permissions/no-answer sessions", "R-PERM-05"),
+    ("unserved:session/delete", 1, "listing sessions", "R-LIST-14"),
+    ("unserved:tool_call/cancel", 2, "beside sessions", "R-TCAN-05"),
+]
+
+
+@pytest.mark.parametrize(
+    ("breaks", "version", "scenarios", "rules"),
+    [(name, version, chosen, set(rules)) for name, version, chosen, *rules in BREAKS],
+    ids=[f"{one[0]}-v{one[1]}" for one in BREAKS],
+)
+async def test_break_is_told_by_its_rule_and_no_other(
+    breaks: str, version: int, scenarios: str, rules: set[str]
+) -> None:
+    result = await check(breaks, (version,), scenarios)
+    assert broken(result) == {(rule, version) for rule in rules}
+
+
+@BOTH
+async def test_our_client_and_the_independent_agent_understand_each_other(
+    version: int, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("A note.", "utf-8")
+    told: dict[str, str] = {}
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        accord.connect(
+            AGENT,
+            versions=(version,),
+            permissions=allow("*"),
+            files="rw",
+            terminals=True,
+            on_form=_form,
+        ) as agent,
+    ):
+        assert agent.version == version
+        session = await agent.new_session(tmp_path)
+        for words in ("hello", "list", "touch", "read", "write", "run", "ask", "/greet Ada"):
+            async with session.prompt(words) as turn:
+                await turn.wait()
+            assert turn.stop_reason == "end_turn"
+            told[words] = turn.text
+        async with session.prompt("wait") as turn:
+            async for event in turn:
+                if isinstance(event, accord.Text):
+                    await turn.cancel()
+        assert turn.stop_reason == "cancelled"
+        listed = [one.id async for one in agent.list_sessions(tmp_path)]
+        assert session.id in listed
+        await session.close()
+    assert (tmp_path / "permitted.txt").exists()
+    assert (tmp_path / "written.txt").read_text("utf-8") == "hello\n"
+    assert told["hello"] == "hello"
+    assert told["read"] == "A note."
+    assert told["ask"] == "Hello, some."
+    assert told["/greet Ada"] == "Hello, Ada!"
+
+
+@BOTH
+async def test_independent_client_and_our_agent_understand_each_other(
+    version: int, tmp_path: Path
+) -> None:
+    seen = await run_client(
+        "--version",
+        str(version),
+        *("echo hello", "tools", "permission 2", "fs write note.txt A note"),
+        *("fs read note.txt", "terminal echo done", "elicit form", "plan"),
+        "--",
+        *(*ACCORD, "agent", "script"),
+        cwd=tmp_path,
+    )
+    assert seen["version"] == version
+    assert seen["stops"] == ["end_turn"] * 8
+    assert seen["texts"][0] == "hello"
+    assert "2 of 2 allowed." in seen["texts"][2]
+    assert (tmp_path / "note.txt").read_text("utf-8") == "A note\n"
+    assert seen["texts"][5].startswith("`echo` ended with status 0")
+    assert set(seen["tools"].values()) == {"completed", "failed"}
+    calls = set(seen["calls"])
+    assert {"session/request_permission", "elicitation/create"} <= calls
+    on_disk = {"fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/release"}
+    assert calls & on_disk == (on_disk if version == 1 else set())
+
+
+@BOTH
+async def test_independent_client_cancels_our_agent(version: int, tmp_path: Path) -> None:
+    seen = await run_client(
+        *("--version", str(version), "--cancel-on", "5", "stream 1000000"),
+        *("--", *ACCORD, "agent", "script"),
+        cwd=tmp_path,
+    )
+    assert seen["stops"] == ["cancelled"]
