@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accord import Agent, AuthRequired, Command, Info, MemoryStore, Session, Turn, __version__
 from accord.agent import Authentication, Login
+from accord.scripted.extras import Hints, Routes
 
 if TYPE_CHECKING:
     from accord.agent import ConnectedClient, ToolCall
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ("ScriptAgent",)
 
 
-class ScriptAgent(Authentication, Agent):
+class ScriptAgent(Authentication, Routes, Hints, Agent):
     """Does what prompts tell it to, in every version the same, and the same every time.
 
     It keeps its sessions, so that they can be listed and opened again as long as it runs.
@@ -31,6 +32,8 @@ class ScriptAgent(Authentication, Agent):
     unstable = True  # whoever tests against it wants all of it
 
     def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
+        Routes.__init__(self)
+        Hints.__init__(self)
         self.store = MemoryStore()
         self.leave = leave
         self._logged_in = True

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord import router
-from accord.agent import Provider, Providers
 from accord.agent.host import Host
 from accord.agent.role_v1 import role_for
 from accord.agent.serving import serve
@@ -27,12 +26,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "check"
 PROMPTS = read_settings(EXAMPLES / "script.toml").prompts
 
 
-class Whole(Providers, ScriptAgent):
-    """The script agent, with what it does not offer by itself."""
-
-    async def list_providers(self) -> Sequence[Provider]:
-        url = "https://example.com"
-        return [Provider(id="main", supported=("openai",), api_type="openai", base_url=url)]
+class Whole(ScriptAgent):
+    """The script agent, whose providers the kit is not to change."""
 
     async def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]

@@ -12,6 +12,7 @@ from conformance.play.bent import Bend, broken, check
 from conformance.play.doubles import DOUBLES
 
 importlib.import_module("conformance.play.doubles_of_turns")
+importlib.import_module("conformance.play.doubles_of_edits")
 
 PAIRS = [(one, version) for one in DOUBLES for version in one.versions]
 

@@ -52,6 +52,22 @@ async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
     assert result.unspoken[1] == "initialize failed: no initialize; it wrote 'Welcome!'"
 
 
+async def test_further_prompts_bring_rules_into_play() -> None:
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(Bend, ScriptAgent())
+
+    chosen = [one for one in AGENT_SCENARIOS if one.name == "prompts/more"]
+    settings = Settings(timeout=5.0, more=["plan", "notice warning"])
+    result = await AgentRun(connect, chosen, settings).run((1, 2))
+    kept = [{rule for rule, one in report.rules.items() if one.kept} for report in result.reports]
+    assert {"R-NOTICE-02", "R-PLAN-08"} < kept[0]
+    assert {"R-NOTICE-02", "R-PLAN-07"} < kept[1]
+    without = await AgentRun(connect, chosen, Settings()).run((1,))
+    assert [one.reason for one in without.played] == [
+        "the settings have no further prompts (`more`)"
+    ]
+
+
 class Silent(Bend):
     """Answers no prompt."""
 

@@ -39,6 +39,7 @@ _WHERE: dict[str, tuple[str, str]] = {
     "logout": ("auth.logout", ""),
     "login status": ("auth.status", "auth.status"),
     "providers": ("providers", "providers"),
+    "next edit suggestions": ("nes", ""),
 }
 
 

@@ -62,7 +62,8 @@ class Settings(Struct, forbid_unknown_fields=True):
     """What a file of settings says; `timeout` is for what a model does, `answer` for the rest.
 
     `login` is a way to log in that works without a user; only then the agent is logged out.
-    `skip` are scenarios, or areas of them, each with the reason.
+    `more` are further prompts, of which nothing is expected but that they keep the rules; `skip`
+    are scenarios, or areas of them, each with the reason.
     """
 
     command: list[str] = field(default_factory=list[str])
@@ -70,6 +71,7 @@ class Settings(Struct, forbid_unknown_fields=True):
     answer: float = 10.0
     login: str = ""
     env: dict[str, str] = field(default_factory=dict[str, str])
+    more: list[str] = field(default_factory=list[str])
     prompts: dict[str, str] = field(default_factory=dict[str, str])
     skip: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -116,6 +118,10 @@ def template() -> str:
         "",
         "# A login that works without a user. Only with one the agent is logged in and out.",
         '# login = "api-key"',
+        "",
+        "# Further prompts; nothing is expected of them but that they keep the rules. For a plan, a",
+        "# mode that changes, usage: what the prompts below do not bring about.",
+        '# more = ["Make a plan of three steps."]',
         "",
         "[env]",
         "# Environment variables for the agent.",

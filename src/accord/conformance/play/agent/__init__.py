@@ -18,6 +18,7 @@ from accord.conformance.play.agent import (
     machine,
     malformed,
     mcp,
+    nes,
     opening,
     options,
     permissions,
@@ -47,6 +48,7 @@ AGENT_SCENARIOS: tuple[Scenario[Stage], ...] = (
     *extensions.SCENARIOS,
     *beside.SCENARIOS,
     *providers.SCENARIOS,
+    *nes.SCENARIOS,
     *malformed.SCENARIOS,
     *process.SCENARIOS,
 )

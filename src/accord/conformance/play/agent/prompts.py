@@ -244,6 +244,19 @@ async def _fail(stage: Stage) -> None:
     )
 
 
+@scenario("prompts/more")
+async def _more(stage: Stage) -> None:
+    """The further prompts of the settings, one after the other in one session."""
+    editor, prompts = stage.editor, stage.settings.more
+    if not prompts:
+        raise NotExercised("the settings have no further prompts (`more`)")
+    session = await editor.new_session()
+    for words in prompts:
+        prompted = editor.prompt(session, words)
+        await prompted.end()
+        editor.taken(prompted)
+
+
 @scenario("prompts/held", "R-PROMPT-27", "R-CANCEL-13", versions=(2,))
 async def _held(stage: Stage) -> None:
     """Prompts wait for a turn to end, and are withdrawn, cancelled and closed."""
@@ -280,4 +293,15 @@ async def _waits(stage: Stage, session: str, long: Prompted) -> Prompted:
     return waiting
 
 
-SCENARIOS = (_words, _link, _media, _refused, _malformed, _tool, _command, _fail, _held)
+SCENARIOS = (
+    _words,
+    _link,
+    _media,
+    _refused,
+    _malformed,
+    _tool,
+    _command,
+    _fail,
+    _more,
+    _held,
+)

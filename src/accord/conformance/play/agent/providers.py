@@ -1,4 +1,4 @@
-"""Providers of models: listed, and nonsense refused; nothing is changed."""
+"""Providers of models: listed, and nonsense asked for; nothing is changed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ async def _refused(stage: Stage) -> None:
     for why, params in odd.items():
         call = editor.line.ask("providers/set", params)
         await stage.refused("R-PROV-07", editor, call, (-32602,), why=why)
+    await editor.line.call("providers/disable", {"providerId": "accord-unknown"})  # observed
 
 
 SCENARIOS = (_refused,)
