@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -10,12 +11,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from accord.cli.outputs import prove_writable, write_whole
+
 if TYPE_CHECKING:
     from accord.conformance.result import Result
 
 __all__ = ("client",)
 
 _BROKEN = 1
+_NOT_WRITTEN = 2
+_HUNG_UP = 129
+_FORMATS = {
+    "--report": "json_file",
+    "--junit": "junit_file",
+    "--markdown": "markdown_file",
+    "--html": "html_file",
+}
+_Seconds = click.FloatRange(0, min_open=True)
 _Out = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -30,8 +42,8 @@ _Out = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--answer", type=int, metavar="N", help="Answer with a version nobody speaks.")
 @click.option("--login", is_flag=True, help="Serve nobody who has not logged in.")
-@click.option("--patience", type=float, default=30.0, help="Seconds for a person to answer.")
-@click.option("--timeout", type=float, default=10.0, help="Seconds for the client to answer.")
+@click.option("--patience", type=_Seconds, default=30.0, help="Seconds for a person to answer.")
+@click.option("--timeout", type=_Seconds, default=10.0, help="Seconds for the client to answer.")
 @click.option(
     "--markdown", "markdown_file", type=_Out, metavar="FILE", help="Write Markdown as well."
 )
@@ -53,26 +65,43 @@ def client(
     """Be an agent that checks the client which starts it.
 
     Configure your client to start this command, open a session, and send `check: all`, or
-    `check: list` to see what there is. The report is written after each scenario and when the
-    client hangs up.
+    `check: list` to see what there is. The report is written every second in which something
+    comes, after each scenario and when the client hangs up. `{pid}` in the name of a file becomes
+    the number of this process: a client may start several.
     """
+    from accord.cli.check_agent import report_bytes
     from accord.conformance.play.traces import trace_bytes
     from accord.conformance.pose.run import ClientRun
     from accord.conformance.pose.scenes import SCENARIOS
     from accord.transports.stdio import stdio
 
-    def written(result: Result) -> None:
-        from accord.cli.check_agent import report_text
+    named = {"--report": report, "--trace": trace}
+    named |= {f"--{name.removesuffix('_file')}": path for name, path in files.items()}
+    outputs = {name: _own(path) for name, path in named.items() if path is not None}
+    prove_writable(outputs)
+    if sys.stdin.isatty():
+        click.echo("This is an agent: have the client under test start it.", err=True)
+    told: dict[str, str] = {}
 
-        for name, path in {"json_file": report, **files}.items():
-            if path is not None:
-                _write(path, report_text(name, result).encode())
-        if trace is not None:
-            _write(trace, trace_bytes(run.line))
+    def written(result: Result) -> None:
+        for name, path in outputs.items():
+            if name == "--trace":
+                data = trace_bytes(run.line)
+            else:
+                data = report_bytes(_FORMATS[name], result)
+            try:
+                write_whole(path, data)
+            except OSError as error:
+                told[name] = f"{name}: cannot write {path}: {error.strerror}"
+            else:
+                told.pop(name, None)
 
     async def serve() -> int:
         if sys.platform != "win32":
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, run.terminate)
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            loop.add_signal_handler(signal.SIGTERM, run.terminate)
+            loop.add_signal_handler(signal.SIGHUP, task.cancel)
         result = await run.run()
         return _BROKEN if result.broken(strict=strict) else 0
 
@@ -86,11 +115,15 @@ def client(
         patience_s=patience,
         written=written,
     )
-    return asyncio.run(serve())
+    try:
+        status = asyncio.run(serve())
+    except asyncio.CancelledError:
+        status = _HUNG_UP
+    for line in (*run.faults, *told.values()):
+        click.echo(f"accord check client: {line}", err=True)
+    return _NOT_WRITTEN if told else status
 
 
-def _write(path: Path, text: bytes) -> None:
-    """Write a file at once, so that nobody reads half of it."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(text)
-    part.replace(path)
+def _own(path: Path) -> Path:
+    """Return the path of this process alone, if the user wants one."""
+    return path.with_name(path.name.replace("{pid}", str(os.getpid())))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,3 +113,90 @@ async def test_accord_ask_is_a_client_to_check(tmp_path: Path) -> None:
     assert b"0 broken" in said
     outcomes = found_in(report)
     assert [rule for rule, outcome in outcomes.items() if outcome in ("failed", "warned")] == []
+
+
+def starts(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Start it as a client that writes something, and hangs up."""
+    said = [sys.executable, "-m", "accord", "check", "client", *words]
+    return subprocess.run(said, input=data, capture_output=True, timeout=20, check=False)
+
+
+def test_client_that_hangs_up_at_once_gets_a_report(tmp_path: Path) -> None:
+    report = tmp_path / "report-{pid}.json"
+    assert starts("--report", str(report)).returncode == 0
+    (written,) = tmp_path.iterdir()
+    assert re.fullmatch(r"report-\d+\.json", written.name)
+    assert json.loads(written.read_text())["reports"]
+
+
+def test_garbage_is_told_of_in_every_report(tmp_path: Path) -> None:
+    kinds = ("json", "markdown", "html", "junit", "trace")
+    files = {kind: tmp_path / kind for kind in kinds}
+    words = [
+        word
+        for kind, file in files.items()
+        for word in (f"--{'report' if kind == 'json' else kind}", str(file))
+    ]
+    data = bytes(range(256)) * 100 + b'\n[1,\nnull\n{"id":[],"method":"initialize","params":[]}\n'
+    done = starts(*words, data=data)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert all("R-STDIO-05" in file.read_text("utf-8") for file in list(files.values())[:-1])
+    assert list(recording.read(files["trace"].read_bytes().splitlines()))
+
+
+@pytest.mark.parametrize("option", ["--report", "--html", "--trace"])
+def test_file_that_cannot_be_written_is_told_of_at_once(tmp_path: Path, option: str) -> None:
+    words = ["--report", str(tmp_path / "report")] if option != "--report" else []
+    done = starts(*words, option, str(tmp_path / "none" / "file"), data=b"{}\n")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"{option}: cannot write".encode() in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+async def test_what_was_seen_is_written_when_it_is_interrupted(tmp_path: Path, number: int) -> None:
+    report = tmp_path / "report.json"
+    process = await asyncio.create_subprocess_exec(
+        *command(report),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        process.stdin.write(b"no JSON\n" + json.dumps(INITIALIZE).encode() + b"\n")
+        while b"protocolVersion" not in await process.stdout.readline():
+            pass
+        process.send_signal(number)
+        _, noise = await process.communicate()
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in noise
+    outcomes = found_in(report)
+    assert outcomes["R-STDIO-05"] == "failed"
+    assert outcomes["R-STDIO-07"] == "not exercised"
+
+
+async def test_two_runs_may_write_one_report(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    words = ("check", "client", "--report", str(report), "--html", str(tmp_path / "page.html"))
+    runs = [
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "accord", *words),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]
+    async with asyncio.timeout(30):
+        ends = await asyncio.gather(*(run.communicate(b"no JSON\n") for run in runs))
+    assert [noise for _, noise in ends] == [b"", b"", b""]
+    assert found_in(report)["R-STDIO-05"] == "failed"
+    assert names_in(tmp_path) == ["page.html", "report.json"]
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())

@@ -25,6 +25,7 @@ __all__ = ("PATIENCE_S", "ClientRun")
 
 PATIENCE_S = 30.0  # for a person to answer, or to do what they were told
 _GRACE_S = 0.3
+_KEEP_S = 1.0  # between two reports, while something comes
 _END_S = 24 * 3600.0  # a client may stay open all day
 
 
@@ -35,7 +36,9 @@ class _Terminated(Exception):
 class ClientRun:
     """Poses as an agent on a transport until the client leaves.
 
-    `written` gets the result after each scenario and at the end.
+    `written` gets the result soon after something came, after each scenario, and at the end,
+    whatever the end is. What goes wrong here, as by an answer of no known shape, ends no run: it is
+    in `faults`.
     """
 
     def __init__(
@@ -71,23 +74,41 @@ class ClientRun:
             pause_s=pause_s,
         )
         self._nobody = False
+        self.faults: list[str] = []
 
     async def run(self) -> Result:
         """Serve until the client hangs up; raise `TransportError` when there is no way to it."""
         await self.line.open()
         try:
+            await self._serve()
+            self._watch.finished(self.line)
+            self.line.observer.finish()
+        finally:
+            # Also when it is interrupted.
+            result = self.result()
+            self._written(result)
+        return result
+
+    async def _serve(self) -> None:
+        try:
             async with asyncio.TaskGroup() as self._tasks:
+                keeping = self._tasks.create_task(self._keep_written())
                 with suppress(Silence):
                     await self.line.until(lambda: self.line.hung_up, "end", within_s=_END_S)
+                keeping.cancel()
         except* _Terminated:
             self._watch.terminated(self.line)
         finally:
             await self.line.aclose()
-        self._watch.finished(self.line)
-        self.line.observer.finish()
-        result = self.result()
-        self._written(result)
-        return result
+
+    async def _keep_written(self) -> None:
+        """Write what there is while it grows: a client may end us at any time."""
+        frames = 0
+        while True:
+            await asyncio.sleep(_KEEP_S)
+            if (now := len(self.line.observer.talk.frames)) != frames:
+                frames = now
+                self._written(self.result())
 
     def terminate(self) -> None:
         """End: a signal wants it, which the client may have sent instead of hanging up."""
@@ -103,7 +124,15 @@ class ClientRun:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None
-        self._tasks.create_task(work)
+        self._tasks.create_task(self._guarded(work))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except _Terminated:
+            raise
+        except Exception as error:  # noqa: BLE001  # what a client says ends no run
+            self.faults.append(f"{error!r}")
 
     def result(self) -> Result:
         """Return what has been found so far."""
@@ -156,12 +185,16 @@ class ClientRun:
         began = time.monotonic()
         ending: Ending = "finished"
         reason = ""
+        goes_on = True
         try:
             await scenario.play(scene)
         except NotExercised as missed:
             ending, reason = "not exercised", str(missed)
         except (Silence, Gone) as error:
             ending, reason = "unfinished", str(error)
+            goes_on = False
+        except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
+            ending, reason = "unfinished", f"the scenario failed: {error!r}"
         finally:
             await scene.aclose()
         self._watch.where = self.line.observer.where = ""
@@ -181,7 +214,7 @@ class ClientRun:
         if not self.line.hung_up:
             self._posing.say(prompted.session, f"`{scenario.name}` {how}{broken}")
         self._written(self.result())
-        return not self.line.hung_up and ending != "unfinished"
+        return not self.line.hung_up and goes_on
 
     def _failed(self) -> set[str]:
         return set(self.result().reports[0].broken(strict=True))

@@ -1,0 +1,156 @@
+"""A run against a client: what it tells is written, whatever the client does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from accord.conformance.play.scenario import Scenario, scenario
+from accord.conformance.pose import run as run_module
+from accord.conformance.pose.run import ClientRun
+from accord.conformance.pose.scene import Scene
+from accord.conformance.result import Result
+from accord.transports.base import Frame, Receiver
+from accord.transports.memory import pair
+from conformance.pose.driven import converse
+
+Json = dict[str, Any]
+INITIALIZE = {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+
+
+@scenario("some/broken")
+async def broken(scene: Scene) -> None:
+    """The client answers what the scenario cannot use."""
+    raise AttributeError("'list' object has no attribute 'get'")
+
+
+@scenario("some/whole")
+async def whole(scene: Scene) -> None:
+    """The client does nothing wrong."""
+    scene.say("Hello")
+
+
+class RawClient(Receiver):
+    """Sends messages as they are, and keeps what comes."""
+
+    def __init__(self) -> None:
+        self.heard: list[Json] = []
+        self._news = asyncio.Event()
+
+    async def answer(self, ident: Any) -> Json:
+        """Return the answer with this id."""
+        while not (found := [one for one in self.heard if one.get("id") == ident]):
+            self._news.clear()
+            await self._news.wait()
+        return found[0]
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        self.heard += [json.decode(frame) for frame in frames]
+        self._news.set()
+
+    def frame_refused(self, limit: int) -> None:
+        raise AssertionError(limit)
+
+    def eof_received(self, error: Exception | None) -> None:
+        self._news.set()
+
+    def writable(self) -> None:
+        return
+
+
+async def test_report_is_written_before_anything_is_prompted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_module, "_KEEP_S", 0.01)
+    here, there = pair()
+    seen = asyncio.Event()
+
+    def written(result: Result) -> None:
+        if result.reports[0].version == 1:
+            seen.set()
+
+    run = ClientRun(here, (), pause_s=0.0, written=written)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(run.run())
+        await there.start(RawClient())
+        there.write([json.encode({"jsonrpc": "2.0", **INITIALIZE})])
+        await seen.wait()
+        await there.aclose()
+
+
+async def test_report_is_written_when_the_run_is_interrupted() -> None:
+    here, there = pair()
+    results: list[Result] = []
+    run = ClientRun(here, (), pause_s=0.0, written=results.append)
+    client = RawClient()
+    async with asyncio.timeout(10):
+        running = asyncio.create_task(run.run())
+        await there.start(client)
+        there.write([b"no JSON", json.encode({"jsonrpc": "2.0", **INITIALIZE})])
+        await client.answer(0)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await there.aclose()
+    assert running.cancelled()
+    assert list(results[-1].reports[0].failures())
+
+
+async def test_scenario_that_fails_ends_no_run(tmp_path: Path) -> None:
+    here, there = pair()
+    chosen: tuple[Scenario[Scene], ...] = (broken, whole)
+    run = ClientRun(here, chosen, versions=(1,), pause_s=0.0)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        running = group.create_task(run.run())
+        await converse(there, (1,), tmp_path, ["check: some"])
+        await there.aclose()
+    played = {one.scenario: one for one in running.result().played}
+    assert played["some/broken"].ending == "unfinished"
+    assert "AttributeError" in played["some/broken"].reason
+    assert played["some/whole"].ending == "finished"
+
+
+ODD: tuple[Any, ...] = (None, [], 5, "x", {}, [[]])
+KEYS = ("sessionId", "cwd", "prompt", "cursor", "modeId", "methodId", "additionalDirectories")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "session/new",
+        "session/load",
+        "session/resume",
+        "session/prompt",
+        "session/list",
+        "session/close",
+        "session/set_mode",
+        "session/set_config_option",
+        "authenticate",
+        "session/cancel",
+    ],
+)
+async def test_params_of_no_known_shape_are_answered(method: str) -> None:
+    here, there = pair()
+    run = ClientRun(here, (whole,), versions=(1,), pause_s=0.0, answer_s=0.01)
+    client = RawClient()
+    odd = [*ODD, *({key: value} for key in KEYS for value in ODD)]
+    asks: list[Json] = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        for number, params in enumerate(odd, 1)
+    ]
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(run.run())
+        await there.start(client)
+        there.write([json.encode({"jsonrpc": "2.0", **INITIALIZE})])
+        await client.answer(0)
+        there.write([json.encode(ask) for ask in asks])
+        for ask in asks:
+            assert await client.answer(ask["id"])
+        await there.aclose()
+    assert run.faults == []
