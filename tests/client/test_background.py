@@ -56,6 +56,19 @@ async def test_what_happens_after_a_turn_is_told_and_belongs_to_no_other(version
         assert session.transcript.text == "Begun.\n\nThe build is done.\n\nNothing."
 
 
+@requirement("R-BGW-06", "R-PROMPT-34")
+async def test_state_that_nobody_knows_takes_the_place_of_the_one_before() -> None:
+    work = [{"type": "terminal", "terminalId": "t1"}]
+    async with agent_by_hand(2) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.updates() as updates:
+            raw.tell(*state("running", background=work))
+            await anext(aiter(updates))
+            raw.tell(*state("_dreaming", background=work))
+            assert await anext(aiter(updates)) == StateChanged(state="_dreaming")
+        assert session.transcript.state == StateChanged(state="_dreaming")
+
+
 @requirement("R-BGW-06", "R-PROMPT-29")
 async def test_work_that_ends_beside_a_prompt_does_not_end_its_turn() -> None:
     work = [{"type": "terminal", "terminalId": "t1"}]

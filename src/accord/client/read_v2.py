@@ -71,7 +71,7 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
     if reader is not None:
         return reader(update, transcript)
     if isinstance(update, Unknown):
-        if update.tag == "state_update":
+        if update.raw.get("sessionUpdate") == "state_update":
             return StateChanged(state=str(update.raw.get("state")))  # R-PROMPT-34
         return UnknownUpdate(update.raw)
     return UnknownUpdate(to_builtins(update))
