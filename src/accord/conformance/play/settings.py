@@ -119,7 +119,7 @@ def template() -> str:
         "# A login that works without a user. Only with one the agent is logged in and out.",
         '# login = "api-key"',
         "",
-        "# Further prompts; nothing is expected of them but that they keep the rules. For a plan, a",
+        "# Further prompts; nothing is expected of them but that they keep the rules. For plans, a",
         "# mode that changes, usage: what the prompts below do not bring about.",
         '# more = ["Make a plan of three steps."]',
         "",
