@@ -16,7 +16,7 @@ from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.excerpt import visible
 
-__all__ = ("show_frames", "show_report", "show_rules")
+__all__ = ("show_failures", "show_frames", "show_report", "show_rules")
 
 MOST_SHOWN = 3  # findings of one rule; the rest are counted
 _FRAME_CHARACTERS = 400
@@ -36,8 +36,8 @@ def show_rules(rules: Iterable[Requirement]) -> None:
 
 def show_report(report: Report) -> None:
     """Show the sums of the areas, and each broken rule with the frames that show it."""
+    show_failures(report)
     console = Console(highlight=False)
-    _failures(console, report)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Area")
     for title in ("passed", "failed", "warned", "not exercised"):
@@ -59,7 +59,9 @@ def show_report(report: Report) -> None:
     )
 
 
-def _failures(console: Console, report: Report) -> None:
+def show_failures(report: Report) -> None:
+    """Show each broken rule with the frames that show it."""
+    console = Console(highlight=False)
     for name, rule in requirements().items():
         result = report.rules.get(name)
         if result is None or not result.failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from accord.cli.findings import show_frames, show_report
+from accord.cli.findings import show_failures, show_frames, show_report
 from accord.conformance.baseline import Known
 from accord.conformance.result import Played, Result
 from accord.excerpt import visible
@@ -18,11 +18,15 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
     console = Console(highlight=False)
     for report in result.reports:
         console.rule(f"Version {report.version}", align="left", style="dim")
-        show_report(report)
-        console.print()
-        _scenarios(console, result.scenarios(report.version))
+        if report in result.checked:
+            show_report(report)
+            console.print()
+            _scenarios(console, result.scenarios(report.version))
+        else:
+            show_failures(report)
     for version, why in result.unspoken.items():
-        console.print(f"[yellow]Version {version} was not checked:[/] {escape(visible(why))}")
+        what = f"[yellow]Version {version} was not checked:[/] {escape(visible(why))}"
+        console.print(what, soft_wrap=True)
     for login in result.logins:
         style = "red" if login in result.shut_out else "yellow"
         console.print(f"[{style}]{escape(visible(login.words))}[/]", soft_wrap=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from accord.conformance.message import Call
 from accord.conformance.play.editor import ALL_1, ALL_2, INFO, Editor, Json, Prompted
+from accord.conformance.play.line import Silence
 from accord.conformance.play.scenario import NotExercised, scenario
 from accord.conformance.play.stage import Stage, outcome_of
 from accord.jsontext import is_object
@@ -163,9 +164,14 @@ async def _early(stage: Stage) -> None:
     editor = await stage.connect()
     editor.line.note("$/cancel_request", {"requestId": 4711})
     call = editor.line.ask("initialize", editor.hello())
+    try:
+        await editor.line.reply(call, within_s=stage.settings.timeout)
+    except Silence:
+        await stage.initialized()  # if that is not answered either, it is not for the cancel
     await stage.succeeds("R-REQCAN-14", editor, call, why="`initialize` after `$/cancel_request`")
     editor = await stage.connect()
-    await editor.line.call("session/new", editor.setup())
+    early = editor.line.ask("session/new", editor.setup())
+    await editor.comes(lambda: early.reply is not None, "answer")
     await editor.initialize()
 
 
@@ -174,7 +180,8 @@ async def _again(stage: Stage) -> None:
     """The handshake is made again, after something else was asked."""
     editor = await stage.initialized()
     await editor.line.call("_accord/unknown", {})
-    await editor.line.call("initialize", editor.hello())
+    call = editor.line.ask("initialize", editor.hello())
+    await editor.line.reply(call, within_s=stage.settings.timeout)
 
 
 SCENARIOS = (

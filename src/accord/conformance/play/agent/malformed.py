@@ -65,21 +65,28 @@ async def _answers(stage: Stage) -> None:
     """Answers come to what was never asked."""
     editor = await stage.initialized()
     began = len(editor.line.observer.talk.frames)
-    editor.line.message(id=4711, result={})
-    editor.line.message(id="accord", error={"code": -32603, "message": "Internal error"})
-    editor.line.message(id=4712)
+    error = {"code": -32603, "message": "Internal error"}
+    sent = {
+        b"4711": editor.line.message(id=4711, result={}),
+        b'"accord"': editor.line.message(id="accord", error=error),
+        b"4712": editor.line.message(id=4712),
+    }
     await _goes_on(stage, "R-ERR-04", editor, "a request after answers to nothing")
     stray = strays(editor, began)
-    theirs = [
-        frame
+    theirs = {
+        ident: frame
         for frame in editor.line.observer.talk.frames[began:]
-        if frame.sender == "agent" and (b"4711" in frame.text or b"4712" in frame.text)
-    ]
+        for ident in sent
+        if frame.sender == "agent" and ident in frame.text
+    }
+    # An answer under no id may be one to each of them.
+    provoking = sent.values() if stray else [sent[ident] for ident in theirs]
     stage.judge(
         "R-ERR-04",
         not stray and not theirs,
+        *provoking,
         *stray,
-        *theirs,
+        *theirs.values(),
         expected="nothing, for an answer to nothing",
         got="an answer to it",
     )

@@ -21,7 +21,8 @@ _KILLED = -int(getattr(signal, "SIGKILL", 9))
 async def _leaves(stage: Stage) -> None:
     """Its stdin is closed while it waits for the next request, and it goes."""
     editor = await stage.initialized()
-    await editor.new_session()
+    # As far as it has, without a login.
+    await editor.open("session/new", editor.setup())
     began = time.monotonic()
     await editor.line.aclose()
     took = time.monotonic() - began
