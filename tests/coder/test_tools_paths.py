@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,3 +221,47 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
         assert not result.failed, result.text
         assert not (here / "link").is_symlink()
         assert (tmp_path / "a.txt").exists()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("delete", {"path": "nothing.txt"}, "There is no file nothing.txt."),
+        ("move", {"source": "nothing.txt", "target": "b.txt"}, "There is no file nothing.txt."),
+        ("move", {"source": "b.py", "target": "src"}, "src is there already. Nothing was moved."),
+        ("read", {"path": ".env"}, "There is no file .env."),
+        (
+            "edit",
+            {"path": "nothing.txt", "edits": [{"old": "a", "new": "b"}]},
+            "There is no file nothing.txt.",
+        ),
+    ],
+    ids=["delete", "move", "move over", "read", "edit"],
+)
+async def test_nobody_is_asked_about_what_is_not_there(
+    name: str, arguments: dict[str, Any], why: str, version: int, tree: Path
+) -> None:
+    async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
+        result = await talk.use(name, **arguments)
+        assert talk.asked == []
+        assert result.text == why
+        assert talk.call.status == "failed"
+
+
+@BOTH
+async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_there(
+    version: int, tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
+        result = await talk.use("delete", path=str(elsewhere / "nothing.txt"))
+        assert len(talk.asked) == 1
+        assert result.text == "The user does not allow that."
+
+
+@LINKS
+async def test_link_that_leads_nowhere_is_there_to_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+        assert (await talk.use("delete", path="link")).text == "Deleted link."

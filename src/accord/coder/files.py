@@ -113,6 +113,18 @@ class WorkFiles:
             return False
         return True
 
+    async def need_entry(self, path: str) -> None:
+        """Raise `FileNotFoundError` when nothing is at a path that is reachable.
+
+        For what is asked about first: nobody should be asked about what cannot be done.
+        """
+        if await self.is_reachable(path) and not await self.has_entry(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    async def has_entry(self, path: str) -> bool:
+        """Tell whether something is at a path, a link that leads nowhere too."""
+        return await asyncio.to_thread(os.path.lexists, self.absolute(path))
+
     # Reading.
 
     async def head(self, path: str) -> bytes | None:

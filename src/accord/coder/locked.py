@@ -21,8 +21,8 @@ _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 def locked(folder: Path) -> Generator[None, None, None]:
     """Keep other processes and threads that call this for a folder out meanwhile.
 
-    Raises `TimeoutError` when they do not leave within five seconds. Where a file system has no locks,
-    nobody is kept out.
+    Raises `TimeoutError` when they do not leave within five seconds. Where a file system has no
+    locks, nobody is kept out.
     """
     held = _open(folder)
     try:

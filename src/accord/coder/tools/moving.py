@@ -53,6 +53,13 @@ class Move(Tool[Moving]):
         paths = (work.files.absolute(given.source), work.files.absolute(given.target))
         return Access("edit", paths, itself=True)
 
+    async def preview(self, given: Moving, call: ToolCall, work: Work) -> None:
+        """Ask nobody about what cannot be done."""
+        files = work.files
+        await files.need_entry(given.source)
+        if await files.is_reachable(given.target) and await files.has_entry(given.target):
+            raise _in_the_way(files.shown(given.target))
+
     async def run(self, given: Moving, call: ToolCall, work: Work) -> Outcome:
         """Rename it."""
         files = work.files
@@ -61,9 +68,7 @@ class Move(Tool[Moving]):
         try:
             await asyncio.to_thread(files.roots.move, source, target)
         except FileExistsError:
-            raise ToolFailed(
-                f"{files.shown(target)} is there already. Nothing was moved."
-            ) from None
+            raise _in_the_way(files.shown(target)) from None
         except OSError as exc:
             if exc.errno == errno.EXDEV:
                 raise ToolFailed(
@@ -76,6 +81,10 @@ class Move(Tool[Moving]):
         text = f"Moved {files.shown(source)} to {files.shown(target)}."
         await call.content(text)
         return Outcome((text,))
+
+
+def _in_the_way(target: str) -> ToolFailed:
+    return ToolFailed(f"{target} is there already. Nothing was moved.")
 
 
 class Deleting(Struct, frozen=True):
@@ -106,6 +115,7 @@ class Delete(Tool[Deleting]):
 
     async def preview(self, given: Deleting, call: ToolCall, work: Work) -> None:
         """Show what would be gone, of a text that may be looked at."""
+        await work.files.need_entry(given.path)
         path = work.files.absolute(given.path)
         if await work.files.is_reachable(path) and await asyncio.to_thread(_is_file, path):
             try:

@@ -57,6 +57,12 @@ class Read(Tool[Reading]):
         """Reads the file."""
         return Access("read", (work.files.absolute(given.path),))
 
+    async def preview(self, given: Reading, call: ToolCall, work: Work) -> None:
+        """Ask nobody about a file that is not there."""
+        files = work.files
+        if await files.is_reachable(given.path) and not await files.has_entry(given.path):
+            await files.load(given.path)  # the editor may have it
+
     async def run(self, given: Reading, call: ToolCall, work: Work) -> Outcome:
         """Return the text, or the image."""
         files, path = work.files, given.path
