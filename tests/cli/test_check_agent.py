@@ -184,6 +184,43 @@ def test_agent_that_never_answers_fails(capsys: pytest.CaptureFixture[str]) -> N
     assert "initialize failed" in out
 
 
+def test_agent_that_lets_nobody_in_fails_with_a_status_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shy = (sys.executable, str(Path(__file__).with_name("agents.py")), "shy", "1")
+    words = ("agent", "--version", "1", "--only", "prompts/text", "--only", "sessions/new")
+    status, out, _ = run(capsys, *words, "--", *shy)
+    assert status == 3
+    assert "the agent wants a login: 2 scenarios came to nothing (prompts, sessions)" in out
+
+
+# Asks, and does what it asked for whatever the answer is.
+HEADSTRONG = """
+import accord
+from pathlib import Path
+
+class Headstrong(accord.Agent):
+    async def prompt(self, turn):
+        async with turn.tool("Make made.txt", kind="edit") as call:
+            await call.permission()
+            Path(turn.session.cwd, "made.txt").touch()
+
+Headstrong().run()
+"""
+
+
+def test_agent_that_does_what_was_rejected_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    junit = tmp_path / "junit.xml"
+    words = ("agent", "--only", "permissions/reject", "--junit", str(junit))
+    status, out, _ = run(capsys, *words, "--", sys.executable, "-c", HEADSTRONG)
+    assert status == 1
+    assert "wrong permissions/reject: what the user rejected was done: made.txt is there" in out
+    assert "reject_once" in out
+    assert junit.read_text().count("<failure") == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["script", "coder"])
 def test_our_agents_keep_all_rules(

@@ -16,6 +16,7 @@ from accord.scripted.agent import ScriptAgent
 from accord.transports.base import Transport
 from accord.transports.process import process
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
+from conformance.play.doubles import AnswersAnswers
 
 
 async def run(make: type[Bend], *names: str, versions: tuple[int, ...] = (1,)) -> Result:
@@ -66,6 +67,87 @@ async def test_further_prompts_bring_rules_into_play() -> None:
     assert [one.reason for one in without.played] == [
         "the settings have no further prompts (`more`)"
     ]
+
+
+CRASHING = """
+import os, sys
+print("Welcome!", flush=True)
+print("Traceback: no such model", os.environ["MY_KEY"], file=sys.stderr)
+raise SystemExit(3)
+"""
+
+
+async def start(code: str, *names: str, settings: Settings | None = None) -> Result:
+    """Play with a program of a few lines, in version 1."""
+    settings = settings or Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
+    chosen = [one for one in AGENT_SCENARIOS if one.name in names]
+
+    def connect(noise: Callable[[str], None]) -> Transport:
+        stops = (2.0, 0.5, 2.0)
+        argv = (sys.executable, "-c", code)
+        return process(*argv, env=settings.env, on_noise=noise, stop_times_s=stops)()
+
+    return await AgentRun(connect, chosen, settings).run((1,))
+
+
+async def test_end_and_last_words_of_an_agent_that_crashes_are_told() -> None:
+    settings = Settings(timeout=5.0, answer=5.0, env={"MY_KEY": "sk-123456"})
+    result = await start(CRASHING, settings=settings)
+    why = result.unspoken[1]
+    assert "the peer hung up; it exited with status 3; it wrote 'Welcome!'" in why
+    assert why.endswith("its last words on stderr:\n    Traceback: no such model $MY_KEY")
+
+
+async def test_what_an_agent_broke_in_its_handshake_is_in_the_report() -> None:
+    result = await start(CRASHING, settings=Settings(timeout=5.0, env={"MY_KEY": "sk-123456"}))
+    assert result.broken() == [("R-STDIO-04", 1)]
+    assert result.checked == []
+    assert [one.version for one in result.reports] == [1]
+
+
+SHAPELESS = """
+import json, sys
+call = json.loads(sys.stdin.readline())
+print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": {"name": "x"}}), flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_answer_without_a_version_is_told_and_judged() -> None:
+    result = await start(SHAPELESS)
+    assert 'no version was agreed: the agent answered {"name":"x"}' in result.unspoken[1]
+    assert result.broken()
+    assert result.checked == []
+
+
+STAYING = """
+import asyncio, signal, sys, time
+from accord import router
+from accord.agent.host import Host
+from accord.agent.role_v1 import role_for
+from accord.scripted.agent import ScriptAgent
+from accord.transports.stdio import stdio
+
+signal.signal(signal.SIGTERM, signal.{how})
+asyncio.run(router.serve(stdio(give_back=False), role_for(Host(ScriptAgent()))))
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [("SIG_DFL", "it went when it got SIGTERM"), ("SIG_IGN", "so it was killed")],
+    ids=["terminated", "killed"],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
+async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) -> None:
+    result = await start(STAYING.format(how=how), "process/leaves")
+    (played,) = result.played
+    assert played.ending == "advised"
+    assert "after its stdin was closed" in played.reason
+    assert told in played.reason
+    assert "R-STDIO-07" in played.advice
+    assert result.wrong == []
 
 
 class Silent(Bend):
@@ -135,9 +217,43 @@ async def test_rules_behind_a_login_are_not_exercised() -> None:
     asked = [one for one in result.played if one.scenario == "prompts/text"]
     assert {one.ending for one in asked} == {"not exercised"}
     assert {one.reason for one in asked} == {"the agent asks for a login before a session is made"}
+    assert [login.version for login in result.shut_out] == [1, 2]
+    assert "prompts/text" in result.logins[0].scenarios
     for report in result.reports:
         assert "R-PROMPT-03" not in report.rules
         assert "R-MSG-03" not in report.rules
+
+
+async def test_logins_that_are_offered_are_named() -> None:
+    result = await run(WantsLogin, "sessions/new")
+    (login,) = result.logins
+    assert login.offered == ["script", "refused"]
+    assert '`login = "script" or "refused"`' in login.words
+    assert "no turn was checked at all" in login.words
+
+
+async def test_login_of_the_settings_that_fails_is_named() -> None:
+    settings = Settings(timeout=5.0, answer=5.0, login="refused", prompts=dict(PROMPTS))
+    chosen = [one for one in AGENT_SCENARIOS if one.name == "sessions/new"]
+
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(WantsLogin, ScriptAgent())
+
+    (login,) = (await AgentRun(connect, chosen, settings).run((1,))).logins
+    assert "The login 'refused' of the settings failed" in login.words
+
+
+async def test_agent_that_wants_no_login_is_not_told_of() -> None:
+    result = await run(Bend, "prompts/text")
+    assert result.logins == []
+    assert result.shut_out == []
+
+
+async def test_answer_to_an_answer_is_shown_with_what_it_answers() -> None:
+    result = await run(AnswersAnswers, "malformed/answers")
+    told = result.reports[0].rules["R-ERR-04"].failures
+    senders = [frame.sender for one in told for frame in one.frames if b"4711" in frame.text]
+    assert senders == ["client", "agent"]
 
 
 async def test_scenario_that_is_to_be_skipped_is_not_played() -> None:

@@ -13,7 +13,7 @@ from accord.conformance.report import Report
 from accord.conformance.reports.html import html
 from accord.conformance.reports.junit import junit
 from accord.conformance.reports.markdown import markdown
-from accord.conformance.result import Played, Result
+from accord.conformance.result import Login, Played, Result
 
 NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
 
@@ -43,7 +43,27 @@ def result() -> Result:
         Played(scenario="sessions/new", about="A.", version=1, ending="finished"),
         Played(scenario="mcp/stdio", about="B.", version=1, ending="unfinished", reason=NASTY),
     ]
-    return Result("my-agent <x> `y`", [report], played, {2: f"error {NASTY}"})
+    played += [
+        Played(
+            scenario="permissions/reject",
+            about="C.",
+            version=1,
+            ending="wrong",
+            reason=f"it was done: {NASTY}",
+            advice="Do not.",
+            frames=frames,
+        ),
+        Played(
+            scenario="process/leaves",
+            about="D.",
+            version=1,
+            ending="advised",
+            reason="it stays",
+            advice="Go.",
+        ),
+    ]
+    login = Login(version=1, scenarios=["prompts/text"], turns=0, offered=["key <x>"])
+    return Result("my-agent <x> `y`", [report], played, {2: f"error {NASTY}"}, [login])
 
 
 def test_broken_rules_are_told_by_version(result: Result) -> None:
@@ -58,6 +78,9 @@ def test_json_has_everything(result: Result) -> None:
     assert rules["R-GEN-04"]["outcome"] == "failed"
     assert rules["R-LIST-06"]["outcome"] == "warned"
     assert told["scenarios"][1]["ending"] == "unfinished"
+    assert told["scenarios"][2]["advice"] == "Do not."
+    assert len(told["scenarios"][2]["frames"]) == 2
+    assert told["loginWanted"][0]["scenarios"] == ["prompts/text"]
 
 
 def test_markdown_keeps_what_agents_write_in_fences(result: Result) -> None:
@@ -69,6 +92,9 @@ def test_markdown_keeps_what_agents_write_in_fences(result: Result) -> None:
     assert "x" * 1000 not in text
     assert "`mcp/stdio`: unfinished" in text
     assert "Version 2 was not checked" in text
+    assert "### `permissions/reject`: wrong" in text
+    assert "it stays. Go." in text
+    assert "the agent wants a login" in text
 
 
 def test_junit_is_xml_with_a_case_for_each_rule(result: Result) -> None:
@@ -81,7 +107,10 @@ def test_junit_is_xml_with_a_case_for_each_rule(result: Result) -> None:
     assert cases["R-LIST-06"].find("failure") is None
     assert "warned" in (cases["R-LIST-06"].findtext("system-out") or "")
     suites = list(root.iter("testsuite"))
-    assert sum(int(suite.get("failures", "")) for suite in suites) == 1
+    assert sum(int(suite.get("failures", "")) for suite in suites) == 3
+    assert cases["permissions/reject"].find("failure") is not None
+    assert cases["login"].find("failure") is not None
+    assert "process/leaves" not in cases
     assert sum(int(suite.get("tests", "")) for suite in suites) == len(list(root.iter("testcase")))
 
 
@@ -107,6 +136,9 @@ def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
     assert tags.loads == []
     assert "&lt;script&gt;" in page
     assert "R-GEN-04" in page
+    assert "permissions/reject <b>wrong</b>" in page
+    assert "it stays. Go." in page
+    assert "the agent wants a login" in page
     assert "x" * 1000 not in page
 
 

@@ -1,0 +1,53 @@
+"""How a program ended is said as it may be shown: bounded, and without secrets."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from accord.conformance.play.ending import Veil, exit_words, last_words
+from accord.errors import ConnectionLost
+
+
+def lost(status: int | None = None, stderr: str = "") -> ConnectionLost:
+    return ConnectionLost("gone", exit_status=status, stderr=stderr)
+
+
+def test_end_of_a_process_is_said_in_words() -> None:
+    assert exit_words(lost(3)) == "it exited with status 3"
+    assert exit_words(lost(-signal.SIGTERM)) == "it was ended by SIGTERM"
+
+
+def test_nothing_is_said_of_what_goes_on_or_is_no_process() -> None:
+    assert exit_words(lost()) == ""
+    assert exit_words(None) == ""
+    assert last_words(None, Veil({})) == []
+
+
+def test_last_words_are_a_few_lines_of_bounded_length() -> None:
+    words = last_words(lost(stderr="".join(f"{n} {'x' * 999}\n\n" for n in range(9))), Veil({}))
+    assert [line[0] for line in words] == ["4", "5", "6", "7", "8"]
+    assert all(len(line) == 200 for line in words)
+
+
+def test_control_characters_are_spelt_out() -> None:
+    assert last_words(lost(stderr="\x1b[31mred\r\n"), Veil({})) == ["\\x1b[31mred\\x0d"]
+
+
+def test_names_stand_for_secrets_of_both_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "abcdef")
+    monkeypatch.setenv("SOME_COLOUR", "orange")
+    veil = Veil({"MODEL_URL": "http://u:p@host", "MODE": "on"})
+    text = veil("key abcdef at http://u:p@host, orange, on")
+    assert text == "key $SOME_API_KEY at $MODEL_URL, orange, on"
+
+
+def test_half_a_secret_is_not_shown() -> None:
+    secret = "s" * 40
+    (line,) = last_words(lost(stderr=f"{'x' * 180}{secret}"), Veil({"KEY": secret}))
+    assert line == f"{'x' * 180}$KEY"
+
+
+def test_longer_secret_goes_before_one_that_it_begins_with() -> None:
+    assert Veil({"A": "abcd", "B": "abcdef"})("abcdef") == "$B"
