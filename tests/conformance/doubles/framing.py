@@ -100,6 +100,18 @@ def code_of_64_bits(t: Talker) -> None:
     t.refused("session/list", {}, 2**40)
 
 
+@breaks("R-ERR-01", 1, 2, by="agent")
+def offered_method_of_the_agent_that_is_not_there(t: Talker) -> None:
+    t.refused("session/delete", t.here(), -32601)
+
+
+@breaks("R-ERR-01", 1, 2, by="client")
+def offered_method_of_the_client_that_is_not_there(t: Talker) -> None:
+    schema = {"type": "object", "properties": {}}
+    form = t.here(mode="form", message="Well?", requestedSchema=schema)
+    t.refused("elicitation/create", form, -32601, "agent")
+
+
 @breaks("R-REQCAN-05", 1, 2, by="agent")
 def second_answer_to_a_cancelled_request(t: Talker) -> None:
     ident = t.ask("session/list", {})

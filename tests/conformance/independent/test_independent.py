@@ -127,7 +127,10 @@ BREAKS = [
     ("keeps-terminals", 1, "machine sessions", "R-TERM-09"),
     ("unknown-option", 1, "permissions/no-answer sessions", "R-PERM-05"),
     ("unknown-option", 2, "permissions/no-answer sessions", "R-PERM-05"),
-    ("unserved:session/delete", 1, "listing sessions", "R-LIST-14"),
+    ("unserved:session/load", 1, "opening sessions", "R-ERR-01"),
+    ("unserved:session/fork", 2, "opening sessions", "R-ERR-01"),
+    ("unserved:logout", 1, "login sessions", "R-ERR-01"),
+    ("any-cursor", 2, "opening sessions", "R-SESS-16"),
     ("unserved:tool_call/cancel", 2, "beside sessions", "R-TCAN-05"),
 ]
 

@@ -361,6 +361,17 @@ class OnlySaysSo(Bend):
         return message
 
 
+@double("R-TCAN-05", versions=(2,))
+class CancelsAnything(Bend):
+    """Accepts a cancel of what there is not."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "terminal/cancel":
+            self.answer(message, {})
+            return None
+        return message
+
+
 @double("R-TCAN-06", versions=(2,))
 class EndsTheTurn(Bend):
     """Ends the turn with a tool call."""

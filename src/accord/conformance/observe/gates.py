@@ -78,6 +78,14 @@ _OF_PARAMS = (
     ("agent.session.prompt", "R-PROMPT-02"),
 )
 _NOBODYS = "agent.session.unknown"
+# Rules of their own say that these are served, or not: R-INIT-27, R-AUTH-04, R-CONF-18, R-PROV-01,
+# R-MOA-09.
+_JUDGED_ELSEWHERE = {
+    *((2, f"session/{name}") for name in ("new", "list", "resume", "close", "prompt")),
+    *((2, name) for name in ("auth/login", "auth/logout", "session/set_config_option")),
+    *((version, f"providers/{name}") for version in (1, 2) for name in ("list", "set", "disable")),
+    *((version, "mcp/message") for version in (1, 2)),
+}
 
 
 class Gates(Judge):
@@ -85,7 +93,7 @@ class Gates(Judge):
 
     rules = tuple(
         sorted(
-            {"R-INIT-29", "R-CONF-08"}
+            {"R-INIT-29", "R-CONF-08", "R-ERR-01"}
             | {rule for rule, _ in _OF_UPDATE.values()}
             | {rule for _, rule in _OF_PARAMS}
             | set(_OF_METHOD.values())
@@ -113,6 +121,33 @@ class Gates(Judge):
     def answered(self, call: Call) -> None:
         if call.sender == "client" and is_object(call.result):
             self._booleans(call.result, call)
+        if call.code == -32601:
+            self._not_found(call)
+
+    def _not_found(self, call: Call) -> None:
+        """Judge that nobody disowns a method which it offered."""
+        version = self.talk.version
+        if version is None or None in self.talk.capabilities.values():
+            return
+        if (version, call.method) in _JUDGED_ELSEWHERE:
+            return
+        for method in methods(version):
+            gate = method.gate
+            if method.name != call.method or not method.is_request or not gate:
+                continue
+            owner: Side = "agent" if gate.startswith("agent.") else "client"
+            if call.method == "elicitation/create":
+                gate = _elicitation_gate(call) or gate
+            if owner != call.sender and is_open(gate, self.talk.capabilities):
+                self.judge(
+                    "R-ERR-01",
+                    False,
+                    self.talk.initialized,
+                    call,
+                    expected=f"{call.method} is served, as {_wire(gate)} offers it",
+                    got="-32601, method not found",
+                    by=owner,
+                )
 
     def _booleans(self, value: dict[str, Any], seen: Seen) -> None:
         if any(option.get("type") == "boolean" for option in items(value, "configOptions")):

@@ -49,6 +49,16 @@ async def _in_background(stage: Stage) -> None:
         await _comes_to_an_end(stage, editor, session, item)
 
 
+@scenario("beside/nothing-to-cancel", "R-TCAN-05", versions=(2,))
+async def _nothing_to_cancel(stage: Stage) -> None:
+    """A tool call and a terminal are cancelled that there are not."""
+    session = await stage.editor.new_session()
+    for method, key in (("tool_call/cancel", "toolCallId"), ("terminal/cancel", "terminalId")):
+        call = await stage.editor.line.call(method, {"sessionId": session, key: "accord-unknown"})
+        if call.ok:  # errors are observed
+            stage.judge("R-TCAN-05", False, call, expected=f"-32602 from {method}", got="a result")
+
+
 @scenario("beside/tool-cancel", "R-TCAN-04", "R-TCAN-06", versions=(2,))
 async def _tool_cancel(stage: Stage) -> None:
     """A tool call is cancelled by itself, in the middle of a turn."""
@@ -166,4 +176,4 @@ async def _comes_to_an_end(stage: Stage, editor: Editor, session: str, item: Jso
     )
 
 
-SCENARIOS = (_in_background, _tool_cancel, _subagent)
+SCENARIOS = (_in_background, _nothing_to_cancel, _tool_cancel, _subagent)

@@ -88,6 +88,14 @@ async def _resume(stage: Stage) -> None:
         await editor.turn(session, "text")
 
 
+@scenario("opening/cursor", versions=(2,))
+async def _cursor(stage: Stage) -> None:
+    """A session is opened again from where nobody knows, which is refused."""
+    session, _ = await _told(stage.editor)
+    for cursor in ({"type": "_accord_nowhere"}, "start"):
+        await stage.editor.again(session, replay=False, replayFrom=cursor)
+
+
 @scenario("opening/fork", "R-SESS-25")
 async def _fork(stage: Stage) -> None:
     """A session with a turn is forked, and the fork goes on; the session is as it was."""
@@ -171,4 +179,4 @@ def _words_of(updates: list[tuple[Note, Json]]) -> str:
     return "".join(words)
 
 
-SCENARIOS = (_replay, _resume, _fork, _unknown)
+SCENARIOS = (_replay, _resume, _cursor, _fork, _unknown)
