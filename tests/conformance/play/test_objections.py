@@ -81,18 +81,19 @@ async def test_file_that_was_made_though_rejected_is_wrong(version: int) -> None
     assert broken(result) == {}
 
 
-class MakesAnother(Asking):
-    """Makes a file of its own, which nobody was asked about."""
+class MakesOthers(Asking):
+    """Makes files of its own, which nobody was asked about."""
 
     def told_no(self, session: str, answer: Json) -> Json | None:
-        Path(self.cwd, "notes.log").touch()
+        for name in ("notes.log", "made", "made.txt.bak", "unmade.txt", "t"):
+            Path(self.cwd, name).touch()
         return answer
 
 
 @BOTH
-async def test_file_that_nobody_was_asked_about_is_no_sign(version: int) -> None:
-    played, _ = await play(MakesAnother, "permissions/reject", version)
-    assert played.ending == "finished"
+async def test_files_that_nobody_was_asked_about_are_no_sign(version: int) -> None:
+    played, _ = await play(MakesOthers, "permissions/reject", version)
+    assert (played.ending, played.reason) == ("finished", "")
 
 
 class UsesTheClient(Asking):

@@ -6,13 +6,15 @@ was declined.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor, Json, Prompted
-from accord.jsontext import dumps, is_array, is_object
+from accord.jsontext import is_array, is_object
 
 __all__ = ("deeds", "files_in", "tool_of")
 
@@ -34,7 +36,7 @@ def deeds(
     told = {call.frame.number: _told(editor, prompted, call) for call in rejected}
     asked = "".join(told.values()) + _text(prompted.call)
     for path in sorted(files_in(editor.folder) - before):
-        if path.name in asked and not path.is_dir():
+        if _names(asked, path.name) and not path.is_dir():
             yield f"{path.name} is there", ()
     for call in rejected:
         for used in _later(editor, prompted, call):
@@ -54,11 +56,28 @@ def _told(editor: Editor, prompted: Prompted, call: Call) -> str:
     """Return all that was said of what the user was asked for."""
     session = editor.line.observer.talk.session(prompted.session)
     tool = session.tools.get(str(tool_of(call).get("toolCallId"))) if session else None
-    return _text(call) + (dumps(tool.fields).decode("utf-8", "replace") if tool else "")
+    return _text(call) + "\n".join(_strings(tool.fields if tool else None))
 
 
 def _text(call: Call) -> str:
-    return dumps(call.params).decode("utf-8", "replace")
+    return "\n".join(_strings(call.params)) + "\n"
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every text in some JSON."""
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif is_array(value):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def _names(text: str, name: str) -> bool:
+    """Tell whether a text has the name of a file, and not as a part of another word."""
+    return bool(name) and bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text))
 
 
 def _later(editor: Editor, prompted: Prompted, rejected: Call) -> list[Call]:
@@ -79,7 +98,7 @@ def _named(used: Call, told: str) -> str:
     match used.method:
         case "fs/write_text_file":
             name = Path(str(used.params.get("path"))).name
-            return name if name and name in told else ""
+            return name if _names(told, name) else ""
         case "terminal/create":
             args = used.params.get("args")
             words = [str(word) for word in args] if is_array(args) else []
