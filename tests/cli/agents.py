@@ -47,11 +47,25 @@ class Shy(Agent):
         raise AuthRequired
 
 
+class TalksAndWorks(Agent):
+    """Says something, does something, and so on."""
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("Before.")
+        async with turn.tool("One"):
+            pass
+        await turn.say("Between.")
+        async with turn.tool("Two"):
+            pass
+        await turn.say("After.")
+
+
 AGENTS: dict[str, Any] = {
     "script": lambda: ScriptAgent(leave=os._exit),
     "stored": Stored,
     "stubborn": Stubborn,
     "shy": Shy,
+    "talks_and_works": TalksAndWorks,
 }
 
 

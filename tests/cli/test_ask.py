@@ -42,6 +42,23 @@ def agent(name: str, version: int) -> list[str]:
     return ["--agent", f"{sys.executable} {AGENTS} {name} {version}"]
 
 
+@BOTH
+@pytest.mark.parametrize("apart", [False, True], ids=["one file", "two files"])
+def test_what_is_not_the_answer_stands_in_lines_of_its_own(
+    version: int, apart: bool, folder: Path
+) -> None:
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        streams: dict[str, Any] = {"stdout": out, "stderr": err if apart else subprocess.STDOUT}
+        command = [*ASK[:-2], *agent("talks_and_works", version), "go"]
+        assert subprocess.run(command, timeout=60, check=False, **streams).returncode == 0
+    said = (folder / "out").read_text("utf-8")
+    if apart:
+        assert said == "Before.\n\nBetween.\n\nAfter.\n"
+        assert (folder / "err").read_text("utf-8") == "● One\n● Two\n"
+    else:
+        assert said == "Before.\n● One\n\nBetween.\n● Two\n\nAfter.\n"
+
+
 @pytest.mark.parametrize(
     ("prompt", "v1", "v2"),
     [

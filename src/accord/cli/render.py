@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -68,6 +69,8 @@ class Rendered:
         self._waiting = ""  # for what, while there is no session
         self._text = ""  # of the message, as far as it is not printed
         self._written = False  # something of the answer stands in the pipe
+        self._is_one = self.side is not self.out and _is_one_file(self.out, self.side)
+        self._hangs = False  # the answer's last line, where all else is written as well
         self._message_id: str | None = None  # of what was said last
         self._broken_off = False  # what is said next begins a paragraph
         self._plan: Plan | None = None
@@ -134,17 +137,16 @@ class Rendered:
             self._line(f"$ {shell.terminal.command or shell.terminal.id}", "bold")
             self._show_shell(shell)
         if self._plan is not None:
+            self._begin_line()
             self.side.print(_plan(self._plan))
         if turn.stop_reason != "end_turn":
             self._line(f"[{turn.stop_reason}]", "yellow")
-        if self._written:
-            self.out.file.write("\n")
+        self._end_answer()
 
     def fail(self, message: str, code: int | None) -> None:
         """Show what was said before it failed."""
         self._flush()
-        if self._written:
-            self.out.file.write("\n")
+        self._end_answer()
 
     def close(self) -> None:
         """Stop the sign of life."""
@@ -168,16 +170,32 @@ class Rendered:
 
     def _say(self, text: str) -> None:
         if not self.out.is_terminal:
-            self.out.file.write("\n\n" + text if self._broken_off else text)
+            if self._broken_off:
+                text = ("\n" if self._is_one and not self._hangs else "\n\n") + text
+            self._write(text)
             self._broken_off = False
-            self.out.file.flush()
-            self._written = True
             return
         self._text += printable(text)
         end = finished(self._text)
         if end:
             self.out.print(_markdown(self._text[:end]))
             self._text = self._text[end:]
+
+    def _write(self, text: str) -> None:
+        """Put text into the pipe."""
+        self.out.file.write(text)
+        self.out.file.flush()
+        self._written = True
+        self._hangs = self._is_one and not text.endswith("\n")
+
+    def _begin_line(self) -> None:
+        """What is not the answer stands in lines of its own, in one file with it, too."""
+        if self._hangs:
+            self._write("\n")
+
+    def _end_answer(self) -> None:
+        if self._hangs or (self._written and not self._is_one):
+            self._write("\n")
 
     def _flush(self) -> None:
         if self._text.strip():
@@ -232,6 +250,7 @@ class Rendered:
                 yield self._transcript.terminals[terminal_id]
 
     def _line(self, text: str, style: str = "") -> None:
+        self._begin_line()
         self.side.print(Line(printable(text), style=style))
 
     def _moving(self) -> RenderableType:
@@ -285,6 +304,14 @@ class Rendered:
         finally:
             if moving:
                 self._go_on()
+
+
+def _is_one_file(one: Console, other: Console) -> bool:
+    """Tell whether two streams write to one file, as in `> log 2>&1`."""
+    try:
+        return os.path.sameopenfile(one.file.fileno(), other.file.fileno())
+    except (OSError, ValueError):  # one of them is no file
+        return False
 
 
 def _call_line(call: ToolCall) -> tuple[str, str]:
