@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from typing import IO, Any, Literal
 
@@ -108,8 +107,9 @@ def _trace(
     report.subject = file.name
     report.side = observer.only
     if as_json:
-        json.dump(report.as_json(), sys.stdout, ensure_ascii=False, indent=2)
-        click.echo()
+        from accord.conformance.reports.text import json_text
+
+        click.echo(json_text(report.as_json()))
     else:
         from accord.cli.findings import show_report
 

@@ -204,9 +204,9 @@ def report_text(name: str, result: Result) -> str:
     """Return a report in the format that an option of this name writes."""
     match name:
         case "json_file":
-            import json
+            from accord.conformance.reports.text import json_text
 
-            text = json.dumps(result.as_json(), ensure_ascii=False, indent=2)
+            text = json_text(result.as_json())
         case "junit_file":
             from accord.conformance.reports.junit import junit
 

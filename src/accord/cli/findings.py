@@ -14,7 +14,7 @@ from accord.conformance.frame import Frame
 from accord.conformance.manifest import Requirement, requirements
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
-from accord.excerpt import visible
+from accord.excerpt import one_line
 
 __all__ = ("show_failures", "show_frames", "show_report", "show_rules")
 
@@ -24,7 +24,7 @@ _FRAME_CHARACTERS = 400
 
 def show_rules(rules: Iterable[Requirement]) -> None:
     """List rules: who must do what, and who judges it."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for rule in rules:
         mark = "" if rule.stability == "stable" else f" {rule.stability}"
         versions = " and ".join(f"v{version}" for version in rule.versions)
@@ -37,7 +37,7 @@ def show_rules(rules: Iterable[Requirement]) -> None:
 def show_report(report: Report) -> None:
     """Show the sums of the areas, and each broken rule with the frames that show it."""
     show_failures(report)
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Area")
     for title in ("passed", "failed", "warned", "not exercised"):
@@ -61,7 +61,7 @@ def show_report(report: Report) -> None:
 
 def show_failures(report: Report) -> None:
     """Show each broken rule with the frames that show it."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for name, rule in requirements().items():
         result = report.rules.get(name)
         if result is None or not result.failures:
@@ -91,7 +91,7 @@ def show_frames(console: Console, frames: Iterable[Frame]) -> None:
 
 
 def _safe(text: str) -> str:
-    return escape(visible(text))
+    return escape(one_line(text))
 
 
 def _count(number: int, what: str) -> str:

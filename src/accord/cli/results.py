@@ -8,14 +8,14 @@ from rich.markup import escape
 from accord.cli.findings import show_failures, show_frames, show_report
 from accord.conformance.baseline import Known
 from accord.conformance.result import Played, Result
-from accord.excerpt import visible
+from accord.excerpt import one_line
 
 __all__ = ("show_result",)
 
 
 def show_result(result: Result, known: Known, mended: Known) -> None:
     """Show the report of each version, and which scenarios came to nothing and why."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for report in result.reports:
         console.rule(f"Version {report.version}", align="left", style="dim")
         if report in result.checked:
@@ -25,11 +25,11 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
         else:
             show_failures(report)
     for version, why in result.unspoken.items():
-        what = f"[yellow]Version {version} was not checked:[/] {escape(visible(why))}"
+        what = f"[yellow]Version {version} was not checked:[/] {escape(one_line(why))}"
         console.print(what, soft_wrap=True)
     for login in result.logins:
         style = "red" if login in result.shut_out else "yellow"
-        console.print(f"[{style}]{escape(visible(login.words))}[/]", soft_wrap=True)
+        console.print(f"[{style}]{escape(one_line(login.words))}[/]", soft_wrap=True)
     if left := result.left:
         names = ", ".join(sorted({one.scenario for one in left}))
         console.print(f"[red]The agent went away in the middle of {names}.[/]")
@@ -49,7 +49,7 @@ def _scenarios(console: Console, played: list[Played]) -> None:
         elif one.ending != "finished":
             style = "yellow" if one.ending == "unfinished" else "dim"
             console.print(
-                f"  [{style}]{one.ending}[/] {one.scenario}: {escape(visible(one.reason))}",
+                f"  [{style}]{one.ending}[/] {one.scenario}: {escape(one_line(one.reason))}",
                 soft_wrap=True,
             )
     console.print()
@@ -57,7 +57,7 @@ def _scenarios(console: Console, played: list[Played]) -> None:
 
 def _objection(console: Console, one: Played) -> None:
     style = "bold red" if one.ending == "wrong" else "yellow"
-    what = escape(visible(one.reason))
+    what = escape(one_line(one.reason))
     console.print(f"  [{style}]{one.ending}[/] {one.scenario}: {what}", soft_wrap=True)
     console.print(f"    {escape(one.advice)}", soft_wrap=True)
     show_frames(console, one.frames)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Frame, Side
 from accord.conformance.manifest import Requirement, areas, requirements
-from accord.excerpt import excerpt
+from accord.excerpt import excerpt, one_line
 
 __all__ = ("AreaSum", "Outcome", "Report", "RuleResult", "frames_as_json")
 
@@ -61,7 +62,9 @@ class Report(Struct):
             return
         result.broken += 1
         if len(result.failures) < MOST_FAILURES:
-            result.failures.append(finding)
+            # A peer's own words are in both: they stay one line, wherever they are shown.
+            expected, got = one_line(finding.expected), one_line(finding.got)
+            result.failures.append(replace(finding, expected=expected, got=got))
 
     def merge(self, other: Report) -> None:
         """Add what another connection of the same run came to."""

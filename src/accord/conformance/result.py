@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from accord.conformance.frame import Frame
 from accord.conformance.report import Report, frames_as_json
+from accord.excerpt import one_line
 
 __all__ = ("Ending", "Login", "Played", "Result")
 
@@ -127,9 +128,9 @@ class Result(Struct):
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON."""
         return {
-            "subject": self.subject,
+            "subject": one_line(self.subject),
             "seconds": round(self.seconds, 3),
-            "versionsNotSpoken": {str(key): why for key, why in self.unspoken.items()},
+            "versionsNotSpoken": {str(key): one_line(why) for key, why in self.unspoken.items()},
             "loginWanted": [
                 {
                     "version": login.version,
@@ -147,7 +148,7 @@ class Result(Struct):
                     "about": played.about,
                     "version": played.version,
                     "ending": played.ending,
-                    "reason": played.reason,
+                    "reason": one_line(played.reason),
                     "seconds": round(played.seconds, 3),
                     "left": played.left,
                     "advice": played.advice,

@@ -18,6 +18,7 @@ from accord.conformance.pose.watch import Watch
 from accord.conformance.pose.wish import Wish, wish_of
 from accord.conformance.report import Report
 from accord.conformance.result import Ending, Played, Result
+from accord.excerpt import one_line
 from accord.jsontext import is_object
 from accord.transports.base import Transport
 
@@ -25,6 +26,7 @@ __all__ = ("PATIENCE_S", "ClientRun")
 
 PATIENCE_S = 30.0  # for a person to answer, or to do what they were told
 _GRACE_S = 0.3
+_NAME_CHARACTERS = 200
 _KEEP_S = 1.0  # between two reports, while something comes
 _END_S = 24 * 3600.0  # a client may stay open all day
 
@@ -151,7 +153,8 @@ class ClientRun:
         info = params.get("clientInfo") or params.get("info")
         if not is_object(info):
             return "client"
-        return f"{info.get('title') or info.get('name')} {info.get('version', '')}".strip()
+        name = f"{info.get('title') or info.get('name')} {info.get('version', '')}"
+        return one_line(name.strip(), _NAME_CHARACTERS)
 
     # Prompts.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
+from html import escape as escaped
 
 from accord.conformance.manifest import Requirement
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.conformance.result import Played, Result
-from accord.excerpt import visible
+from accord.excerpt import one_line
 
 __all__ = ("html",)
 
@@ -29,7 +29,7 @@ pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; whi
 
 def html(result: Result) -> str:
     """Return the page; all that the agent wrote is escaped."""
-    title = escape(result.subject)
+    title = _text(result.subject)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -40,12 +40,12 @@ def html(result: Result) -> str:
     for report in result.reports:
         parts += _version(report, result.scenarios(report.version))
     parts += [
-        f"<p>Version {version} was not checked: {escape(why)}.</p>"
+        f"<p>Version {version} was not checked: {_text(why)}.</p>"
         for version, why in result.unspoken.items()
     ]
-    parts += [f"<p>{escape(login.words)}</p>" for login in result.logins]
+    parts += [f"<p>{_text(login.words)}</p>" for login in result.logins]
     parts.append("</body></html>")
-    return visible("\n".join(parts))
+    return "\n".join(parts)
 
 
 def _version(report: Report, played: list[Played]) -> list[str]:
@@ -54,7 +54,7 @@ def _version(report: Report, played: list[Played]) -> list[str]:
     parts += [f"<th>{name}</th>" for name in columns]
     parts.append("</tr></thead><tbody>")
     for area in report.by_area():
-        parts.append(f"<tr><td>{area.area} <span class=dim>{escape(area.title)}</span></td>")
+        parts.append(f"<tr><td>{area.area} <span class=dim>{_text(area.title)}</span></td>")
         numbers = (area.passed, area.failed, area.warned, area.not_exercised)
         parts += [
             f'<td class="{name.replace(" ", "-")}">{_number(number)}</td>'
@@ -80,15 +80,13 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
     outcome = report.outcome(rule)
     parts = [
         f'<section class="rule {outcome}"><h3>{rule.id} <b>{outcome}</b></h3>',
-        f"<p>{escape(rule.level)}: {escape(rule.rule)}</p>",
+        f"<p>{_text(rule.level)}: {_text(rule.rule)}</p>",
     ]
     for finding in report.rules[rule.id].failures:
-        where = f" <span class=dim>in {escape(finding.where)}</span>" if finding.where else ""
-        parts.append(
-            f"<p>Expected {escape(finding.expected)}; got {escape(finding.got)}{where}.</p>"
-        )
+        where = f" <span class=dim>in {_text(finding.where)}</span>" if finding.where else ""
+        parts.append(f"<p>Expected {_text(finding.expected)}; got {_text(finding.got)}{where}.</p>")
         if finding.frames:
-            frames = "\n".join(escape(frame_line(frame)) for frame in finding.frames)
+            frames = "\n".join(_text(frame_line(frame)) for frame in finding.frames)
             parts.append(f"<pre>{frames}</pre>")
     parts.append("</section>")
     return parts
@@ -97,19 +95,19 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
 def _objection(played: Played) -> list[str]:
     style = "failed" if played.ending == "wrong" else "warned"
     parts = [
-        f'<section class="rule {style}"><h3>{escape(played.scenario)} <b>{played.ending}</b></h3>',
-        f"<p>No rule is about it: {escape(played.reason)}. {escape(played.advice)}</p>",
+        f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.ending}</b></h3>',
+        f"<p>No rule is about it: {_text(played.reason)}. {_text(played.advice)}</p>",
     ]
     if played.frames:
-        frames = "\n".join(escape(frame_line(frame)) for frame in played.frames)
+        frames = "\n".join(_text(frame_line(frame)) for frame in played.frames)
         parts.append(f"<pre>{frames}</pre>")
     return [*parts, "</section>"]
 
 
 def _scenarios(played: list[Played]) -> list[str]:
     rows = [
-        f"<tr><td>{escape(one.scenario)} <span class=dim>{escape(one.about)}</span></td>"
-        f"<td>{one.ending} {escape(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
+        f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
+        f"<td>{one.ending} {_text(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
         for one in played
     ]
     return [
@@ -117,3 +115,8 @@ def _scenarios(played: list[Played]) -> list[str]:
         *rows,
         "</table></details>",
     ]
+
+
+def _text(text: str) -> str:
+    """Return a text as it stands in a page, in one line."""
+    return escaped(one_line(text))

@@ -9,6 +9,7 @@ from accord.conformance.manifest import Requirement
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.conformance.result import Result
+from accord.excerpt import one_line
 
 __all__ = ("junit",)
 
@@ -116,4 +117,4 @@ def _text(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
+    return quoteattr(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(text)))

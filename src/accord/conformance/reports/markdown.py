@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from accord.conformance.manifest import Requirement, requirements
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
 from accord.conformance.result import Played, Result
-from accord.excerpt import visible
+from accord.excerpt import one_line
 
 __all__ = ("markdown",)
 
 _MOST_SHOWN = 3  # findings of one rule
+_SIGN = re.compile(r"[\\`|*_~\[\]]")
+_CALLS = re.compile(r"[@#:](?=[\w/])|\bwww(?=\.)")
 
 
 def markdown(result: Result) -> str:
@@ -22,7 +26,7 @@ def markdown(result: Result) -> str:
     lines += [""] if result.logins else []
     for version, why in result.unspoken.items():
         lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
-    return visible("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _version(report: Report, result: Result) -> list[str]:
@@ -83,11 +87,16 @@ def _fence(lines: list[str]) -> str:
 
 def _plain(text: str) -> str:
     """Return a text that Markdown and HTML leave as it is, in one line."""
-    safe = text.replace("&", "&amp;").replace("<", "&lt;")
-    for sign in "\\|*_[]":
-        safe = safe.replace(sign, f"\\{sign}")
+    safe = _SIGN.sub(r"\\\g<0>", one_line(text)).replace("&", "&amp;").replace("<", "&lt;")
+    # Nobody is called, and nothing linked, by what an agent writes.
+    safe = _CALLS.sub("\\g<0>&#8203;", safe)
     return " ".join(safe.split())
 
 
 def _code(text: str) -> str:
-    return f"`{' '.join(text.replace('`', chr(39)).split())}`"
+    """Return a text as code, in which nothing means anything."""
+    line = " ".join(one_line(text).split())
+    longest = max((len(found) for found in re.findall("`+", line)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest or not line else ""
+    return f"{fence}{space}{line}{space}{fence}"

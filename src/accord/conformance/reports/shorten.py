@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from accord.conformance.frame import Frame
-from accord.excerpt import excerpt, visible
+from accord.excerpt import one_line
 
-__all__ = ("frame_line",)
+__all__ = ("FRAME_CHARACTERS", "frame_line")
 
 FRAME_CHARACTERS = 600
 
@@ -13,5 +13,5 @@ FRAME_CHARACTERS = 600
 def frame_line(frame: Frame, most: int = FRAME_CHARACTERS) -> str:
     """Return a line about a frame."""
     sign = ">" if frame.sender == "client" else "<"
-    text = excerpt(frame.text.decode("utf-8", "replace"), most)
-    return f"#{frame.number} {frame.time:.3f} s {sign} {visible(text)}"
+    text = one_line(frame.text.decode("utf-8", "replace"), most)
+    return f"#{frame.number} {frame.time:.3f} s {sign} {text}"

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from accord.conformance.manifest import requirements
+from accord.conformance.reports.shorten import FRAME_CHARACTERS
 from accord.conformance.testing.broken import MOST_SHOWN, RuleBroken
+from accord.excerpt import one_line
 
 __all__ = ("ClientUnderTest",)
 
@@ -69,5 +71,6 @@ def _broken(rule: dict[str, Any]) -> Iterator[str]:
         yield f"    expected  {finding['expected']}"
         yield f"    got       {finding['got']}"
         for frame in finding["frames"]:
+            text = one_line(frame["frame"], FRAME_CHARACTERS)
             sign = ">" if frame["from"] == "client" else "<"
-            yield f"    #{frame['number']} {frame['time']:.3f} s {sign} {frame['frame'][:600]}"
+            yield f"    #{frame['number']} {frame['time']:.3f} s {sign} {text}"

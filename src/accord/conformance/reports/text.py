@@ -1,0 +1,17 @@
+"""JSON as a file or a terminal may have it: what would be obeyed there stands as an escape."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ("json_text",)
+
+_OBEYED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+def json_text(value: Any) -> str:
+    """Return the JSON of a value, indented; reading it gives the value again."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

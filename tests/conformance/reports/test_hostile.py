@@ -1,0 +1,195 @@
+"""What a peer writes to spoil a report: it stays one line in its place, whatever the report is."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from accord.cli import check_agent, findings, results
+from accord.conformance.finding import Finding
+from accord.conformance.frame import Frame
+from accord.conformance.observer import Observer
+from accord.conformance.report import Report
+from accord.conformance.result import Played, Result
+from accord.conformance.testing.broken import told
+from accord.conformance.testing.client import ClientUnderTest
+
+NASTY = {
+    "html": "</pre></p></title><script>alert(1)</script><img src=x onerror=alert(1)>",
+    "comment": "--><!-- ]]> <![CDATA[",
+    "fence": "```\n~~~\n# Title\n![x](https://example.com/x.png) <details>",
+    "table": "| a | b |\n|---|---|\n| `c` | **d** |",
+    "mention": "@everyone closes #1, see https://example.com",
+    "escape": "\x1b[2J\x1b]0;title\x07\x9b31m\x7f\r",
+    "rich": "[bold red]no rule broken[/] [link=https://example.com]x[/link] :warning: \\",
+    "lines": "x\nR-GEN-03 MUST: all is well\u2028y\u2029z\x85",
+    "bidi": "\u202etxt.exe\u2066\u2069",
+    "surrogate": "\ud800 and \udfff",
+    "nothing": "\x00\ufffe\uffff",
+    "long": "x" * 2_000_000,
+}
+FORMATS = ("json_file", "junit_file", "markdown_file", "html_file")
+
+hostile = pytest.mark.parametrize("text", NASTY.values(), ids=NASTY.keys())
+
+
+def result_of(text: str) -> Result:
+    """Return a result in which a peer put a text wherever it could."""
+    data = text.encode("utf-8", "surrogatepass")
+    frames = (Frame(1, 0.25, "agent", data), Frame(2, 0.5, "client", b'{"a": "%s"}' % data))
+    report = Report(subject="agent", side="agent", version=1)
+    broken = Finding(
+        rule="R-GEN-04",
+        passed=False,
+        by="agent",
+        expected=f"no {text}",
+        got=text,
+        frames=frames,
+        where="sessions/new",
+    )
+    report.add(broken)
+    played = Played(
+        scenario="mcp/stdio", about="B.", version=1, ending="unfinished", reason=f"it wrote {text}"
+    )
+    return Result(f"client {text}", [report], [played], {2: f"error {text}"})
+
+
+@hostile
+@pytest.mark.parametrize("form", FORMATS)
+def test_report_is_short_and_has_nothing_that_is_obeyed(text: str, form: str) -> None:
+    data = check_agent.report_bytes(form, result_of(text))
+    assert len(data) < 200_000
+    shown = data.decode("utf-8")
+    assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown) == []
+
+
+@hostile
+def test_html_has_the_elements_that_it_always_has(text: str) -> None:
+    page = check_agent.report_bytes("html_file", result_of(text)).decode()
+    assert tags_in(page) == tags_in(
+        check_agent.report_bytes("html_file", result_of("harmless")).decode()
+    )
+
+
+@hostile
+def test_junit_is_read_as_it_was_meant(text: str) -> None:
+    root = ElementTree.fromstring(check_agent.report_bytes("junit_file", result_of(text)))
+    (failure,) = root.iter("failure")
+    assert len((failure.text or "").splitlines()) == 4
+    assert [suite.get("failures") for suite in root.iter("testsuite")].count("1") == 1
+
+
+@hostile
+def test_json_is_read_as_it_was_meant(text: str) -> None:
+    report = json.loads(check_agent.report_bytes("json_file", result_of(text)))
+    assert next(iter(report)) == "subject"
+
+
+@hostile
+def test_markdown_has_the_lines_that_it_always_has(text: str) -> None:
+    page = check_agent.report_bytes("markdown_file", result_of(text)).decode()
+    usual = check_agent.report_bytes("markdown_file", result_of("harmless")).decode()
+    assert outline(page) == outline(usual)
+    for line in prose_in(page):
+        assert not re.search(r"<(?!/?(details|summary)>)|(?<!\\)[\[\]]|@\w|(?<!&)#\d|:/", line), (
+            line
+        )
+
+
+@hostile
+def test_terminal_shows_a_line_for_each(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(result_of(text), monkeypatch)
+    usual = on_terminal(result_of("harmless"), monkeypatch)
+    assert len(shown) == len(usual)
+    assert "\N{WARNING SIGN}" not in "".join(shown)
+    if text == NASTY["rich"]:
+        assert "[bold red]no rule broken[/]" in "".join(shown)
+
+
+@hostile
+def test_test_that_fails_shows_a_line_for_each(text: str) -> None:
+    lines = told(result_of(text).reports[0], ["R-GEN-04"]).split("\n")
+    assert len(lines) == 6
+    assert max(map(len, lines)) < 8000
+    assert "\x1b" not in "".join(lines)
+
+
+@hostile
+def test_test_of_a_client_shows_a_line_for_each(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_bytes(check_agent.report_bytes("json_file", result_of(text)))
+    with pytest.raises(AssertionError) as broken:
+        ClientUnderTest(file).check()
+    lines = str(broken.value).split("\n")
+    assert len(lines) == 6
+    assert "\x1b" not in "".join(lines)
+
+
+@hostile
+def test_frames_of_it_are_judged_and_told(text: str) -> None:
+    observer = Observer()
+    for fields in (
+        {"method": text},
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": 1, text: text}},
+        {"id": text, "method": "session/new", "params": {text: {text: [text]}, "cwd": text}},
+    ):
+        frame = json.dumps({"jsonrpc": "2.0", **fields}).encode()
+        observer.receive("client", frame, 0.0)
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1, text: {text: text}}}
+    observer.receive("agent", json.dumps(answer).encode(), 0.0)
+    observer.receive("agent", json.dumps({"jsonrpc": "2.0", "method": text}).encode(), 0.0)
+    report = observer.finish()
+    assert report.broken()
+    for form in FORMATS:
+        assert len(check_agent.report_bytes(form, Result("x", [report]))) < 600_000
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(f"<{tag} {attrs}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.found.append(f"</{tag}")
+
+    def handle_comment(self, data: str) -> None:
+        self.found.append("<!--")
+
+
+def tags_in(page: str) -> list[str]:
+    tags = _Tags()
+    tags.feed(page)
+    return tags.found
+
+
+def outline(page: str) -> list[str]:
+    """Return how each line of Markdown begins."""
+    return [re.sub("`+ ?", "```", line)[:8] for line in page.split("\n")]
+
+
+def prose_in(page: str) -> list[str]:
+    """Return the lines that are no code, without what is code in them."""
+    text = re.sub(r"(?ms)^ *(`{3,})$.*?^ *\1$", "", page)
+    return re.sub(r"(`+) ?.*? ?(?<!`)\1(?!`)", "", text).split("\n")
+
+
+def on_terminal(result: Result, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    out = io.StringIO()
+
+    def console(**options: object) -> Console:
+        return Console(file=out, width=100, force_terminal=False, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(findings, "Console", console)
+    monkeypatch.setattr(results, "Console", console)
+    results.show_result(result, set(), set())
+    return out.getvalue().split("\n")
