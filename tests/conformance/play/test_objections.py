@@ -161,3 +161,39 @@ async def test_status_alone_is_advice(version: int) -> None:
     assert "`failed`" in played.advice
     assert played.frames
     assert result.wrong == []
+
+
+class SaysItIsDoneAlways(SaysItIsDone):
+    """Says that all is done, and does what is allowed or was answered with anything unknown."""
+
+    takes_unknown = True
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        chosen = answer["result"]["outcome"]
+        option = chosen.get("optionId") if chosen["outcome"] == "selected" else "unknown"
+        known = option in ("reject_once", "allow_once")
+        if option == "allow_once" or (self.takes_unknown and not known):
+            Path(self.cwd, "made.txt").touch()
+        return super().told_no(session, answer)
+
+
+class KnowsWhatItDoes(SaysItIsDoneAlways):
+    """Says that all is done, and does what is allowed."""
+
+    takes_unknown = False
+
+
+@BOTH
+async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
+    _, result = await play(SaysItIsDoneAlways, "permissions/no-answer", version)
+    assert set(broken(result)) == {"R-PERM-05"} | ({"R-PERM-14"} if version == 2 else set())
+    (told,) = broken(result)["R-PERM-05"]
+    assert "made.txt is there" in told
+
+
+@BOTH
+async def test_status_that_says_nothing_is_no_finding(version: int) -> None:
+    played, result = await play(KnowsWhatItDoes, "permissions/no-answer", version)
+    assert played.ending == "finished"
+    assert broken(result) == {}
+    assert "R-PERM-05" in result.reports[0].rules

@@ -1,4 +1,4 @@
-"""What shows that something was done although the user had rejected it.
+"""What shows that something was done for which the user was asked.
 
 A status alone shows little: some agents end a rejected call as `completed`, with a word that it
 was declined.
@@ -10,38 +10,38 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from accord.conformance.message import Call
+from accord.conformance.message import Call, Note
 from accord.conformance.play.editor import Editor, Json, Prompted
 from accord.jsontext import is_array, is_object
 
-__all__ = ("deeds", "files_in", "tool_of")
+__all__ = ("Sign", "deeds", "tool_of")
 
 _MOST_FILES = 10_000
 
 
-def files_in(folder: Path) -> set[Path]:
-    """Return all that is in a folder, as far as it is not endless."""
-    return set(islice(folder.rglob("*"), _MOST_FILES))
+class Sign(NamedTuple):
+    """Something that shows that a tool call was worked on."""
+
+    words: str
+    seen: tuple[Call | Note, ...]
 
 
-def deeds(
-    editor: Editor, prompted: Prompted, rejected: list[Call], before: set[Path]
-) -> Iterator[tuple[str, tuple[Call, ...]]]:
-    """Yield what was done of what was rejected, in words, and the requests that show it.
+def deeds(editor: Editor, prompted: Prompted, answered: list[Call]) -> Iterator[Sign]:
+    """Yield what was done of that for which permission was asked, once that was answered.
 
-    `before` are the files that were there before the turn.
+    The editor's folder is the turn's own, and was empty before.
     """
-    told = {call.frame.number: _told(editor, prompted, call) for call in rejected}
+    told = {call.frame.number: _told(editor, prompted, call) for call in answered}
     asked = "".join(told.values()) + _text(prompted.call)
-    for path in sorted(files_in(editor.folder) - before):
+    for path in sorted(islice(editor.folder.rglob("*"), _MOST_FILES)):
         if _names(asked, path.name) and not path.is_dir():
-            yield f"{path.name} is there", ()
-    for call in rejected:
+            yield Sign(f"{path.name} is there", ())
+    for call in answered:
         for used in _later(editor, prompted, call):
             if what := _named(used, told[call.frame.number]):
-                yield f"{used.method} for {what}", (call, used)
+                yield Sign(f"{used.method} for {what}", (call, used))
 
 
 def tool_of(call: Call) -> Json:
@@ -80,21 +80,21 @@ def _names(text: str, name: str) -> bool:
     return bool(name) and bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text))
 
 
-def _later(editor: Editor, prompted: Prompted, rejected: Call) -> list[Call]:
-    """Return what the agent asked of the client in this session after a rejection."""
-    if rejected.reply is None:
+def _later(editor: Editor, prompted: Prompted, answered: Call) -> list[Call]:
+    """Return what the agent asked of the client in this session after an answer."""
+    if answered.reply is None:
         return []
     return [
         call
         for call in editor.line.calls
         if call.session_id == prompted.session
-        and call.frame.number > rejected.reply.frame.number
+        and call.frame.number > answered.reply.frame.number
         and is_object(call.params)
     ]
 
 
 def _named(used: Call, told: str) -> str:
-    """Return what a request is for when that is what was rejected."""
+    """Return what a request is for when that is what the user was asked."""
     match used.method:
         case "fs/write_text_file":
             name = Path(str(used.params.get("path"))).name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from accord.conformance.message import Call, Note
-from accord.conformance.play.agent.deeds import deeds, files_in, tool_of
+from accord.conformance.play.agent.deeds import Sign, deeds, tool_of
 from accord.conformance.play.editor import Editor, Prompted
 from accord.conformance.play.scenario import NotExercised, Objection, scenario
 from accord.conformance.play.stage import Stage
@@ -27,29 +28,22 @@ async def _allow(stage: Stage) -> None:
 @scenario("permissions/reject")
 async def _reject(stage: Stage) -> None:
     """The user rejects what the agent asks for, and it is not done."""
-    editor = stage.editor
-    before = files_in(stage.folder)
-    prompted, calls = await _asked_for(editor, editor.reject)
-    await editor.line.settle()
-    done = list(deeds(editor, prompted, calls, before))
-    if done:
-        words = ", and ".join(what for what, _ in done)
-        seen = [call for _, shown in done for call in shown]
+    tried = await _answered(stage, stage.editor.reject, "rejected")
+    if tried.does:
         raise Objection(
-            f"what the user rejected was done: {words}",
+            f"what the user rejected was done: {_words(tried.does)}",
             "Work on a tool call only when an option that allows it was selected.",
-            *calls,
-            *seen,
-            prompted.call,
+            *tried.calls,
+            *_seen(tried.does),
+            tried.prompted.call,
             wrong=True,
         )
-    signs = _done(prompted, calls)
-    if signs:
+    if tried.says:
         raise Objection(
-            f"a rejected tool call goes on with {_words(signs)}",
+            f"a rejected tool call goes on with {_words(tried.says)}",
             "End it as `failed`, so that no client shows it as done.",
-            *calls,
-            *(note for note, _ in signs),
+            *tried.calls,
+            *_seen(tried.says),
         )
 
 
@@ -57,10 +51,11 @@ async def _reject(stage: Stage) -> None:
 async def _no_answer(stage: Stage) -> None:
     """An option that was not offered is selected, and an outcome that nobody knows comes."""
     editor = stage.editor
-    refused = await _signs(editor, editor.reject)
-    if refused:
+    refused = await _answered(stage, editor.reject, "rejected")
+    allowed = await _answered(stage, editor.allow, "allowed")
+    if refused.does or (refused.says and not allowed.does):
         raise NotExercised("a refused tool call looks like one that was allowed")
-    if not await _signs(editor, editor.allow):
+    if not allowed.does and not allowed.says:
         raise NotExercised("an allowed tool call looks like one that was refused")
 
     def unknown_option(call: Call) -> None:
@@ -75,14 +70,15 @@ async def _no_answer(stage: Stage) -> None:
     ):
         if rule == "R-PERM-14" and stage.version == 1:
             continue
-        prompted, calls = await _asked_for(editor, policy)
-        signs = _done(prompted, calls)
+        tried = await _answered(stage, policy, policy.__name__)
+        # Where a status says nothing, what is done does.
+        signs = tried.does if refused.says else [*tried.does, *tried.says]
         stage.judge(
             rule,
             not signs,
-            *calls,
-            *(note for note, _ in signs),
-            prompted.call,
+            *tried.calls,
+            *_seen(signs),
+            tried.prompted.call,
             expected=f"no work on a tool call after {what}",
             got=_words(signs),
         )
@@ -192,27 +188,46 @@ async def _asked_for(editor: Editor, policy: Callable[[Call], None]) -> tuple[Pr
     return prompted, calls
 
 
-async def _signs(editor: Editor, policy: Callable[[Call], None]) -> list[tuple[Note, str]]:
+class _Answered(NamedTuple):
+    """A turn in which all that the agent asked for got the same answer, and what came of it."""
+
+    prompted: Prompted
+    calls: list[Call]
+    says: list[Sign]
+    does: list[Sign]
+
+
+async def _answered(stage: Stage, policy: Callable[[Call], None], name: str) -> _Answered:
+    """Play a turn in a folder of its own; raise `NotExercised`."""
+    editor = stage.editor
+    folder = stage.folder / name
+    folder.mkdir()
+    editor.begin(folder, stage.scenario.name)
     prompted, calls = await _asked_for(editor, policy)
-    return _done(prompted, calls)
+    await editor.line.settle()
+    return _Answered(prompted, calls, _said(prompted, calls), list(deeds(editor, prompted, calls)))
 
 
-def _done(prompted: Prompted, calls: list[Call]) -> list[tuple[Note, str]]:
+def _said(prompted: Prompted, calls: list[Call]) -> list[Sign]:
     """Return what says that a tool call was worked on after its permission was answered."""
     asked = {str(tool_of(call).get("toolCallId")): call for call in calls}
-    found: list[tuple[Note, str]] = []
+    found: list[Sign] = []
     for note, update in prompted.updates("tool_call_update", "tool_call"):
         call = asked.get(str(update_of(note).get("toolCallId")))
         status = update.get("status")
         if call is None or call.reply is None or status not in _DONE:
             continue
         if note.frame.number > call.reply.frame.number:
-            found.append((note, f"the status {status}"))
+            found.append(Sign(f"the status {status}", (note,)))
     return found
 
 
-def _words(signs: list[tuple[Note, str]]) -> str:
-    return " and ".join(dict.fromkeys(what for _, what in signs))
+def _words(signs: list[Sign]) -> str:
+    return " and ".join(dict.fromkeys(sign.words for sign in signs))
+
+
+def _seen(signs: list[Sign]) -> list[Call | Note]:
+    return [item for sign in signs for item in sign.seen]
 
 
 def _allowing(call: Call) -> object:
