@@ -8,9 +8,11 @@ from rich.markup import escape
 from accord.cli.findings import show_failures, show_frames, show_report
 from accord.conformance.baseline import Known
 from accord.conformance.result import Played, Result
-from accord.excerpt import one_line
+from accord.excerpt import excerpt, one_line, visible
 
 __all__ = ("show_result",)
+
+_MOST = 2000  # characters about a version that was not checked, which may be several lines
 
 
 def show_result(result: Result, known: Known, mended: Known) -> None:
@@ -25,7 +27,9 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
         else:
             show_failures(report)
     for version, why in result.unspoken.items():
-        what = f"[yellow]Version {version} was not checked:[/] {escape(one_line(why))}"
+        what = (
+            f"[yellow]Version {version} was not checked:[/] {escape(visible(excerpt(why, _MOST)))}"
+        )
         console.print(what, soft_wrap=True)
     for login in result.logins:
         style = "red" if login in result.shut_out else "yellow"

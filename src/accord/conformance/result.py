@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from accord.conformance.frame import Frame
 from accord.conformance.report import Report, frames_as_json
-from accord.excerpt import one_line
+from accord.excerpt import one_line, visible
 
 __all__ = ("Ending", "Login", "Played", "Result")
 
@@ -130,7 +130,7 @@ class Result(Struct):
         return {
             "subject": one_line(self.subject),
             "seconds": round(self.seconds, 3),
-            "versionsNotSpoken": {str(key): one_line(why) for key, why in self.unspoken.items()},
+            "versionsNotSpoken": {str(key): visible(why) for key, why in self.unspoken.items()},
             "loginWanted": [
                 {
                     "version": login.version,

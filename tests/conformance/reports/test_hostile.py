@@ -58,7 +58,7 @@ def result_of(text: str) -> Result:
     played = Played(
         scenario="mcp/stdio", about="B.", version=1, ending="unfinished", reason=f"it wrote {text}"
     )
-    return Result(f"client {text}", [report], [played], {2: f"error {text}"})
+    return Result(f"client {text}", [report], [played], {2: f"error {text[:200]!r}"})
 
 
 @hostile
