@@ -88,6 +88,9 @@ def agent(
 
     COMMAND comes behind `--`, as in `accord check agent -- my-agent --acp`. What the agent is
     asked to do stands in the settings; `accord check init` writes a file of them.
+
+    The exit status is 1 when rules are broken that must be kept, 2 when the agent cannot be
+    started, and 3 when it wants a login, so that no turn was checked.
     """
     settings = _settings(config, timeout, command)
     if update_baseline and baseline is None:
