@@ -35,6 +35,13 @@ def tool_call_that_never_ends(t: Talker) -> None:
     t.stop(prompt)
 
 
+@breaks("R-TOOL-04", 2)
+def tool_call_that_is_left(t: Talker) -> None:
+    t.prompt()
+    t.tool(status="in_progress")
+    t.state("idle", stopReason="end_turn", background=[])
+
+
 def _cancelled_turn(t: Talker, answer: Any) -> int:
     """Cancel a turn that asks for permission, and give that answer."""
     prompt = t.prompt()

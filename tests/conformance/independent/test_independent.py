@@ -111,6 +111,7 @@ BREAKS = [
     ("no-stop-reason", 1, "prompts/text sessions", "R-PROMPT-04"),
     ("late-update", 1, "prompts/tool sessions", "R-PROMPT-08"),
     ("backwards", 1, "prompts/tool sessions", "R-TOOL-04"),
+    ("backwards", 2, "prompts/tool sessions", "R-TOOL-04"),
     ("works-on", 1, "cancelling sessions", "R-CANCEL-05"),
     ("works-on", 2, "cancelling sessions", "R-CANCEL-07"),
     ("no-running", 2, "prompts/text sessions", "R-PROMPT-11"),

@@ -21,7 +21,7 @@ _STOPS = ("session/close", "session/delete", "session/archive", "tool_call/cance
 
 
 class States(Judge):
-    """R-PROMPT, R-CANCEL and R-BGW of version 2."""
+    """R-PROMPT, R-CANCEL, R-BGW and R-TOOL-04 of version 2."""
 
     rules = (
         "R-PROMPT-10",
@@ -37,6 +37,7 @@ class States(Judge):
         "R-BGW-03",
         "R-BGW-04",
         "R-BGW-05",
+        "R-TOOL-04",
     )
 
     def __init__(self, *arguments: Any) -> None:
@@ -46,6 +47,7 @@ class States(Judge):
         self._idle: dict[str, int] = {}  # number of the last frame that said so, by session
         self._cancels: dict[str, tuple[Note, list[Call]]] = {}
         self._told: dict[str, dict[str, Any]] = {}  # the last state update, by session
+        self._unended: set[tuple[str, str]] = set()  # tool calls that were told of
         self._may_stop = False  # the client asked somewhere for something to stop
 
     def called(self, call: Call) -> None:
@@ -114,6 +116,8 @@ class States(Judge):
                 got="none",
             )
             self._cancelled(session, reason, note)
+            if reason == "end_turn" and update.get("background") == []:
+                self._tools(session, note)
         made_here = session.setup is not None and session.setup.method == "session/new"
         if not made_here or reason is None:
             return
@@ -132,6 +136,24 @@ class States(Judge):
                 note,
                 expected="cancelled only where the user or the client stopped the work",
                 got="cancelled, and nobody did",
+            )
+
+    def _tools(self, session: Session, note: Note) -> None:
+        """Judge that no tool call is left in progress where nothing goes on any more."""
+        for ident, tool in session.tools.items():
+            if (session.id, ident) in self._unended:
+                continue
+            left = tool.fields.get("status") == "in_progress"
+            if left:
+                self._unended.add((session.id, ident))
+            self.judge(
+                "R-TOOL-04",
+                not left,
+                tool.first,
+                tool.last,
+                note,
+                expected=f"a final status of {shown(ident)} before all work is over",
+                got="in_progress",
             )
 
     def _cancelled(self, session: Session, reason: Any, note: Note) -> None:
