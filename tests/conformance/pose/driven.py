@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import json
 
@@ -18,7 +18,9 @@ from accord.client.session import ClientSession
 from accord.conformance.pose.run import ClientRun
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.scenes.user import CANCEL
+from accord.conformance.pose.shown import SHOWN
 from accord.conformance.result import Result
+from accord.conformance.told import told
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 
@@ -39,8 +41,9 @@ async def check(
     answer_s: float = 5.0,
     login: bool = False,
     offers: bool = True,
+    window: bool = False,
 ) -> Result:
-    """Return what the kit finds about our client."""
+    """Return what the kit finds about our client; with a window it tells what it holds."""
     here, there = pair()
     run = ClientRun(
         here,
@@ -59,7 +62,7 @@ async def check(
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         running = group.create_task(run.run())
         try:
-            await converse(transport, speaks or (version,), cwd, prompts, does, offers=offers)
+            await converse(transport, speaks or (version,), cwd, prompts, does, offers, window)
         except (accord.AccordError, ExceptionGroup):
             if between is None and answer is None:
                 raise  # else it is the double that hangs up
@@ -74,11 +77,17 @@ async def converse(
     cwd: Path,
     prompts: Sequence[str],
     does: Callable[[ConnectedAgent, Path], Any] | None = None,
-    *,
     offers: bool = True,
+    window: bool = False,
 ) -> None:
     """Do all that a person would do who checks a client."""
     cancelling = asyncio.Event()
+    opened: dict[str, ClientSession] = {}
+
+    def show(params: Json) -> Json:
+        if (session := opened.get(params["sessionId"])) is None:
+            raise accord.ResourceNotFound("It is not open yet")
+        return told(session)
 
     async def decide(request: PermissionRequest) -> Decision | None:
         if request.title.startswith(CANCEL) or (
@@ -96,14 +105,37 @@ async def converse(
         terminals=offers,
         on_form=_fill_in if offers else None,
         on_url=_decline if offers else None,
+        extensions={SHOWN: show} if window else None,
         unstable=offers,
-    ) as agent:
+    ) as connected:
+        agent = cast("ConnectedAgent", Keeping(connected, opened))
         if does is not None:
             await does(agent, cwd)
         session = await agent.new_session(cwd)
         for prompt in prompts:
             cancelling.clear()
             await _drive(session, prompt, cancelling)
+
+
+class Keeping:
+    """An agent whose sessions are kept in `opened`, for who is asked about them by their ids."""
+
+    def __init__(self, agent: ConnectedAgent, opened: dict[str, ClientSession]) -> None:
+        self._agent = agent
+        self._opened = opened
+
+    async def new_session(self, *args: Any, **more: Any) -> ClientSession:
+        session = await self._agent.new_session(*args, **more)
+        self._opened[session.id] = session
+        return session
+
+    async def load_session(self, *args: Any, **more: Any) -> ClientSession:
+        session = await self._agent.load_session(*args, **more)
+        self._opened[session.id] = session
+        return session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._agent, name)
 
 
 async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
@@ -113,7 +145,7 @@ async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
     await sessions[0].set_mode("strict")
     await agent.providers()
     await sessions[0].close()
-    for replay in (True, False):
+    for replay in (False, True):
         await agent.load_session(sessions[0].id, cwd, system_prompt="Be kind.", replay=replay)
 
 

@@ -16,7 +16,8 @@ import pytest
 from accord.conformance import recording
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.watch import WATCHED
-from conformance.pose.driven import PROMPTS, check, converse, log_in, look_around
+from conformance.pose.bending import as_a_whole, by_key, remembers
+from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 INITIALIZE = {
@@ -53,7 +54,14 @@ async def test_our_client_passes_over_a_process(version: int, tmp_path: Path) ->
 
 
 async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) -> None:
-    runs = [await check(tmp_path, version, *PROMPTS, does=look_around) for version in (1, 2)]
+    runs = [
+        await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
+        for version in (1, 2)
+    ]
+    for version, patch in ((1, as_a_whole), (2, by_key)):
+        between = Between()
+        remembers(patch)(between)
+        runs.append(await check(tmp_path, version, "check: shown", window=True, between=between))
     runs += [await check(tmp_path, version, answer=99) for version in (1, 2)]
     runs += [await check(tmp_path, version, login=True, does=log_in) for version in (1, 2)]
     runs += [await check(tmp_path, version, "check: all", offers=False) for version in (1, 2)]

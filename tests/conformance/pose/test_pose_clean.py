@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from accord.conformance.pose.scenes import SCENARIOS
+from accord.conformance.pose.shown import NO_WINDOW, SHOWN
 from accord.conformance.result import Result
-from conformance.pose.driven import PROMPTS, check, look_around
+from conformance.pose.bending import as_a_whole, by_key, remembers
+from conformance.pose.doubling import asks, changes
+from conformance.pose.doubling import result as result_of
+from conformance.pose.driven import PROMPTS, Between, check, look_around
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+# Our client keeps no `_meta`.
+UNTOLD = {1: {"shown/meta_replaced"}, 2: {"shown/meta"}}
 
 
 def failures(result: Result) -> list[tuple[str, str, str]]:
@@ -20,9 +27,41 @@ def failures(result: Result) -> list[tuple[str, str, str]]:
 
 @BOTH
 async def test_our_client_passes_everything(version: int, tmp_path: Path) -> None:
-    result = await check(tmp_path, version, *PROMPTS, does=look_around)
+    result = await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
     assert failures(result) == []
-    ended = {played.scenario: (played.ending, played.reason) for played in result.played}
-    assert {name: end for name, end in ended.items() if end[0] != "finished"} == {}
+    ended = {played.scenario: played.ending for played in result.played}
+    missed = {name for name, ending in ended.items() if ending != "finished"}
+    assert missed == UNTOLD[version]
     assert not os.listdir(tmp_path)  # noqa: PTH208  # in a coroutine
     assert result.reports[0].version == version
+
+
+@BOTH
+async def test_client_without_a_window_is_not_judged_by_what_it_holds(
+    version: int, tmp_path: Path
+) -> None:
+    result = await check(tmp_path, version, "check: shown", "check: user/cancel")
+    assert failures(result) == []
+    (report,) = result.reports
+    reasons = {one.reason for one in result.played if one.scenario.startswith("shown/")}
+    assert reasons == {NO_WINDOW}
+    held = {rule for one in SCENARIOS if one.area == "shown" for rule in one.rules}
+    assert held & set(report.rules) == set()
+
+
+@BOTH
+async def test_client_that_keeps_metadata_passes(version: int, tmp_path: Path) -> None:
+    patch = as_a_whole if version == 1 else by_key
+    between = Between()
+    remembers(patch)(between)
+    result = await check(tmp_path, version, "check: shown", window=True, between=between)
+    assert failures(result) == []
+    assert {one.ending for one in result.played} == {"finished"}
+
+
+async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> None:
+    between = Between()
+    changes(asks(SHOWN), result_of({}))(between)
+    result = await check(tmp_path, 2, "check: shown", window=True, between=between)
+    assert failures(result) == []
+    assert {one.ending for one in result.played} == {"not exercised"}

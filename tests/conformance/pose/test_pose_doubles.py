@@ -13,7 +13,7 @@ from accord.conformance.pose.watch import WATCHED
 from conformance.pose.doubling import DOUBLES, Double
 from conformance.pose.driven import Between, check
 
-for name in ("wire", "service", "own"):
+for name in ("wire", "service", "own", "shown"):
     importlib.import_module(f"conformance.pose.{name}_doubles")
 
 RULES = {*WATCHED, *(rule for one in SCENARIOS for rule in one.rules)}

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from accord.conformance.frame import Frame
+from accord.conformance.judge import Seen
 from accord.conformance.message import Call, Note
 from accord.conformance.play.line import Line, Silence
+from accord.conformance.play.scenario import NotExercised
 from accord.conformance.pose import dress
+from accord.conformance.pose.shown import Claim, Not, Window, claim, looked
 from accord.conformance.pose.watch import Watch
 from accord.conformance.talk import SETUPS
 from accord.jsontext import is_array, is_object
@@ -81,7 +85,7 @@ class Posing:
         self._play = play
         self._versions = versions
         self._answer = answer
-        self._pause_s = pause_s
+        self.pause_s = pause_s
         self._asks_for_login = login
         self._logged_in = not login
         self._numbers = itertools.count(1)
@@ -120,7 +124,7 @@ class Posing:
         for _ in range(2):
             if not self.answers_probes:
                 try:
-                    await self.line.until(lambda: self.line.hung_up, "end", within_s=self._pause_s)
+                    await self.line.until(lambda: self.line.hung_up, "end", within_s=self.pause_s)
                 except Silence:
                     continue
                 return False
@@ -134,6 +138,14 @@ class Posing:
     # Serving.
 
     def _serve(self, call: Call) -> None:
+        try:
+            self._served(call)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            # What is of no known shape; the observer has told of it.
+            if call.reply is None:
+                self.line.refuse(call, -32602, "Invalid params")
+
+    def _served(self, call: Call) -> None:
         params: Json = call.params if is_object(call.params) else {}
         self.watch.called(call, params)
         if call.method == "initialize":
@@ -176,7 +188,7 @@ class Posing:
         line = self.line
         line.note("$/cancel_request", {"requestId": "nothing"})
         cancel = self.last_frame
-        await self._pause()
+        await self.pause()
         self.watch.judge(
             "R-REQCAN-14",
             not line.hung_up,
@@ -187,12 +199,13 @@ class Posing:
         if asked < 2 or line.hung_up:
             return
         early = line.ask(dress.ABSENT_METHOD, {"early": True}, ident="early")
-        await self._pause()
+        await self.pause()
         self.watch.held(early, line)
 
-    async def _pause(self) -> None:
+    async def pause(self) -> None:
+        """Wait for a moment, in which something wrong would show."""
         try:
-            await self.line.until(lambda: self.line.hung_up, "end", within_s=self._pause_s)
+            await self.line.until(lambda: self.line.hung_up, "end", within_s=self.pause_s)
         except Silence:
             return
 
@@ -236,12 +249,26 @@ class Posing:
             session.begun.set()
 
     async def _begin_with_updates(self, call: Call, session: Posed) -> None:
-        self.update(session, "session_info_update", title="Check of this client")
+        sent: list[Seen] = [
+            self.update(session, "session_info_update", title="Check of this client")
+        ]
+        if self.version == 2:
+            sent += [self.update(session, "state_update", state="running")]
         self.line.answer(call, {"sessionId": session.id, **dress.setup(self.version, session.mode)})
         self.update(
             session, "available_commands_update", availableCommands=dress.commands(self.version)
         )
         await self._first_probe()
+        if self.version == 2 and not self.line.hung_up:
+            await self._look(session, [*sent, call], claim("R-SESS-28", "", state=Not(("idle",))))
+            self.update(session, "state_update", state="idle")
+
+    async def _look(self, session: Posed, sent: list[Seen], *claims: Claim) -> None:
+        """Judge what the client holds of a session, where it tells."""
+        if self.answers_probes and not self.line.hung_up:
+            window = Window(self.line, session.id, self.watch.judge, self.pause_s)
+            with suppress(NotExercised, Silence):
+                await window.claims(sent, *claims)
 
     async def _first_probe(self) -> None:
         """Find out whether unknown requests are answered, by which all else is asked."""
@@ -267,12 +294,18 @@ class Posing:
             self.line.refuse(call, -32002, "Unknown session", {"sessionId": ident})
             return
         session = self._open(ident, params)
-        if call.method == "session/load" or is_object(params.get("replayFrom")):
-            for told in session.said:
+        replays = call.method == "session/load" or is_object(params.get("replayFrom"))
+        if replays:
+            rewritten = dress.REWRITTEN if self.version == 2 else []
+            for told in [*session.said, *rewritten]:
                 self.line.note("session/update", {"sessionId": ident, "update": told})
         if self.version == 2:
             self.update(session, "state_update", state="idle")
         self.line.answer(call, dress.setup(self.version, session.mode))
+        if replays and self.version == 2:
+            whole = [dress.text("C"), dress.text("D")]
+            replayed = claim("R-SESS-17", "messages", dress.REPLAYED, content=whole)
+            self._start(self._look(session, [call], replayed))
 
     def _list(self, call: Call, params: Json) -> None:
         infos = [{"sessionId": one.id, "cwd": one.cwd} for one in self.sessions.values()]
@@ -315,6 +348,13 @@ class Posing:
         offered = {"providerId": "main", "supported": ["openai", "accord-unheard-of", "_accord"]}
         current = {"apiType": "accord-unheard-of", "baseUrl": "https://example.com"}
         self.line.answer(call, {"providers": [{**offered, "required": True, "current": current}]})
+        self._start(self._bears_providers(call))
+
+    async def _bears_providers(self, call: Call) -> None:
+        alive = await self.alive()
+        expected = "a client that goes on after protocols that it does not know"
+        got = "it hung up" if self.line.hung_up else "it answers nothing any more"
+        self.watch.judge("R-PROV-11", alive, call, expected=expected, got=got)
 
     def _refused(self, call: Call, _: Json) -> None:
         self.line.refuse(call, -32602, "It cannot be changed")
@@ -344,7 +384,7 @@ class Posing:
             session.said.append(echo)
             line.note("session/update", {"sessionId": session.id, "update": echo})
             # A client that takes the answer for the end would leave now.
-            await self._pause()
+            await self.pause()
             self.watch.waits_for_idle(line, call)
             if not line.hung_up:
                 await self._idle_update(session)
@@ -357,12 +397,26 @@ class Posing:
             line.answer(call, {"stopReason": reason})
 
     async def _idle_update(self, session: Posed) -> None:
+        state = await self._state_of(session)
         fields = {"toolCallId": "idle", "title": "While nothing runs", "status": "completed"}
         sent = self.update(session, "tool_call_update", **fields)
         alive = await self.alive()
+        if alive and state is not None:
+            await self._look(session, [sent], claim("R-TOOL-11", "", state=state))
         got = "it hung up" if self.line.hung_up else "it answers nothing any more"
         expected = "a client that goes on after an update while the session is idle"
         self.watch.judge("R-PROMPT-18", alive, sent, expected=expected, got=got)
+
+    async def _state_of(self, session: Posed) -> str | None:
+        """Return what the client holds for the session's state, where it tells."""
+        if not self.answers_probes:
+            return None
+        try:
+            call = await looked(self.line, session.id)
+        except (NotExercised, Silence):
+            return None
+        state = None if call is None else call.result.get("state")
+        return state if isinstance(state, str) else None
 
     _table: dict[str, Callable[[Posing, Call, Json], None]] = {
         "authenticate": _log_in,

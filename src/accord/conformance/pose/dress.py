@@ -11,6 +11,8 @@ __all__ = (
     "BROKEN_LOGIN",
     "COMMAND",
     "LOGIN",
+    "REPLAYED",
+    "REWRITTEN",
     "commands",
     "handshake",
     "options",
@@ -108,3 +110,16 @@ def commands(version: int) -> list[Json]:
 def text(words: str) -> Json:
     """Return a block of text."""
     return {"type": "text", "text": words}
+
+
+# What a history of version 2 ends with: in the end the message is C and D.
+REPLAYED = "replayed"
+REWRITTEN: list[Json] = [
+    {"sessionUpdate": kind, "messageId": REPLAYED, "content": text(word) if chunk else [text(word)]}
+    for word, kind, chunk in (
+        ("A", "agent_message", False),
+        ("B", "agent_message_chunk", True),
+        ("C", "agent_message", False),
+        ("D", "agent_message_chunk", True),
+    )
+]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from accord.conformance.play.line import Silence
-from accord.conformance.play.scenario import scenario
+from accord.conformance.play.scenario import NotExercised, scenario
 from accord.conformance.pose import dress
+from accord.conformance.pose.look import window_of
 from accord.conformance.pose.scene import Scene
+from accord.conformance.pose.shown import Not, claim
 
 __all__ = ("CANCEL", "SCENES")
 
 CANCEL = "Please cancel this turn now"
 
 
-@scenario("user/cancel", "R-CANCEL-10")
+@scenario("user/cancel", "R-CANCEL-10", "R-CANCEL-11")
 async def _cancel(scene: Scene) -> None:
     """The user cancels the turn; tool calls are told of afterwards."""
     scene.say("Please cancel this turn.")
     tool = scene.tool(CANCEL, kind="other", status="in_progress")
     await scene.awaits(lambda: scene.cancelled)
+    await _not_yet(scene)
     parts = [{"type": "content", "content": dress.text("Stopped half way.")}]
     status = "failed" if scene.version == 1 else "cancelled"
     sent = [
@@ -25,6 +30,16 @@ async def _cancel(scene: Scene) -> None:
         scene.update("tool_call_update", toolCallId=tool, status=status),
     ]
     await scene.goes_on("R-CANCEL-10", "updates of a tool call in a turn that is cancelled", *sent)
+
+
+async def _not_yet(scene: Scene) -> None:
+    """Judge that the session is not taken for idle before the agent has said so."""
+    if scene.version == 1:
+        return
+    sent = scene.line.notes[-1] if scene.line.notes else None
+    with suppress(NotExercised):
+        window = await window_of(scene)
+        await window.claims([sent], claim("R-CANCEL-11", "", state=Not(("idle",))))
 
 
 @scenario("user/cancel_asked", "R-CANCEL-03", "R-CANCEL-10")

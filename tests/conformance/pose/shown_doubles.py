@@ -1,0 +1,556 @@
+"""Clients that take what is told otherwise than the rules have it, and show that."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from conformance.pose.bending import Bend, bends, by_key, meta_bends, retells, without
+from conformance.pose.doubling import add, breaks, gone_at
+from conformance.pose.driven import Between, Json, look_around
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def part(words: str) -> Json:
+    return {"type": "content", "content": text(words)}
+
+
+def at(kind: str, into: Any, /, **fields: Any) -> Bend:
+    """Take updates of a kind with these fields as something else, or as nothing."""
+
+    def bend(update: Json) -> Json | list[Json] | None:
+        if update["sessionUpdate"] == kind and all(
+            update.get(key, ...) == value for key, value in fields.items()
+        ):
+            return into(update) if callable(into) else into
+        return None
+
+    return bend
+
+
+def with_(**fields: Any) -> Any:
+    return lambda update: {**update, **fields}
+
+
+def also(**fields: Any) -> Any:
+    return lambda update: [update, fields]
+
+
+def no(*keys: str) -> Any:
+    return lambda update: without(update, *keys)
+
+
+# Messages.
+
+MESSAGES: dict[str, Any] = {"plays": "check: shown/messages"}
+
+
+def as_chunks(update: Json) -> Json | list[Json]:
+    if "content" not in update:
+        return update
+    chunk = {**update, "sessionUpdate": "agent_message_chunk"}
+    return [{**chunk, "content": block} for block in update["content"] or ()]
+
+
+def as_message(update: Json) -> Json:
+    return {**update, "sessionUpdate": "agent_message", "content": [update["content"]]}
+
+
+MESSAGE, CHUNK = "agent_message", "agent_message_chunk"
+bends("R-MSG-06", 2, **MESSAGES, name="appends", bend=at(MESSAGE, as_chunks, messageId="kept"))
+bends(
+    "R-MSG-06",
+    2,
+    **MESSAGES,
+    name="keeps_what_is_cleared",
+    bend=at(MESSAGE, no("content"), messageId="kept", content=None),
+)
+bends("R-MSG-07", 2, **MESSAGES, name="replaces", bend=at(CHUNK, as_message, messageId="grows"))
+bends("R-MSG-08", 2, **MESSAGES, name="appends", bend=at(MESSAGE, as_chunks, messageId="both"))
+bends(
+    "R-MSG-11",
+    2,
+    **MESSAGES,
+    name="begins_another",
+    bend=at(CHUNK, with_(messageId="m again"), messageId="m", content=text("3")),
+)
+bends(
+    "R-MSG-04",
+    1,
+    2,
+    plays="check: shown/ids",
+    name="compares_ids_kindly",
+    bend=at(CHUNK, lambda update: {**update, "messageId": update["messageId"].strip().lower()}),
+)
+
+
+def _turns_two_around(between: Between) -> None:
+    waiting: list[Json] = []
+
+    def from_agent(message: Json) -> Json | list[Json]:
+        update = (message.get("params") or {}).get("update") or {}
+        if update.get("content") == text("7 "):
+            waiting.append(message)
+            return []
+        if waiting and update.get("content") == text("8 "):
+            return [message, waiting.pop()]
+        return message
+
+    between.from_agent = from_agent
+
+
+add(
+    "R-GEN-17",
+    1,
+    2,
+    spoil=_turns_two_around,
+    name="turns_two_around",
+    plays="check: shown/order",
+    window=True,
+)
+
+# Tool calls.
+
+TOOL = "tool_call_update"
+PATCHES: dict[str, Any] = {"plays": "check: shown/tool_patches"}
+bends(
+    "R-TOOL-06",
+    1,
+    plays="check: shown/tools",
+    name="appends",
+    bend=at(TOOL, with_(content=[part("A"), part("B"), part("C")]), content=[part("C")]),
+)
+bends(
+    "R-TOOL-14",
+    1,
+    plays="check: shown/tools",
+    name="clears_the_name",
+    bend=at(TOOL, with_(name=""), name=None),
+)
+bends(
+    "R-TOOL-07",
+    2,
+    **PATCHES,
+    name="begins_at_once",
+    bend=lambda update: (
+        {"status": "in_progress", **update} if update.get("toolCallId") == "shown-unseen" else None
+    ),
+)
+bends(
+    "R-TOOL-08",
+    2,
+    **PATCHES,
+    name="keeps_what_is_cleared",
+    bend=at(TOOL, no("title", "kind", "status", "locations"), title=None),
+)
+bends(
+    "R-TOOL-10",
+    2,
+    **PATCHES,
+    name="appends",
+    bend=at(
+        TOOL,
+        lambda update: {
+            **update,
+            "sessionUpdate": "tool_call_content_chunk",
+            "content": update["content"][0],
+        },
+        content=[part("C")],
+    ),
+)
+bends("R-TOOL-15", 2, **PATCHES, name="keeps_the_name", bend=at(TOOL, no("name"), name=None))
+bends(
+    "R-TCAN-02",
+    2,
+    **PATCHES,
+    name="merges",
+    bend=at(TOOL, no("capabilities"), capabilities={}),
+)
+bends(
+    "R-TOOL-11",
+    2,
+    plays="check: list",
+    name="is_at_work_then",
+    bend=at(TOOL, also(sessionUpdate="state_update", state="running"), toolCallId="idle"),
+)
+
+
+def _asks_only(between: Between) -> None:
+    def from_agent(message: Json) -> Json:
+        params = message.get("params") or {}
+        if message.get("method") != "session/request_permission":
+            return message
+        if "toolCall" in params:
+            known = {"toolCallId": params["toolCall"]["toolCallId"]}
+            return {**message, "params": {**params, "toolCall": known}}
+        return {**message, "params": without(params, "subject")}
+
+    between.from_agent = from_agent
+
+
+for rule, version in (("R-PERM-06", 1), ("R-PERM-10", 2)):
+    add(
+        rule,
+        version,
+        spoil=_asks_only,
+        name="changes_nothing",
+        plays="check: shown/asked",
+        window=True,
+    )
+retells(
+    "R-TOOL-18",
+    1,
+    plays="check: shown/released",
+    name="forgets_what_is_released",
+    since=lambda message: message.get("method") == "terminal/release",
+    tell=lambda shown: {**shown, "terminals": []},
+)
+
+# Terminals.
+
+TERMINAL, OUTPUT = "terminal_update", "terminal_output_chunk"
+TERMINALS: dict[str, Any] = {"plays": "check: shown/terminals"}
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+bends(
+    "R-DTERM-02",
+    2,
+    **TERMINALS,
+    name="waits_for_the_anchor",
+    bend=lambda update: [] if update.get("terminalId") == "anchor-last" else None,
+)
+bends(
+    "R-DTERM-03",
+    2,
+    **TERMINALS,
+    name="keeps_what_is_cleared",
+    bend=at(TERMINAL, no("command", "cwd"), terminalId="patched", command=None),
+)
+bends(
+    "R-DTERM-05",
+    2,
+    **TERMINALS,
+    name="appends",
+    bend=at(
+        TERMINAL,
+        lambda update: {
+            "sessionUpdate": OUTPUT,
+            "terminalId": "afresh",
+            "data": update["output"]["data"],
+        },
+        terminalId="afresh",
+    ),
+)
+bends(
+    "R-DTERM-06",
+    2,
+    **TERMINALS,
+    name="joins_before_it_decodes",
+    bend=at(OUTPUT, [], terminalId="chunks", data=encoded(b"b")),
+)
+bends(
+    "R-DTERM-07",
+    2,
+    **TERMINALS,
+    name="decodes_chunk_by_chunk",
+    bend=at(
+        OUTPUT,
+        lambda update: {
+            **update,
+            "data": encoded(base64.b64decode(update["data"]).decode("utf-8", "replace").encode()),
+        },
+        terminalId="split",
+    ),
+)
+bends(
+    "R-DTERM-08",
+    2,
+    **TERMINALS,
+    name="wants_a_code",
+    bend=at(TERMINAL, with_(exitStatus=None), exitStatus={}),
+)
+
+# What holds for the session.
+
+bends(
+    "R-PLAN-03",
+    1,
+    plays="check: shown/plan",
+    name="adds_to_the_plan",
+    bend=lambda update: (
+        {**update, "entries": [*update["entries"], *update["entries"]]}
+        if update["sessionUpdate"] == "plan" and len(update["entries"]) == 1
+        else None
+    ),
+)
+
+
+def at_plan(ident: str, into: Any, **fields: Any) -> Bend:
+    def bend(update: Json) -> Json | list[Json] | None:
+        plan = update.get("plan") or {}
+        if plan.get("planId") == ident and all(plan.get(key) == fields[key] for key in fields):
+            return into if isinstance(into, list) else {**update, "plan": into(plan)}
+        return None
+
+    return bend
+
+
+PLANS: dict[str, Any] = {"plays": "check: shown/plans"}
+bends("R-PLAN-06", 2, **PLANS, name="has_one_plan", bend=at_plan("two", with_(planId="one")))
+bends(
+    "R-PLAN-12",
+    2,
+    **PLANS,
+    name="takes_it_for_medium",
+    bend=at_plan(
+        "odd",
+        lambda plan: {**plan, "entries": [{**plan["entries"][0], "priority": "medium"}]},
+    ),
+)
+bends("R-PLAN-13", 2, **PLANS, name="drops_it", bend=at_plan("later", [], type="_accord_map"))
+
+
+@breaks("R-CONF-04", 1, 2, plays="check: shown/options", window=True)
+def merges_options(between: Between) -> None:
+    known: dict[str, Json] = {}
+
+    def from_agent(message: Json) -> Json:
+        update = (message.get("params") or {}).get("update") or {}
+        if update.get("sessionUpdate") != "config_option_update":
+            return message
+        for option in update["configOptions"]:
+            known[option.get("configId") or option.get("id")] = option
+        merged = {**update, "configOptions": list(known.values())}
+        return {**message, "params": {**message["params"], "update": merged}}
+
+    between.from_agent = from_agent
+
+
+bends(
+    "R-LIST-15",
+    1,
+    2,
+    plays="check: shown/title",
+    name="keeps_the_title",
+    bend=at("session_info_update", no("title"), title=None),
+)
+bends(
+    "R-USAGE-05",
+    2,
+    plays="check: shown/cost",
+    name="forgets_the_cost",
+    bend=at("usage_update", with_(cost=None), used=20),
+)
+bends(
+    "R-NOTICE-05",
+    1,
+    2,
+    plays="check: shown/notices",
+    name="takes_it_for_the_end",
+    bend=at(
+        "notice",
+        also(sessionUpdate=TOOL, toolCallId="shown/notices-1", status="failed"),
+        severity="error",
+    ),
+)
+
+# States.
+
+bends(
+    "R-PROMPT-34",
+    2,
+    plays="check: shown/states",
+    name="stays_as_it_was",
+    bend=at("state_update", [], state="_accord_dreaming"),
+)
+bends(
+    "R-PROMPT-37",
+    2,
+    plays="check: shown/states",
+    name="stays_as_it_was",
+    bend=at("state_update", [], state="unknown"),
+)
+
+
+@breaks("R-BGW-06", 2, plays="check: shown/background", window=True)
+def keeps_the_list(between: Between) -> None:
+    known: list[Any] = []
+
+    def from_agent(message: Json) -> Json:
+        update = (message.get("params") or {}).get("update") or {}
+        if update.get("sessionUpdate") != "state_update":
+            return message
+        if "background" in update:
+            known[:] = update["background"]
+            return message
+        kept = {**update, "background": list(known)}
+        return {**message, "params": {**message["params"], "update": kept}}
+
+    between.from_agent = from_agent
+
+
+bends(
+    "R-BGW-07",
+    2,
+    plays="check: shown/background",
+    name="leaves_out_the_unknown",
+    bend=at(
+        "state_update",
+        with_(background=[]),
+        background=[{"type": "_accord_errand", "of": 1}],
+    ),
+)
+retells(
+    "R-CANCEL-11",
+    2,
+    plays="check: user/cancel",
+    name="is_idle_at_once",
+    since=lambda message: message.get("method") == "session/cancel",
+    tell=lambda shown: {**shown, "state": "idle"},
+)
+
+
+@breaks("R-SESS-28", 2, window=True)
+def begins_idle(between: Between) -> None:
+    def from_agent(message: Json) -> Json | list[Json]:
+        ident = (message.get("result") or {}).get("sessionId")
+        if ident is None:
+            return message
+        idle = {"sessionUpdate": "state_update", "state": "idle"}
+        params = {"sessionId": ident, "update": idle}
+        return [message, {"jsonrpc": "2.0", "method": "session/update", "params": params}]
+
+    between.from_agent = from_agent
+
+
+# Histories, and what is beside sessions.
+
+bends(
+    "R-SESS-17",
+    2,
+    plays="check: shown",
+    does=look_around,
+    name="appends_what_is_replayed",
+    bend=at(MESSAGE, as_chunks, messageId="replayed"),
+)
+gone_at(
+    "R-PROV-11",
+    1,
+    2,
+    plays=None,
+    does=look_around,
+    when=lambda message: "providers" in (message.get("result") or {}),
+)
+
+# Compactions and subagents.
+
+COMPACTIONS: dict[str, Any] = {"plays": "check: shown/compactions"}
+bends(
+    "R-COMP-05",
+    1,
+    2,
+    **COMPACTIONS,
+    name="clears_what_is_left_out",
+    bend=lambda update: (
+        {**update, "summary": None}
+        if update["sessionUpdate"] == "compaction_update" and "summary" not in update
+        else None
+    ),
+)
+bends(
+    "R-COMP-07",
+    1,
+    2,
+    **COMPACTIONS,
+    name="takes_it_for_work",
+    bend=at("compaction_update", with_(status="in_progress"), status="_accord_waiting"),
+)
+bends(
+    "R-COMP-08",
+    1,
+    2,
+    **COMPACTIONS,
+    name="takes_it_for_the_end",
+    bend=at(
+        "compaction_summary_chunk",
+        also(sessionUpdate="compaction_update", compactionId="unseen", status="completed"),
+        compactionId="unseen",
+    ),
+)
+
+SUBAGENTS: dict[str, Any] = {"plays": "check: shown/subagents"}
+CHILD = "subagent_update"
+bends(
+    "R-SUBAG-04",
+    1,
+    2,
+    **SUBAGENTS,
+    name="clears_what_is_left_out",
+    bend=at(CHILD, with_(title=None), description="At work"),
+)
+bends(
+    "R-SUBAG-06",
+    1,
+    2,
+    **SUBAGENTS,
+    name="takes_it_for_idle",
+    bend=at(CHILD, with_(state={"state": "idle"}), state=None),
+)
+bends(
+    "R-SUBAG-09",
+    1,
+    2,
+    **SUBAGENTS,
+    name="stays_where_it_was",
+    bend=at(CHILD, no("cwd"), cwd=None),
+)
+bends(
+    "R-SUBAG-11",
+    1,
+    2,
+    **SUBAGENTS,
+    name="replaces",
+    bend=at(
+        "session_message_chunk",
+        lambda update: {
+            **update,
+            "sessionUpdate": "session_message",
+            "content": [update["content"]],
+        },
+    ),
+)
+
+# Metadata.
+
+meta_bends(
+    "R-MSG-09",
+    2,
+    name="takes_that_of_a_chunk",
+    bend=lambda update: (
+        [{**update, "sessionUpdate": MESSAGE}]
+        if update["sessionUpdate"] == CHUNK and "_meta" in update
+        else None
+    ),
+)
+meta_bends(
+    "R-EXT-13",
+    2,
+    name="clears_what_is_left_out",
+    bend=lambda update: {"_meta": None, **update} if update["sessionUpdate"] == TOOL else None,
+)
+meta_bends(
+    "R-DTERM-09",
+    2,
+    name="takes_that_of_the_output",
+    bend=lambda update: (
+        {**update, "_meta": update["output"]["_meta"]} if "output" in update else None
+    ),
+)
+meta_bends("R-EXT-14", 1, name="patches_by_key", patch=by_key)
