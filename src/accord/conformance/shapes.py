@@ -76,6 +76,7 @@ def shown(value: Any) -> str:
     return excerpt(dumps(value).decode("utf-8", "replace"))
 
 
+_KEY = 100  # characters of a key that a path has
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -144,7 +145,7 @@ def _one(kind: Kind, value: Any, place: _Place) -> Iterator[Problem]:
                 yield from _any_of(item, entry, inner)
         case Mapping(item):
             for key, entry in value.items():
-                yield from _any_of(item, entry, place.at(f".{key}", key))
+                yield from _any_of(item, entry, place.at(f".{excerpt(key, _KEY)}", key))
         case _:
             return
 
@@ -224,7 +225,7 @@ def _members(
     known = frozenset(kind.fields)
     for key in value:
         if key not in known and key != "_meta":
-            inner = place.at(f".{key}", key, owner)
+            inner = place.at(f".{excerpt(key, _KEY)}", key, owner)
             yield inner.problem("extra", "no such key", value[key], known)
     if "_meta" in value and "_meta" not in known and not is_object(value["_meta"]):
         inner = place.at("._meta", "_meta", owner)

@@ -18,8 +18,10 @@ from accord.conformance.frame import Frame
 from accord.conformance.observer import Observer
 from accord.conformance.report import Report
 from accord.conformance.result import Played, Result
+from accord.conformance.shapes import problems
 from accord.conformance.testing.broken import told
 from accord.conformance.testing.client import ClientUnderTest
+from accord.v1.initialize import InitializeRequest
 
 NASTY = {
     "html": "</pre></p></title><script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -149,6 +151,11 @@ def test_frames_of_it_are_judged_and_told(text: str) -> None:
     assert report.broken()
     for form in FORMATS:
         assert len(check_agent.report_bytes(form, Result("x", [report]))) < 600_000
+
+
+def test_paths_of_problems_are_short() -> None:
+    found = problems(InitializeRequest, {"protocolVersion": 1, "x" * 1_000_000: 1})
+    assert [len(problem.path) < 200 for problem in found] == [True]
 
 
 class _Tags(HTMLParser):
