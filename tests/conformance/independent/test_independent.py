@@ -128,6 +128,7 @@ BREAKS = [
     ("keeps-terminals", 1, "machine sessions", "R-TERM-09"),
     ("unknown-option", 1, "permissions/no-answer sessions", "R-PERM-05"),
     ("unknown-option", 2, "permissions/no-answer sessions", "R-PERM-05"),
+    ("leaves-open", 2, "permissions/close sessions", "R-SESS-34"),
     ("unserved:session/load", 1, "opening sessions", "R-ERR-01"),
     ("unserved:session/fork", 2, "opening sessions", "R-ERR-01"),
     ("unserved:logout", 1, "login sessions", "R-ERR-01"),

@@ -61,7 +61,8 @@ class Turn:
             self.stop.set()
             self.wakes.set()
             for request_id, answers in self.pending.items():
-                self.agent.peer.note("$/cancel_request", {"requestId": request_id})
+                if BREAK != "leaves-open":
+                    self.agent.peer.note("$/cancel_request", {"requestId": request_id})
                 answers.put(GONE)
 
     def ask(self, method: str, params: dict[str, Json], *, hold: bool = False) -> Json:

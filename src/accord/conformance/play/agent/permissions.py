@@ -93,6 +93,16 @@ async def _cancel(stage: Stage) -> None:
     await prompted.end(within_s=stage.settings.answer)
 
 
+@scenario("permissions/close", versions=(2,))
+async def _close(stage: Stage) -> None:
+    """The session is closed while the agent waits for the user."""
+    editor = stage.editor
+    session, _, call = await _open(editor)
+    await editor.close(session)
+    if call.reply is None:
+        editor.cancelled(call)
+
+
 @scenario("permissions/withdrawn", "R-REQCAN-09", versions=(1,))
 async def _withdrawn(stage: Stage) -> None:
     """The prompt is withdrawn while the agent waits for the user."""
@@ -238,4 +248,4 @@ def _allowing(call: Call) -> object:
     return None
 
 
-SCENARIOS = (_allow, _reject, _no_answer, _cancel, _withdrawn, _waiting, _late)
+SCENARIOS = (_allow, _reject, _no_answer, _cancel, _close, _withdrawn, _waiting, _late)
