@@ -36,6 +36,7 @@ COMMANDS = (
     ["accord", "check", "trace"],
     ["accord", "check", "agent"],
     ["accord", "check", "init"],
+    ["accord", "check", "client"],
     ["accord", "agent"],
     ["accord.schema"],
 )
