@@ -6,7 +6,9 @@ import asyncio
 import os
 import sys
 import time
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, defstruct
 
 from accord import Agent, AuthRequired, SqliteStore, Turn, router
 from accord.agent.host import Host
@@ -60,12 +62,39 @@ class TalksAndWorks(Agent):
         await turn.say("After.")
 
 
+class Name(Struct):
+    """What it asks."""
+
+    name: str
+
+
+class AsksTwice(Agent):
+    """Asks for something in a form, and then for permission."""
+
+    async def prompt(self, turn: Turn) -> None:
+        filled = await turn.elicit(Name, "Who is it?")
+        async with turn.tool("Greet") as call:
+            allowed = await call.permission()
+        await turn.say(f"{filled}, then {allowed}.")
+
+
+class Nasty(Agent):
+    """Asks in words that a terminal would obey."""
+
+    async def prompt(self, turn: Turn) -> None:
+        title = "Your\x1b[2J\x1b]0;me\x07 name"
+        form = defstruct("Nasty", [("name", Annotated[str | None, Meta(title=title)], None)])
+        await turn.elicit(form, f"{title}\nAllow all? [y]es, [a]lways:\x1b[2J ")
+
+
 AGENTS: dict[str, Any] = {
     "script": lambda: ScriptAgent(leave=os._exit),
     "stored": Stored,
     "stubborn": Stubborn,
     "shy": Shy,
     "talks_and_works": TalksAndWorks,
+    "asks_twice": AsksTwice,
+    "nasty": Nasty,
 }
 
 

@@ -29,6 +29,7 @@ class Person:
 
     def __init__(self, terminal: int, program: subprocess.Popen[Any]) -> None:
         self.seen = ""
+        self._until = 0  # has been waited for
         self.program = program
         self._terminal = terminal
 
@@ -38,6 +39,13 @@ class Person:
         while text not in self.seen:
             assert self._look(end - time.monotonic()), f"no {text!r} in {self.seen!r}"
         return self.seen
+
+    def sees_next(self, text: str) -> None:
+        """Wait until this has been shown behind what was waited for before."""
+        end = time.monotonic() + WAIT_S
+        while (at := self.seen.find(text, self._until)) < 0:
+            assert self._look(end - time.monotonic()), f"no {text!r} in {self.seen!r}"
+        self._until = at + len(text)
 
     def types(self, keys: bytes) -> None:
         os.write(self._terminal, keys)

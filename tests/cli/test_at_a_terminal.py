@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,111 @@ def test_ctrl_c_while_a_question_is_asked_cancels_the_turn(version: int, tmp_pat
         person.types(CTRL_C)
         assert person.leaves() == 130
         assert "[cancelled]" in person.seen
+
+
+def unwrapped(seen: str) -> str:
+    """Return what is seen, wherever lines were broken and whatever is coloured."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\s", "", seen)
+
+
+FIELDS = ("Name: ", "Count [3]: ", "Ratio [0.5]: ", "(y/n) [n]: ", "(a number) [green]: ")
+
+
+@BOTH
+def test_form_is_asked_field_by_field(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "elicit form") as person:
+        person.sees("Fill in one field of each kind.")
+        for prompt, keys in [
+            ("Name: ", "\n"),
+            ("It is needed.", "Ada\n"),
+            ("Count [3]: ", "1000\n"),
+            ("It does not fit: at least 0 and at most 100.", "seven\n"),
+            ("It does not fit: at least 0 and at most 100.", "7\n"),
+            ("Ratio [0.5]: ", "0.25\n"),
+            ("Sure (y/n) [n]: ", "maybe\n"),
+            ("It does not fit.", "y\n"),
+            ("1) blue", ""),
+            ("Colour (a number) [green]: ", "1\n"),
+            ("Parts (numbers, with commas): ", "1, tests\n"),
+            ("Note (may be empty): ", "so so\n"),
+        ]:
+            person.sees_next(prompt)
+            person.types(keys.encode())
+        assert person.leaves() == 0
+    said = '"name":"Ada","count":7,"ratio":0.25,"sure":true,"colour":"blue"'
+    assert f'{said},"parts":["docs","tests"],"note":"soso"' in unwrapped(person.seen)
+
+
+@BOTH
+def test_empty_line_takes_the_default_of_a_field(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "elicit form") as person:
+        person.sees("Name: ")
+        person.types(b"Ada\n")
+        for prompt in (*FIELDS[1:], "commas): ", "empty): "):
+            person.sees_next(prompt)
+            person.types(b"\n")
+        assert person.leaves() == 0
+    said = '"name":"Ada","count":3,"ratio":0.5,"sure":false,"colour":"green","parts":[]'
+    assert said in unwrapped(person.seen)
+
+
+@BOTH
+@pytest.mark.parametrize("keys", [CTRL_C, b"\x04"], ids=["ctrl-c", "ctrl-d"])
+def test_form_is_declined_and_the_turn_goes_on(version: int, keys: bytes, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "elicit form") as person:
+        person.sees("Name: ")
+        person.types(keys)
+        assert person.leaves() == 0
+        assert "The form was not filled in." in person.seen
+
+
+@BOTH
+def test_what_is_typed_after_a_form_was_declined_is_for_the_next_question(
+    version: int, tmp_path: Path
+) -> None:
+    with asking(tmp_path, "asks_twice", version, "go") as person:
+        person.sees("Name: ")
+        person.types(CTRL_C)
+        person.sees("ever: ")
+        person.types(b"y\n")
+        assert person.leaves() == 0
+        assert "None, then True." in person.seen
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("key", "answer"), [(b"o\n", "was opened."), (b"d\n", "was not opened."), (CTRL_C, "was not")]
+)
+def test_page_is_shown_and_opened_where_the_user_agrees(
+    version: int, key: bytes, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s &")
+    with asking(tmp_path, "script", version, "elicit url") as person:
+        person.sees("https://example.com/sign-in")
+        person.sees("ecline: ")
+        person.types(key)
+        assert person.leaves() == 0
+        assert answer in person.seen
+    if key == b"o\n":
+        until = time.monotonic() + 10
+        while not opened.exists():
+            assert time.monotonic() < until, "no browser was started"
+        assert opened.read_text() == "https://example.com/sign-in\n"
+
+
+@BOTH
+def test_form_shows_nothing_that_a_terminal_obeys(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "nasty", version, "go") as person:
+        person.sees("empty): ")
+        person.types(CTRL_C)
+        assert person.leaves() == 0
+    assert "\x1b[2J" not in person.seen
+    assert "\x1b]0;" not in person.seen
+    assert "  Allow all? [y]es" in person.seen  # further in than what we say
 
 
 @BOTH

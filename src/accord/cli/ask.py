@@ -20,6 +20,7 @@ from accord.transports.process import ProcessTransport, argv_of, process
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.dialect import SessionListing
+    from accord.client.elicitation import Form, Values, WebPage
     from accord.client.events import Decision, Event, PermissionRequest
     from accord.client.permissions import Policy
     from accord.client.session import ClientSession
@@ -60,6 +61,18 @@ class Screen(Protocol):
 
     async def ask(self, request: PermissionRequest) -> Decision | None:
         """Let the user decide."""
+        ...
+
+    async def fill_in(self, form: Form) -> Values | None:
+        """Let the user fill in a form; None when they decline."""
+        ...
+
+    async def visit(self, page: WebPage) -> bool:
+        """Let the user open a page, or not."""
+        ...
+
+    def decline(self) -> bool:
+        """Decline what the user is asked just now; tell whether there was something."""
         ...
 
     def show(self, event: Event) -> None:
@@ -154,7 +167,8 @@ def command(
     """Ask an agent, and show what it does and says.
 
     FILES go with the prompt. What the agent asks permission for is decided by --allow and --yes,
-    else asked at the terminal, else refused. Ctrl-C cancels the turn, a second one quits.
+    else asked at the terminal, else refused. What else it asks the user, in forms, is asked at
+    the terminal alone. Ctrl-C cancels the turn, or declines a form; a second one quits.
 
     The exit status is 0 when the agent came to an end, 1 when it failed, 2 when the command line
     is wrong, 3 when the agent stopped short, 4 when it refused, 130 when the turn was cancelled.
@@ -174,9 +188,13 @@ def command(
 
         # The screen is imported once `initialize` is on its way.
         asyncio.get_running_loop().call_later(0, screen.wait, words[0])
+        there = not as_json and _somebody()
         async with connect(
             ways,
-            permissions=_policies(rules, screen, yes=yes, there=not as_json and _somebody()),
+            permissions=_policies(rules, screen, yes=yes, there=there),
+            # Whoever cannot be asked is not offered to be.
+            on_form=screen.fill_in if there else None,
+            on_url=screen.visit if there else None,
             terminals=terminals,
             initialize_timeout_s=INITIALIZE_S,
         ) as agent:
@@ -186,7 +204,7 @@ def command(
             contents = [*([prompt] if prompt else []), *attached(agent, files)]
             turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
             show = screen.get().show
-            with _Interrupts(turn):
+            with _Interrupts(turn, screen.get().decline):
                 async with turn:
                     async for event in turn:
                         show(event)
@@ -267,6 +285,12 @@ class _LateScreen:
 
     def wait(self, name: str) -> None:
         self.get().wait(name)
+
+    async def fill_in(self, form: Form) -> Values | None:
+        return await self.get().fill_in(form)
+
+    async def visit(self, page: WebPage) -> bool:
+        return await self.get().visit(page)
 
     def close(self) -> None:
         if self._made is not None:
@@ -355,19 +379,30 @@ def _changed_at(listing: SessionListing) -> float:
 
 
 class _Interrupts:
-    """While entered: the first Ctrl-C cancels the turn, the second the task."""
+    """While entered: the first Ctrl-C cancels the turn, the second the task.
 
-    def __init__(self, turn: ClientTurn) -> None:
+    One that declines what the user is asked does neither.
+    """
+
+    def __init__(self, turn: ClientTurn, decline: Callable[[], bool]) -> None:
         self._turn = turn
+        self._decline = decline
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._cancelling: asyncio.Task[None] | None = None
         self._before: Any = None
 
     def __enter__(self) -> None:
-        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        self._before = signal.getsignal(signal.SIGINT)
+        try:
+            # It wakes the loop, too: a handler alone is not run while the loop waits for others.
+            self._loop.add_signal_handler(signal.SIGINT, self._stop)
+        except NotImplementedError:  # by loops of Windows
+            signal.signal(signal.SIGINT, self._interrupted)
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(NotImplementedError):
+            self._loop.remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, self._before)
         if self._cancelling is not None:
             self._cancelling.cancel()
@@ -376,6 +411,8 @@ class _Interrupts:
         self._loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
+        if self._decline():
+            return
         if self._cancelling is None:
             self._cancelling = self._loop.create_task(self._cancel(), name="accord cancel")
         elif self._task is not None:

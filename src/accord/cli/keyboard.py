@@ -10,23 +10,42 @@ import threading
 __all__ = ("typed_line",)
 
 
+class _Keyboard:
+    """One thread reads at a time: two of them would share what is typed."""
+
+    def __init__(self) -> None:
+        self.wanted: asyncio.Future[bytes] | None = None
+        self.is_read = False
+
+    def begin(self, line: asyncio.Future[bytes]) -> None:
+        self.wanted = line
+        if self.is_read:
+            return  # somebody was cancelled and has left a thread, which reads for us now
+        self.is_read = True
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            # Not through `sys.stdin`: its lock would outlive us.
+            try:
+                data = os.read(0, 4096)
+            except OSError:  # the terminal is gone
+                data = b""
+            with contextlib.suppress(RuntimeError):  # nobody waits any more
+                loop.call_soon_threadsafe(self._settle, data)
+
+        threading.Thread(target=read, name="accord keyboard", daemon=True).start()
+
+    def _settle(self, data: bytes) -> None:
+        self.is_read = False
+        if self.wanted is not None and not self.wanted.done():
+            self.wanted.set_result(data)
+
+
+_keyboard = _Keyboard()
+
+
 async def typed_line() -> str:
-    """Return a line from the keyboard; whoever is cancelled leaves the thread to itself."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[bytes] = loop.create_future()
-
-    def settle(data: bytes) -> None:
-        if not line.done():
-            line.set_result(data)
-
-    def read() -> None:
-        # Not through `sys.stdin`: its lock would outlive us.
-        try:
-            data = os.read(0, 4096)
-        except OSError:  # the terminal is gone
-            data = b""
-        with contextlib.suppress(RuntimeError):  # nobody waits any more
-            loop.call_soon_threadsafe(settle, data)
-
-    threading.Thread(target=read, name="accord keyboard", daemon=True).start()
+    """Return a line from the keyboard, with its end; nothing when no more can be typed."""
+    line: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    _keyboard.begin(line)
     return (await line).decode("utf-8", "replace")

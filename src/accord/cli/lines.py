@@ -13,6 +13,7 @@ from accord.errors import RequestError
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
+    from accord.client.elicitation import Form, Values, WebPage
     from accord.client.events import Decision, Event, PermissionRequest
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
@@ -77,6 +78,18 @@ class Lines:
     async def ask(self, request: PermissionRequest) -> Decision | None:
         """Leave it undecided."""
         return None
+
+    async def fill_in(self, form: Form) -> Values | None:
+        """Decline; no forms are offered."""
+        return None
+
+    async def visit(self, page: WebPage) -> bool:
+        """Decline; no pages are offered."""
+        return False
+
+    def decline(self) -> bool:
+        """Nothing is asked."""
+        return False
 
     def show(self, event: Event) -> None:
         """Write an event."""

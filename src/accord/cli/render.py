@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -33,14 +34,18 @@ from accord.client.events import (
 from accord.client.permissions import command_of
 from accord.model.content import Audio, Content, Image, text_of
 from accord.model.tools import Diff, TerminalView
+from accord.tasks import is_being_cancelled
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
+    from accord.client.elicitation import Form, Values, WebPage
     from accord.client.session import ClientSession
     from accord.client.transcript import Shell, Transcript
     from accord.client.turn import ClientTurn
 
 __all__ = ("Rendered",)
+
+T = TypeVar("T")
 
 LIVE_LINES = 6  # of an output, while its command runs
 LAST_LINES = 12  # of an output, when it is over
@@ -81,6 +86,9 @@ class Rendered:
         self._thinking = False
         self._live: Live | None = None
         self._spinner = Spinner("dots")
+        self._agent = "The agent"
+        self._asking = asyncio.Lock()  # nobody is asked two things at once
+        self._answering: asyncio.Future[Any] | None = None  # to what can be declined
 
     def wait(self, name: str) -> None:
         """Show a sign of life from now on."""
@@ -90,6 +98,7 @@ class Rendered:
     def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
         """Look at this session's terminals."""
         self._waiting = ""
+        self._agent = agent.info.title or agent.info.name
         self._transcript = session.transcript
         self._go_on()
 
@@ -281,19 +290,68 @@ class Rendered:
 
     async def ask(self, request: PermissionRequest) -> Decision | None:
         """Let the user decide; what is neither yes nor always is no."""
-        with self._still():
-            call = request.tool_call
-            self._line(one_line(request.title or (call.title if call else "May I?")), "bold")
-            for line in (request.description or "").splitlines():
-                self._line(f"  {line}")
-            if (command := command_of(request)) is not None:
-                first, *more = command.splitlines() or [""]
-                self._line("\n    ".join([f"  $ {first}", *more]), "cyan")
-            if call is not None:
-                self._show_diffs(call)
-            self.side.print("[y]es, [a]lways, [n]o, [d]on't ever: ", end="", markup=False)
-            answer = (await typed_line()).strip().lower()[:1]
-            return DECISIONS.get(answer, "reject")
+        async with self._asking:
+            with self._still():
+                return await self._decided(request)
+
+    async def _decided(self, request: PermissionRequest) -> Decision | None:
+        call = request.tool_call
+        self._line(one_line(request.title or (call.title if call else "May I?")), "bold")
+        for line in (request.description or "").splitlines():
+            self._line(f"  {line}")
+        if (command := command_of(request)) is not None:
+            first, *more = command.splitlines() or [""]
+            self._line("\n    ".join([f"  $ {first}", *more]), "cyan")
+        if call is not None:
+            self._show_diffs(call)
+        self.side.print("[y]es, [a]lways, [n]o, [d]on't ever: ", end="", markup=False)
+        answer = (await typed_line()).strip().lower()[:1]
+        return DECISIONS.get(answer, "reject")
+
+    async def fill_in(self, form: Form) -> Values | None:
+        """Let the user fill in a form; None when they decline."""
+        from accord.cli.forms import Refused, fill_in
+
+        try:
+            return await self._declinable(
+                lambda: fill_in(form, self._agent, self._line, self._typed)
+            )
+        except Refused as why:
+            self._line(f"  declined: {why}", "yellow")
+            return None
+
+    async def visit(self, page: WebPage) -> bool:
+        """Let the user open a page, or not."""
+        from accord.cli.forms import visit
+
+        agreed = await self._declinable(lambda: visit(page, self._agent, self._line, self._typed))
+        return agreed is True
+
+    def decline(self) -> bool:
+        """Decline what the user is asked just now; tell whether there was something."""
+        if self._answering is None:
+            return False
+        return self._answering.cancel()
+
+    async def _declinable(self, answer: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        try:
+            async with self._asking:
+                with self._still():
+                    self._break_off()  # what was said before stands above
+                    self._answering = asyncio.ensure_future(answer())
+                    return await self._answering
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            self._line("  declined", "yellow")
+            return None
+        finally:
+            self._answering = None
+
+    async def _typed(self, prompt: str) -> str | None:
+        """Ask for a line; None when no more can be typed."""
+        self.side.print(printable(prompt), end="", markup=False, highlight=False, soft_wrap=True)
+        return await typed_line() or None
 
     @contextmanager
     def _still(self) -> Generator[None, None, None]:

@@ -1,0 +1,178 @@
+"""Asks the user at the terminal what an agent wants to know: a form, field by field, or a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from accord.cli.shown import one_line, printable
+from accord.client.elicitation import Field, Form, Given, Values, WebPage, why_wrong
+from accord.excerpt import visible
+
+if TYPE_CHECKING:
+    from accord.model.session import Choice
+
+__all__ = ("Refused", "fill_in", "visit")
+
+# Shows a line in a style; asks for one, which is None once nothing more can be typed.
+Show = Callable[[str, str], None]
+Ask = Callable[[str], Awaitable[str | None]]
+
+_YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+_HINTS = {
+    "boolean": " (y/n)",
+    "choice": " (a number)",
+    "choices": " (numbers, with commas)",
+}
+_SIZES = {"text": "characters", "choices": "choices"}
+
+
+class Refused(Exception):
+    """The user fills in nothing, or cannot."""
+
+
+async def fill_in(form: Form, agent: str, show: Show, ask: Ask) -> Values:
+    """Ask for each field; an empty line takes the default. Raises `Refused`."""
+    show(f"{one_line(agent)} asks (Ctrl-C declines):", "bold")
+    for text in (form.title, form.message, form.description):
+        _show_words(text, show)
+    for field in form.fields:
+        if field.required and not _is_known(field):
+            raise Refused(f"it wants {one_line(field.title)}, which cannot be typed")
+    values: dict[str, Given] = {}
+    for field in form.fields:
+        if _is_known(field):
+            given = await _given(field, show, ask)
+            if given is not None:
+                values[field.name] = given
+    return values
+
+
+async def visit(page: WebPage, agent: str, show: Show, ask: Ask) -> bool:
+    """Show all of an address and tell whether the user goes there; open it then."""
+    show(f"{one_line(agent)} asks to open a page (Ctrl-C declines):", "bold")
+    _show_words(page.message, show)
+    show(f"  {' '.join(visible(page.url).split())}", "cyan")
+    answer = await ask("[o]pen, [d]ecline: ")
+    if answer is None or answer.strip().lower()[:1] not in ("o", "y"):
+        return False
+    if not _opened(page.url):
+        show("  Open it in a browser yourself.", "")
+    return True
+
+
+def _opened(url: str) -> bool:
+    """Open a page, but never in a browser that takes this terminal."""
+    import webbrowser
+
+    if not url.lower().startswith(("https://", "http://")):
+        return False
+    try:
+        browser = webbrowser.get()
+        return type(browser) is not webbrowser.GenericBrowser and browser.open(url)
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def _show_words(text: str | None, show: Show) -> None:
+    # Further in than what we say: nobody can take the one for the other.
+    for line in printable(text or "").splitlines():
+        show(f"  {line}", "")
+
+
+def _is_known(field: Field) -> bool:
+    return field.kind in ("text", "integer", "number", "boolean", "choice", "choices")
+
+
+async def _given(field: Field, show: Show, ask: Ask) -> Given | None:
+    """Return what is given for a field, None for nothing."""
+    name = one_line(field.title)
+    default = field.default if _why_not(field, field.default) is None else None
+    if field.description:
+        show(f"  {one_line(field.description)}", "dim")
+    for number, choice in enumerate(field.choices, 1):
+        more = f": {one_line(choice.description)}" if choice.description else ""
+        show(f"  {number}) {one_line(choice.name)}{more}", "")
+    while True:
+        shown = "" if default is None else _shown(field, default)
+        empty = " (may be empty)" if default is None and not field.required else ""
+        line = await ask(f"{name}{_HINTS.get(field.kind, '')}{empty}{shown}: ")
+        if line is None:
+            raise Refused("nothing more can be typed")
+        text = line.strip("\r\n")
+        if not text.strip():
+            if default is not None or not field.required:
+                return default
+            show("  It is needed.", "yellow")
+            continue
+        given = _read(field, text)
+        why = "It does not fit" if given is None else _why_not(field, given)
+        if why is None:
+            return given
+        show(f"  {why}{_bounds(field)}.", "yellow")
+
+
+def _why_not(field: Field, given: Any) -> str | None:
+    """Say that a value does not fit a field, None when it does."""
+    if given is None:
+        return "There is none"
+    try:
+        wrong = why_wrong(Form(message="", fields=(field,)), {field.name: given})
+    except TypeError:  # a default of the agent's that is no value at all
+        wrong = "none"
+    return None if wrong is None else "It does not fit"
+
+
+def _read(field: Field, text: str) -> Given | None:
+    """Return what a line means for a field, None for nothing that it could be."""
+    text = text if field.kind == "text" else text.strip()
+    try:
+        match field.kind:
+            case "integer":
+                return int(text)
+            case "number":
+                number = float(text)
+                return number if math.isfinite(number) else None
+            case "boolean":
+                return _YES_OR_NO.get(text.lower())
+            case "choice":
+                return _chosen(field.choices, text)
+            case "choices":
+                found = [_chosen(field.choices, part.strip()) for part in text.split(",")]
+                known = [value for value in found if value is not None]
+                return list(dict.fromkeys(known)) if len(known) == len(found) else None
+            case _:
+                return text
+    except ValueError:
+        return None
+
+
+def _chosen(choices: tuple[Choice, ...], text: str) -> str | None:
+    """Return the choice of this number, or of this name."""
+    for number, choice in enumerate(choices, 1):
+        if text in (str(number), choice.value) or text.lower() == one_line(choice.name).lower():
+            return choice.value
+    return None
+
+
+def _shown(field: Field, default: Given) -> str:
+    names = {choice.value: one_line(choice.name) for choice in field.choices}
+    match default:
+        case bool():
+            return f" [{'y' if default else 'n'}]"
+        case list():
+            shown = ", ".join(names.get(value, value) for value in default)
+        case _:
+            shown = names.get(str(default), one_line(str(default)))
+    return f" [{shown}]" if shown else ""
+
+
+def _bounds(field: Field) -> str:
+    what = _SIZES.get(field.kind, "")
+    parts = [
+        f"{word} {size:g}"
+        for word, size in (("at least", field.least), ("at most", field.most))
+        if size is not None
+    ]
+    return f": {' and '.join(parts)} {what}".rstrip() if parts else ""
