@@ -45,7 +45,8 @@ class ClientUnderTest:
             return json.loads(self.report_file.read_bytes())
         except FileNotFoundError:
             raise RuleBroken(
-                f"The client wrote no prompt {self.prompt!r} to the agent it was to start"
+                "There is no report: the client did not start the agent that it was to start "
+                "(`accord_client.command`), or the agent could not start"
             ) from None
 
     def outcomes(self) -> dict[str, str]:
