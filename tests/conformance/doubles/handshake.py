@@ -331,6 +331,13 @@ def logout_not_served(t: Talker) -> None:
     t.refused("auth/logout", {}, -32601)
 
 
+@breaks("R-AUTH-06", 2, bare=True, by="agent", also={"R-AUTH-04"})
+def logout_not_served_as_nothing_is_said_of_logins(t: Talker) -> None:
+    t.initialize(says={"capabilities": {"session": {}}})
+    t.call("auth/login", {"methodId": "key"}, {})
+    t.refused("auth/logout", {}, -32601)
+
+
 @breaks("R-AUTH-05", 2, bare=True)
 def login_where_none_is_listed(t: Talker) -> None:
     t.initialize(says={"authMethods": []})

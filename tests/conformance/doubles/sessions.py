@@ -158,6 +158,12 @@ def cursor_made_up(t: Talker) -> None:
     t.refused("session/list", {"cursor": "page-3"}, -32602)
 
 
+@breaks("R-SESS-05", 1, 2)
+def session_that_moves(t: Talker) -> None:
+    for where in ("/project", "/project/", "/elsewhere"):
+        t.call("session/list", {}, {"sessions": [_info("old", where)]})
+
+
 @breaks("R-LIST-13", 1, 2)
 def deleted_session_listed(t: Talker) -> None:
     t.call("session/delete", {"sessionId": "old"}, {})

@@ -346,3 +346,9 @@ def unknown_provider_not_disabled(t: Talker) -> None:
 def terminal_used_again(t: Talker) -> None:
     t.update("terminal_update", terminalId="x", command="make", exitStatus={"exitCode": 0})
     t.update("terminal_update", terminalId="x", command="ls")
+
+
+@breaks("R-DTERM-11", 2)
+def terminal_that_the_client_would_size(t: Talker) -> None:
+    t.update("terminal_update", terminalId="x", command="make")
+    t.refused("terminal/resize", t.here(terminalId="x", cols=80, rows=24), -32601)

@@ -18,12 +18,13 @@ _FILTERS = (None, "exclude", "include", "only")
 
 
 class Listing(Judge):
-    """R-LIST and R-ARCH."""
+    """R-LIST and R-ARCH, and where sessions are said to work."""
 
     rules = (
         "R-LIST-03",
         "R-LIST-05",
         "R-LIST-13",
+        "R-SESS-05",
         "R-ARCH-02",
         "R-ARCH-03",
         "R-ARCH-07",
@@ -37,6 +38,7 @@ class Listing(Judge):
         self._cursors: dict[str, Any] = {}  # that the agent gave, with the filter of the request
         self._deleted: dict[str, Call] = {}
         self._archived: dict[str, Call] = {}
+        self._works_in: dict[str, tuple[str, Call]] = {}  # as lists say it
 
     def called(self, call: Call) -> None:
         if call.sender != "client" or not is_object(call.params):
@@ -60,6 +62,8 @@ class Listing(Judge):
                     expected=f"the filter {shown(self._cursors[cursor])} again",
                     got=shown(wanted),
                 )
+        if call.method in ("session/load", "session/resume"):
+            self._works_in.pop(call.session_id or "", None)
         if call.method in ("session/load", "session/resume") and self._archived:
             ident = call.session_id
             self.judge(
@@ -123,6 +127,7 @@ class Listing(Judge):
         sessions = items(call.result, "sessions")
         self._of_directory(params.get("cwd"), sessions, call)
         self._gone(sessions, wanted, call)
+        self._stays(sessions, call)
         if self._offers_archive():
             for session in sessions:
                 self.judge(
@@ -154,6 +159,22 @@ class Listing(Judge):
                     got=shown(listed),
                 )
 
+    def _stays(self, sessions: list[dict[str, Any]], call: Call) -> None:
+        for session in sessions:
+            ident, cwd = session.get("sessionId"), session.get("cwd")
+            if not isinstance(ident, str) or not isinstance(cwd, str):
+                continue
+            before, listed = self._works_in.setdefault(ident, (cwd, call))
+            if listed is not call:
+                self.judge(
+                    "R-SESS-05",
+                    _is_same(before, cwd),
+                    listed,
+                    call,
+                    expected=f"{shown(before)} as the directory of the session, as before",
+                    got=shown(cwd),
+                )
+
     def _gone(self, sessions: list[dict[str, Any]], wanted: Any, call: Call) -> None:
         ids = {str(session.get("sessionId")) for session in sessions}
         for ident, deleted in self._deleted.items():
@@ -177,6 +198,11 @@ class Listing(Judge):
                     expected="a list without the archived session",
                     got=shown(ident),
                 )
+
+
+def _is_same(one: str, other: str) -> bool:
+    one, other = (posixpath.normpath(path.replace("\\", "/")).casefold() for path in (one, other))
+    return one == other
 
 
 def _may_be_same(one: str, other: str) -> bool:

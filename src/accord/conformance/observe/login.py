@@ -21,6 +21,7 @@ class Login(Judge):
     rules = (
         "R-AUTH-04",
         "R-AUTH-05",
+        "R-AUTH-06",
         "R-AUTH-07",
         "R-AUTH-08",
         "R-AUTH-09",
@@ -90,6 +91,16 @@ class Login(Judge):
                 expected=f"{call.method} is served",
                 got="-32601, method not found",
             )
+            if not self._says_auth():
+                self.judge(
+                    "R-AUTH-06",
+                    call.code != -32601,
+                    self.talk.initialized,
+                    call,
+                    expected=f"{call.method} is served without `capabilities.auth` as with it",
+                    got="-32601, method not found",
+                    by="agent",
+                )
         elif call.method == "auth/status":
             self.judge(
                 "R-ASTAT-02",
@@ -123,6 +134,13 @@ class Login(Judge):
             )
         elif call.method == "session/new":
             self._needed |= call.code == -32000
+
+    def _says_auth(self) -> bool:
+        """Tell whether the agent's capabilities have a word on logins."""
+        call = self.talk.initialized
+        result = call.result if call is not None and is_object(call.result) else {}
+        capabilities = result.get("capabilities")
+        return is_object(capabilities) and capabilities.get("auth") is not None
 
     def _login(self, call: Call) -> None:
         ident = call.params.get("methodId") if is_object(call.params) else None

@@ -1,11 +1,11 @@
-"""Files and terminals that a client of version 1 lends to the agent."""
+"""Files and terminals that a client of version 1 lends to the agent, and only sees in version 2."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from accord.conformance.judge import Judge
-from accord.conformance.message import Call
+from accord.conformance.message import Call, Note
 from accord.conformance.shapes import shown
 from accord.jsontext import is_object
 
@@ -25,7 +25,7 @@ class _Terminal:
 
 
 class Services(Judge):
-    """R-FS and R-TERM."""
+    """R-FS and R-TERM, and that terminals of version 2 are there to be seen."""
 
     rules = (
         "R-FS-03",
@@ -34,11 +34,28 @@ class Services(Judge):
         "R-TERM-08",
         "R-TERM-09",
         "R-TERM-10",
+        "R-DTERM-11",
     )
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._terminals: dict[tuple[str, str], _Terminal] = {}
+        self._shows = False  # the agent has shown a terminal of its own
+
+    def called(self, call: Call) -> None:
+        if call.sender == "client" and call.method.startswith("terminal/"):
+            self.judge(
+                "R-DTERM-11",
+                call.method == "terminal/cancel",
+                call,
+                expected="no use of a terminal but to cancel it",
+                got=call.method,
+            )
+
+    def noted(self, note: Note) -> None:
+        update = note.params.get("update") if is_object(note.params) else None
+        if note.sender == "agent" and is_object(update):
+            self._shows |= update.get("sessionUpdate") == "terminal_update"
 
     def answered(self, call: Call) -> None:
         if call.sender != "agent" or not is_object(call.params):
@@ -129,6 +146,8 @@ class Services(Judge):
             )
 
     def finished(self) -> None:
+        if self._shows:
+            self.judge("R-DTERM-11", True)
         if not self.talk.ended:
             return  # the recording may stop in the middle
         for terminal in self._terminals.values():
