@@ -348,7 +348,7 @@ def terminal_used_again(t: Talker) -> None:
     t.update("terminal_update", terminalId="x", command="ls")
 
 
-@breaks("R-DTERM-11", 2)
+@breaks("R-DTERM-11", 2, also={"R-INIT-08"})
 def terminal_that_the_client_would_size(t: Talker) -> None:
     t.update("terminal_update", terminalId="x", command="make")
     t.refused("terminal/resize", t.here(terminalId="x", cols=80, rows=24), -32601)
