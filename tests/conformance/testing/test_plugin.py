@@ -239,6 +239,28 @@ def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None
     done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
 
 
+SHY = """
+from accord import Agent, AuthRequired
+
+class Shy(Agent):
+    def authorize(self) -> None:
+        raise AuthRequired
+
+if __name__ == "__main__":
+    Shy().run()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_agent_that_lets_nobody_in_fails_once(pytester: pytest.Pytester) -> None:
+    agent = shlex.join([sys.executable, str(pytester.makepyfile(shy=SHY))])
+    words = ("--accord-check", agent, "--accord-check-version", "1", "-k", "speaks or PROMPT")
+    done = run(pytester, *words)
+    assert done.parseoutcomes()["failed"] == 1
+    done.stdout.fnmatch_lines(["*the agent wants a login:*no turn was checked at all*"])
+
+
 def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest.Pytester) -> None:
     (pytester.path / "accord-check.toml").write_text("timeout = 0.5\nanswer = 0.5\n")
     mute = "import sys; open('starts', 'a').write('x'); sys.stdin.read()"
