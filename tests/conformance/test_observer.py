@@ -40,6 +40,17 @@ def test_an_end_and_a_cancel_that_cross_are_no_finding(version: int) -> None:
     assert list(talker.report().failures()) == []
 
 
+def test_release_that_nobody_is_left_to_answer_is_a_release() -> None:
+    talker = opened(1)
+    command = talker.here(command="make")
+    talker.call("terminal/create", command, {"terminalId": "x"}, "agent")
+    talker.ask("terminal/release", talker.here(terminalId="x"), "agent")
+    talker.observer.end("client")
+    report = talker.report()
+    assert list(report.failures()) == []
+    assert report.rules["R-TERM-09"].kept
+
+
 def test_recording_that_begins_in_the_middle_is_no_finding() -> None:
     talker = Talker(1)
     talker.answer(7, {"stopReason": "end_turn"})

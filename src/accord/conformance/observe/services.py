@@ -22,6 +22,7 @@ class _Terminal:
         self.exited: Call | None = None
         self.killed: Call | None = None
         self.released: Call | None = None
+        self.given_back = False  # the agent asked to release it, perhaps without an answer
 
 
 class Services(Judge):
@@ -43,6 +44,10 @@ class Services(Judge):
         self._shows = False  # the agent has shown a terminal of its own
 
     def called(self, call: Call) -> None:
+        if call.method == "terminal/release" and is_object(call.params):
+            terminal = self._terminals.get(_key(call, call.params))
+            if terminal is not None:
+                terminal.given_back = True
         if call.sender == "client" and call.method.startswith("terminal/"):
             self.judge(
                 "R-DTERM-11",
@@ -63,11 +68,9 @@ class Services(Judge):
         if call.method == "fs/read_text_file":
             self._read(call)
         elif call.method == "terminal/create" and call.ok and is_object(call.result):
-            key = (call.session_id or "", str(call.result.get("terminalId")))
-            self._terminals[key] = _Terminal(call)
+            self._terminals[_key(call, call.result)] = _Terminal(call)
         elif call.method.startswith("terminal/"):
-            key = (call.session_id or "", str(call.params.get("terminalId")))
-            terminal = self._terminals.get(key)
+            terminal = self._terminals.get(_key(call, call.params))
             if terminal is not None:
                 self._use(terminal, call)
 
@@ -153,8 +156,12 @@ class Services(Judge):
         for terminal in self._terminals.values():
             self.judge(
                 "R-TERM-09",
-                terminal.released is not None,
+                terminal.given_back,
                 terminal.created,
                 expected="terminal/release for each terminal",
                 got="none",
             )
+
+
+def _key(call: Call, named: dict[str, Any]) -> tuple[str, str]:
+    return call.session_id or "", str(named.get("terminalId"))

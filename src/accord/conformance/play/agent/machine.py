@@ -71,6 +71,7 @@ async def _run(stage: Stage) -> None:
     """A command is run."""
     editor = stage.editor
     prompted = await editor.turn(await editor.new_session(), "terminal")
+    await editor.line.settle()  # terminals may be released when the turn is over
     first: dict[str, Note] = {}
     for note, update in prompted.updates("terminal_update", "terminal_output_chunk"):
         ident = str(update.get("terminalId"))
