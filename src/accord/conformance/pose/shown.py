@@ -22,13 +22,14 @@ __all__ = (
     "GIVEN",
     "NO_WINDOW",
     "SHOWN",
-    "Among",
     "Claim",
     "Exactly",
     "Given",
     "Has",
+    "Listed",
     "Many",
     "Not",
+    "OrNothing",
     "Told",
     "Window",
     "claim",
@@ -87,10 +88,18 @@ class Many(Struct, frozen=True):
     count: int
 
 
-class Among(Struct, frozen=True):
-    """A list of objects in which one has these members."""
+class OrNothing(Struct, frozen=True):
+    """This text, which is that of what is not there."""
 
-    value: Json
+    text: str
+
+
+class Listed(Struct, frozen=True):
+    """A list of objects, one of which has this text under the key, and none the other."""
+
+    key: str
+    there: str
+    gone: str
 
 
 class Given(Struct, frozen=True):
@@ -242,10 +251,11 @@ def _entries(shown: Json, table: str) -> list[Json]:
 
 def _entry(shown: Json, table: str, ident: str) -> Json | None:
     key = _KEYS.get(table, "")
-    for entry in _entries(shown, table):
+    entries = _entries(shown, table)
+    for entry in entries:
         if not key or (entry.get(key) or "") == ident:
             return entry
-    return None
+    return entries[0] if not ident and len(entries) == 1 else None
 
 
 def _is_nothing(value: Any) -> bool:
@@ -267,8 +277,11 @@ def _fits(expected: Any, got: Any) -> bool:
             return value.keys() == got.keys() and _fits(value, got)
         case Many(count=count):
             return is_array(got) and len(got) == count
-        case Among(value=value):
-            return is_array(got) and any(_fits(value, one) for one in got)
+        case OrNothing(text=text):
+            return _is_nothing(got) or _name(got) == text
+        case Listed(key=key, there=there, gone=gone):
+            ids = [one.get(key) for one in got if is_object(one)] if is_array(got) else []
+            return there in ids and gone not in ids
         case str():
             return _name(got) == expected
         case _ if is_object(expected):
@@ -333,8 +346,10 @@ def _plain(expected: Any) -> Any:
             return value
         case Many(count=count):
             return f"{count} of them"
-        case Among(value=value):
-            return ["…", value, "…"]
+        case OrNothing(text=text):
+            return text
+        case Listed(there=there, gone=gone):
+            return f"with {there}, without {gone}"
         case _:
             return expected
 

@@ -6,7 +6,7 @@ from accord.conformance.frame import Frame
 from accord.conformance.pose import dress
 from accord.conformance.pose.look import shows
 from accord.conformance.pose.scene import Json, Scene
-from accord.conformance.pose.shown import Window, claim, or_gone
+from accord.conformance.pose.shown import Listed, Window, claim, or_gone
 
 __all__ = ("SCENES",)
 
@@ -48,10 +48,10 @@ async def _options(scene: Scene, window: Window) -> None:
     """The list of options is replaced: one of them vanishes, another one comes."""
     mode = scene.session.mode
     sent: list[Frame] = []
-    for name in ("before", "after"):
+    for name, other in (("before", "after"), ("after", "before")):
         every = dress.options(scene.version, mode, _option(scene, name))
         sent += [scene.update("config_option_update", configOptions=every)]
-        wanted = [{"configId": "mode", "currentValue": mode}, {"configId": name}]
+        wanted = Listed("configId", there=name, gone=other)
         await window.claims(sent, claim("R-CONF-04", "", configOptions=wanted))
     scene.update("config_option_update", configOptions=dress.options(scene.version, mode))
 

@@ -8,7 +8,7 @@ import sys
 from accord.conformance.pose import dress
 from accord.conformance.pose.look import shows
 from accord.conformance.pose.scene import Json, Scene
-from accord.conformance.pose.shown import Has, Window, claim
+from accord.conformance.pose.shown import Has, OrNothing, Window, claim
 from accord.jsontext import is_object
 
 __all__ = ("SCENES",)
@@ -61,7 +61,8 @@ async def _patches(scene: Scene, window: Window) -> None:
     await window.claims(sent, claim("R-TOOL-08", "toolCalls", tool, **kept))
     cleared = {"title": None, "kind": None, "status": None, "locations": None}
     sent += [scene.update(_UPDATE, toolCallId=tool, **cleared)]
-    blank = {"title": None, "kind": "other", "status": "pending", "locations": None}
+    defaults = {"status": OrNothing("pending"), "kind": OrNothing("other")}
+    blank = {"title": None, "locations": None, **defaults}
     await window.claims(sent, claim("R-TOOL-08", "toolCalls", tool, **blank))
     both = _places(scene, "b", "c")
     sent += [scene.update(_UPDATE, toolCallId=tool, title="B", locations=both)]
@@ -71,7 +72,7 @@ async def _patches(scene: Scene, window: Window) -> None:
     await window.claims(sent, replaced)
 
     sent = [scene.update(_UPDATE, toolCallId="shown-unseen", locations=place)]
-    unseen = claim("R-TOOL-07", "toolCalls", "shown-unseen", status="pending", kind="other")
+    unseen = claim("R-TOOL-07", "toolCalls", "shown-unseen", **defaults)
     await window.claims(sent, unseen)
     scene.update(_UPDATE, toolCallId="shown-unseen", status="completed")
 
