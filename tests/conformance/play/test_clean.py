@@ -16,8 +16,9 @@ class OnlyVersion1(Bend):
 async def test_script_agent_in_memory_breaks_nothing() -> None:
     result = await check()
     assert broken(result) == {}
-    unfinished = [one for one in result.played if one.ending == "unfinished"]
-    assert unfinished == []
+    odd = [one for one in result.played if one.ending in ("unfinished", "wrong", "advised")]
+    assert odd == []
+    assert result.logins == []
 
 
 async def test_agent_of_version_1_alone_breaks_nothing() -> None:

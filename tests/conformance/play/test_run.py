@@ -120,6 +120,25 @@ async def test_answer_without_a_version_is_told_and_judged() -> None:
     assert result.checked == []
 
 
+LEAVING = """
+import json, sys
+for line in sys.stdin:
+    call = json.loads(line)
+    if call["method"] != "initialize":
+        sys.exit("cannot log in")
+    logins = [{"id": "key", "name": "Key"}]
+    result = {"protocolVersion": 1, "authMethods": logins}
+    print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
+"""
+
+
+async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
+    result = await start(LEAVING, settings=Settings(timeout=5.0, answer=5.0, login="key"))
+    why = result.unspoken[1]
+    assert "no authenticate: the peer hung up; it exited with status 1" in why
+    assert why.endswith("    cannot log in")
+
+
 STAYING = """
 import asyncio, signal, sys, time
 from accord import router

@@ -119,9 +119,10 @@ class _Part:
             await editor.aclose()
             raise
         answered = editor.result.get("protocolVersion")
-        speaks = silence is None and call is not None and call.ok and answered == self._version
+        agreed = call is not None and call.ok  # with a login, if there is one to be made
+        speaks = agreed and answered == self._version
         # An answer with another version is checked when that is spoken.
-        negotiated = answered in (1, 2) and not speaks
+        negotiated = agreed and not speaks and answered in (1, 2)
         await self._close("handshake", editor, told=not negotiated)
         if speaks:
             self._login.offered = _ids(editor.result.get("authMethods"))
