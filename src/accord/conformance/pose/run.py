@@ -28,6 +28,7 @@ PATIENCE_S = 30.0  # for a person to answer, or to do what they were told
 _GRACE_S = 0.3
 _NAME_CHARACTERS = 200
 _KEEP_S = 1.0  # between two reports, while something comes
+_REST = 20  # times as long as it took to write one
 _END_S = 24 * 3600.0  # a client may stay open all day
 
 
@@ -105,12 +106,14 @@ class ClientRun:
 
     async def _keep_written(self) -> None:
         """Write what there is while it grows: a client may end us at any time."""
-        frames = 0
+        frames, rest_s = 0, _KEEP_S
         while True:
-            await asyncio.sleep(_KEEP_S)
+            await asyncio.sleep(rest_s)
             if (now := len(self.line.observer.talk.frames)) != frames:
-                frames = now
+                frames, began = now, time.monotonic()
                 self._written(self.result())
+                # Of a day's frames it takes a while, in which nothing is answered.
+                rest_s = max(_KEEP_S, _REST * (time.monotonic() - began))
 
     def terminate(self) -> None:
         """End: a signal wants it, which the client may have sent instead of hanging up."""
