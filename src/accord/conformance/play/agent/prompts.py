@@ -267,9 +267,12 @@ async def _held(stage: Stage) -> None:
     editor.taken(long)
     waiting = await _waits(stage, session, long)
     editor.line.note("$/cancel_request", {"requestId": waiting.call.id})
-    why = "a held prompt that is withdrawn"
-    await stage.refused("R-PROMPT-27", editor, waiting.call, (-32800,), why=why)
-    waiting = await _waits(stage, session, long)
+    withdrawn, within_s = waiting.call, stage.settings.answer
+    # An agent may ignore the notification (R-REQCAN-01), and hold the prompt on.
+    if await editor.comes(lambda: withdrawn.reply is not None, "answer", within_s=within_s):
+        why = "a held prompt that is withdrawn"
+        await stage.refused("R-PROMPT-27", editor, withdrawn, (-32800,), why=why)
+        waiting = await _waits(stage, session, long)
     editor.cancel(session)
     why = "a prompt that was not inserted when the session was cancelled"
     await stage.refused("R-CANCEL-13", editor, waiting.call, (-32800,), why=why)
