@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from msgspec import json
 
 import accord
 from accord.client.connect import Command, ConnectedAgent
+from accord.client.dialect import SessionListing, SessionStatus
 from accord.client.elicitation import Form, WebPage
 from accord.client.events import Decision, PermissionRequest, ToolCall
 from accord.client.session import ClientSession
@@ -21,6 +22,7 @@ from accord.conformance.pose.scenes.user import CANCEL
 from accord.conformance.pose.shown import SHOWN
 from accord.conformance.result import Result
 from accord.conformance.told import told
+from accord.model.login import LoginStatus
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 
@@ -82,12 +84,12 @@ async def converse(
 ) -> None:
     """Do all that a person would do who checks a client."""
     cancelling = asyncio.Event()
-    opened: dict[str, ClientSession] = {}
+    kept = Kept()
 
     def show(params: Json) -> Json:
-        if (session := opened.get(params["sessionId"])) is None:
+        if (session := kept.opened.get(params["sessionId"])) is None:
             raise accord.ResourceNotFound("It is not open yet")
-        return told(session)
+        return told(session) | kept.beside()
 
     async def decide(request: PermissionRequest) -> Decision | None:
         if request.title.startswith(CANCEL) or (
@@ -105,10 +107,11 @@ async def converse(
         terminals=offers,
         on_form=_fill_in if offers else None,
         on_url=_decline if offers else None,
+        on_login=kept.logins.append,
         extensions={SHOWN: show} if window else None,
         unstable=offers,
     ) as connected:
-        agent = cast("ConnectedAgent", Keeping(connected, opened))
+        agent = cast("ConnectedAgent", Keeping(connected, kept))
         if does is not None:
             await does(agent, cwd)
         session = await agent.new_session(cwd)
@@ -117,22 +120,56 @@ async def converse(
             await _drive(session, prompt, cancelling)
 
 
-class Keeping:
-    """An agent whose sessions are kept in `opened`, for who is asked about them by their ids."""
+class Kept:
+    """What a client with an interface of its own would keep to show it."""
 
-    def __init__(self, agent: ConnectedAgent, opened: dict[str, ClientSession]) -> None:
+    def __init__(self) -> None:
+        self.opened: dict[str, ClientSession] = {}
+        self.logins: list[LoginStatus] = []
+        self.listed: dict[str, Json] = {}
+        self.statuses: dict[str, Json] = {}
+
+    def beside(self) -> Json:
+        shown: Json = {
+            "sessions": list(self.listed.values()),
+            "statuses": list(self.statuses.values()),
+        }
+        return shown | ({"login": self.logins[-1].state} if self.logins else {})
+
+
+class Keeping:
+    """An agent of which it is kept what is to be shown."""
+
+    def __init__(self, agent: ConnectedAgent, kept: Kept) -> None:
         self._agent = agent
-        self._opened = opened
+        self._kept = kept
 
     async def new_session(self, *args: Any, **more: Any) -> ClientSession:
         session = await self._agent.new_session(*args, **more)
-        self._opened[session.id] = session
+        self._kept.opened[session.id] = session
         return session
 
     async def load_session(self, *args: Any, **more: Any) -> ClientSession:
         session = await self._agent.load_session(*args, **more)
-        self._opened[session.id] = session
+        self._kept.opened[session.id] = session
         return session
+
+    async def list_sessions(self, cwd: Path) -> AsyncIterator[SessionListing]:
+        async for listing in self._agent.list_sessions(cwd):
+            self._kept.listed[listing.id] = {
+                "sessionId": listing.id,
+                "additionalDirectories": list(listing.roots),
+            }
+            yield listing
+
+    async def session_status(self, ident: str) -> SessionStatus:
+        status = await self._agent.session_status(ident)
+        self._kept.statuses[ident] = {
+            "sessionId": ident,
+            "status": "open" if status.open else "saved",
+            "state": status.state and status.state.state,
+        }
+        return status
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._agent, name)
@@ -141,7 +178,10 @@ class Keeping:
 async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
     """Use what prompts do not: listings, old sessions, options, providers."""
     sessions = [await agent.new_session(cwd, system_prompt="Be kind.") for _ in range(3)]
-    _ = [listing async for listing in agent.list_sessions(cwd)]
+    for _ in range(2):
+        _ = [listing async for listing in agent.list_sessions(cwd)]
+        await agent.session_status(sessions[1].id)
+    await agent.auth_status()
     await sessions[0].set_mode("strict")
     await agent.providers()
     await sessions[0].close()

@@ -554,3 +554,74 @@ meta_bends(
     ),
 )
 meta_bends("R-EXT-14", 1, name="patches_by_key", patch=by_key)
+
+# What is asked for beside sessions.
+
+
+def _told_login(between: Between) -> None:
+    def from_agent(message: Json) -> Json:
+        told_later = {"method": "auth/status_update", "params": {"state": "accord_later"}}
+        if message.items() >= told_later.items():
+            return {**message, "params": {"state": "authenticated"}}
+        return message
+
+    between.from_agent = from_agent
+
+
+add(
+    "R-ASTAT-03",
+    1,
+    2,
+    spoil=_told_login,
+    name="takes_it_for_a_login",
+    plays="check: shown/login",
+    window=True,
+)
+
+
+def _answers(changes: dict[str, Any], when: Any) -> Any:
+    def spoil(between: Between) -> None:
+        def from_agent(message: Json) -> Json:
+            result = message.get("result")
+            if isinstance(result, dict) and when(result):
+                return {**message, "result": {**result, **changes}}
+            return message
+
+        between.from_agent = from_agent
+
+    return spoil
+
+
+# It takes a while, so that what is found beside it is told.
+AROUND: dict[str, Any] = {"plays": "check: shown", "does": look_around, "window": True}
+LATER = {"status": "accord_later"}
+add(
+    "R-STATUS-05",
+    1,
+    2,
+    spoil=_answers({"status": "open"}, lambda result: result == LATER),
+    name="takes_it_for_open",
+    **AROUND,
+)
+add(
+    "R-STATUS-07",
+    2,
+    spoil=_answers({"state": {"state": "idle"}}, lambda result: result == LATER),
+    name="takes_it_for_idle",
+    **AROUND,
+)
+
+
+@breaks("R-LIST-09", 1, 2, **AROUND)
+def keeps_the_directories(between: Between) -> None:
+    known: dict[str, Json] = {}
+
+    def from_agent(message: Json) -> Json:
+        result = message.get("result")
+        if not isinstance(result, dict) or "sessions" not in result:
+            return message
+        infos = [{**known.get(info["sessionId"], {}), **info} for info in result["sessions"]]
+        known.update({info["sessionId"]: info for info in infos})
+        return {**message, "result": {**result, "sessions": infos}}
+
+    between.from_agent = from_agent

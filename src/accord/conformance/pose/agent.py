@@ -89,6 +89,9 @@ class Posing:
         self._asks_for_login = login
         self._logged_in = not login
         self._numbers = itertools.count(1)
+        self._windows: dict[str, Window] = {}
+        self._listings = 0  # that were begun
+        self._statuses = 0  # that were asked for
         self._start = start
         line.serve = self._serve
         line.heard = self._heard
@@ -266,9 +269,14 @@ class Posing:
     async def _look(self, session: Posed, sent: list[Seen], *claims: Claim) -> None:
         """Judge what the client holds of a session, where it tells."""
         if self.answers_probes and not self.line.hung_up:
-            window = Window(self.line, session.id, self.watch.judge, self.pause_s)
             with suppress(NotExercised, Silence):
-                await window.claims(sent, *claims)
+                await self._window(session).claims(sent, *claims)
+
+    def _window(self, session: Posed) -> Window:
+        if session.id not in self._windows:
+            window = Window(self.line, session.id, self.watch.judge, self.pause_s)
+            self._windows[session.id] = window
+        return self._windows[session.id]
 
     async def _first_probe(self) -> None:
         """Find out whether unknown requests are answered, by which all else is asked."""
@@ -308,7 +316,12 @@ class Posing:
             self._start(self._look(session, [call], replayed))
 
     def _list(self, call: Call, params: Json) -> None:
-        infos = [{"sessionId": one.id, "cwd": one.cwd} for one in self.sessions.values()]
+        self._listings += params.get("cursor") is None
+        # What the first listing says of further directories, the others do not.
+        more: Json = {"additionalDirectories": [dress.ELSEWHERE]} if self._listings == 1 else {}
+        infos: list[Json] = [
+            {"sessionId": one.id, "cwd": one.cwd, **more} for one in self.sessions.values()
+        ]
         where = params.get("cwd")
         infos = [info for info in infos if where in (None, info["cwd"])]
         # Three pages, the cursor of the third being one that is easily taken for none.
@@ -324,6 +337,33 @@ class Posing:
                 self.line.refuse(call, -32602, "Not a cursor of ours")
                 return
         self.line.answer(call, page)
+        for info in page["sessions"] if "nextCursor" not in page else ():
+            said = [dress.ELSEWHERE] if more else None
+            listed = claim("R-LIST-09", "sessions", info["sessionId"], additionalDirectories=said)
+            self._start(self._look(self.sessions[info["sessionId"]], [call], listed))
+
+    def _status(self, call: Call, params: Json) -> None:
+        session = self.sessions.get(params.get("sessionId", ""))
+        if session is None:
+            self.line.refuse(call, -32002, "Unknown session", {"sessionId": None})
+            return
+        self._statuses += 1
+        if self._statuses % 2:
+            said: Json = {"status": "open"}
+            if self.version == 2:
+                said["state"] = {"state": "running"}
+            self.line.answer(call, said)
+            known = claim("R-STATUS-07", "statuses", session.id, state=Not(("idle",)))
+            self._start(self._look(session, [call], known))
+            return
+        # Of a kind that nobody knows, and without a state.
+        self.line.answer(call, {"status": "accord_later"})
+        saved = claim("R-STATUS-05", "statuses", session.id, status="saved")
+        unknown = claim("R-STATUS-07", "statuses", session.id, state=Not(("idle",)))
+        self._start(self._look(session, [call], saved, unknown))
+
+    def _login_status(self, call: Call, _: Json) -> None:
+        self.line.answer(call, {"state": "authenticated" if self._logged_in else "unauthenticated"})
 
     def _forget(self, call: Call, params: Json) -> None:
         if call.method == "session/delete":
@@ -422,10 +462,12 @@ class Posing:
         "authenticate": _log_in,
         "auth/login": _log_in,
         "auth/logout": _log_out,
+        "auth/status": _login_status,
         "session/new": _new,
         "session/load": _load,
         "session/resume": _load,
         "session/list": _list,
+        "session/status": _status,
         "session/close": _forget,
         "session/delete": _forget,
         "session/set_mode": _set_option,

@@ -10,6 +10,7 @@ __all__ = (
     "ABSENT_METHOD",
     "BROKEN_LOGIN",
     "COMMAND",
+    "ELSEWHERE",
     "LOGIN",
     "REPLAYED",
     "REWRITTEN",
@@ -27,6 +28,7 @@ COMMAND = "accord-check"
 ABSENT_METHOD = "_accord/probe"
 _UNHEARD: Json = {"accordUnheardOf": {"of": ["a", "later", "version"]}}
 _INFO = {"name": "accord-check", "title": "Accord's conformance kit", "version": __version__}
+ELSEWHERE = "/accord-check/elsewhere"  # a directory that is not there
 LOGIN, BROKEN_LOGIN = "check", "check-broken"
 _LOGINS_1: list[Json] = [
     {"id": LOGIN, "name": "Log in to the check"},
@@ -42,12 +44,13 @@ def handshake(version: int, *, login: bool = False) -> Json:
     """Return the result of `initialize`, with capabilities that nobody knows."""
     methods = (_LOGINS_1 if version == 1 else _LOGINS_2) if login else []
     if version == 1:
-        sessions: Json = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+        sessions: Json = {"list": {}, "resume": {}, "close": {}, "delete": {}, "status": {}}
         offers: Json = {
             "loadSession": True,
             "promptCapabilities": {"image": True, "embeddedContext": True, **_UNHEARD},
             "mcpCapabilities": {"http": False, "sse": False},
             "sessionCapabilities": {**sessions, "systemPrompt": {}, **_UNHEARD},
+            "auth": {"status": {}},
             "providers": {},
             **_UNHEARD,
         }
@@ -62,12 +65,14 @@ def handshake(version: int, *, login: bool = False) -> Json:
         "prompt": {"image": {}, "embeddedContext": {}, **_UNHEARD},
         "mcp": {"stdio": {}},
         "delete": {},
+        "status": {},
         "systemPrompt": {},
         **_UNHEARD,
     }
+    others: Json = {"auth": {"status": {}}, "providers": {}}
     return {
         "protocolVersion": version,
-        "capabilities": {"session": sessions, "providers": {}, **_UNHEARD},
+        "capabilities": {"session": sessions, **others, **_UNHEARD},
         "info": _INFO,
         "authMethods": methods,
         **_UNHEARD,

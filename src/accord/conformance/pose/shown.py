@@ -56,6 +56,7 @@ _KEYS = {
     "subagents": "sessionId",
     "sessionMessages": "messageId",
     "sessions": "sessionId",
+    "statuses": "sessionId",
     "notices": "title",
 }
 _BACKGROUND = ("toolCallId", "terminalId", "sessionId", "type")

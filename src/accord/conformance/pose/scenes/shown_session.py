@@ -80,6 +80,17 @@ async def _cost(scene: Scene, window: Window) -> None:
     await window.claims(sent, claim("R-USAGE-05", "usage", used=30, cost=None))
 
 
+@shows("shown/login", "R-ASTAT-03")
+async def _login(scene: Scene, window: Window) -> None:
+    """Whether somebody is logged in is told, and then in a way that nobody knows."""
+    method = "auth/status_update"
+    sent = [scene.note(method, {"state": "authenticated"})]
+    await window.claims(sent, claim("R-ASTAT-03", "", login="authenticated"))
+    sent += [scene.note(method, {"state": "accord_later"})]
+    await window.claims(sent, claim("R-ASTAT-03", "", login="unknown"))
+    scene.note(method, {"state": "authenticated"})
+
+
 @shows("shown/notices", "R-NOTICE-05")
 async def _notices(scene: Scene, window: Window) -> None:
     """Notices of unknown severity and of an error come while a tool call is at work."""
@@ -117,4 +128,4 @@ def _option(scene: Scene, name: str) -> Json:
     }
 
 
-SCENES = (_plan, _plans, _options, _title, _cost, _notices)
+SCENES = (_plan, _plans, _options, _title, _cost, _login, _notices)
