@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import shapes
-from peer import CANCELLED, INVALID, LATER, LOGIN, NO_METHOD, NOT_FOUND, VERSION, Peer, Refused
+from peer import (
+    CANCELLED,
+    INVALID,
+    LATER,
+    LOGIN,
+    NO_METHOD,
+    NOT_FOUND,
+    VARY,
+    VERSION,
+    Peer,
+    Refused,
+)
 from turns import Turn
 
 Json = Any
@@ -56,6 +67,8 @@ class Session:
         return state | self.detached()
 
     def detached(self) -> dict[str, Json]:
+        if "no-background" in VARY:
+            return {}
         listed = [{"type": "tool_call", "toolCallId": name} for name in self.background]
         return {"background": listed}
 
@@ -104,7 +117,7 @@ class Agent:
             raise Refused(INVALID, "Not initialized")
         self.others_asked = True
         handler = METHODS[self.version].get(method)
-        if handler is None or method == UNSERVED:
+        if handler is None or method == UNSERVED or ("bare" in VARY and method in NOT_BARE):
             raise Refused(NO_METHOD, "Method not found")
         if method in NEEDS_LOGIN and not self.logged_in:
             raise Refused(LOGIN, "Authentication required")
@@ -123,7 +136,7 @@ class Agent:
             session = self.sessions.get(params.get("sessionId", ""))
             if session is not None and session.active:
                 self.cancel(session)
-        elif method == "$/cancel_request":
+        elif method == "$/cancel_request" and "deaf" not in VARY:
             turn = self.prompts.get(params.get("requestId"))
             if turn is not None and type(turn.request_id) is type(params["requestId"]):
                 with turn.session.lock:
@@ -131,6 +144,7 @@ class Agent:
                         turn.session.held.remove(turn)
                         self.drop(turn)
                     elif self.version == 1:
+                        turn.withdrawn = True
                         turn.cancel()
 
     def initialize(self, params: dict[str, Json]) -> Json:
@@ -159,8 +173,7 @@ class Agent:
             "protocolVersion": version,
             names[0]: shapes.capabilities(version),
             names[1]: INFO,
-            "authMethods": [shapes.login_method(version)],
-        }
+        } | ({} if "bare" in VARY else {"authMethods": [shapes.login_method(version)]})
 
     def login(self, params: dict[str, Json]) -> Json:
         if shapes.text(params, "methodId") != "token":
@@ -211,6 +224,8 @@ class Agent:
     def setup(self, session: Session) -> dict[str, Json]:
         booleans = self.offers("session", "configOptions", "boolean")
         listed = shapes.options(session.chosen, self.version, booleans=booleans)
+        if "bare" in VARY:
+            return {}
         if self.version == 2:
             return {"configOptions": listed, "availableCommands": shapes.commands(2)}
         return {"configOptions": listed, "modes": shapes.modes(session.chosen)}
@@ -292,6 +307,8 @@ class Agent:
     def end(self, params: dict[str, Json], request_id: Json, *, forget: bool) -> Json:
         name = shapes.text(params, "sessionId")
         session = self.sessions.get(name)
+        if session is None and "close-fails" in VARY and self.version == 1 and not forget:
+            raise Refused(NOT_FOUND, "No such session", {"sessionId": name})
         if session is None:
             return {}
         if forget:
@@ -361,10 +378,11 @@ class Agent:
     def work(self, turn: Turn | None) -> None:
         session = turn.session if turn else None
         while turn is not None and session is not None:
-            turn.run()
+            end = turn.run()
             with session.lock:
                 self.prompts.pop(turn.request_id, None)
                 session.turn = following = session.held.pop(0) if session.held else None
+                end()  # whoever hears of it may send the next prompt at once
             turn.done.set()
             turn = following
 
@@ -429,6 +447,10 @@ def disconnect(session: Session) -> None:
     session.servers.clear()
 
 
+NOT_BARE = {
+    *("authenticate", "logout", "auth/login", "auth/logout", "session/load", "session/fork"),
+    *("session/delete", "session/set_mode", "session/set_config_option"),
+}
 TRUE_FLAGS = {"readTextFile", "writeTextFile", "terminal"}
 SHARED = {
     "session/new": Agent.new,

@@ -12,6 +12,7 @@ from typing import Any
 
 Json = Any
 LONGEST = 32 * 1024 * 1024
+VARY = os.environ.get("VARY", "").split(",")  # ways of doing things that the rules leave free
 LATER = object()  # a handler that answers by itself
 GONE = object()  # who asked does not wait any more
 
@@ -53,7 +54,7 @@ class Peer:
         self._note = note
         self._writing = threading.Lock()
         self._asked = 0
-        self._waiting: dict[int, queue.SimpleQueue[Json]] = {}
+        self._waiting: dict[Json, queue.SimpleQueue[Json]] = {}
         self._closed = False
 
     # --- out ---
@@ -68,8 +69,12 @@ class Peer:
                 self._closed = True
 
     def send(self, message: dict[str, Json]) -> None:
-        text = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":"), allow_nan=False)
-        self.write(text.encode() + b"\n")
+        message = {"jsonrpc": "2.0", **message}
+        if "spaces" in VARY:
+            message = dict(reversed(message.items()))
+            self.write(json.dumps(message, ensure_ascii=False).encode() + b" \r\n\n")
+        else:
+            self.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     def note(self, method: str, params: Json) -> None:
         self.send({"method": method, "params": params})
@@ -80,12 +85,12 @@ class Peer:
     def refuse(self, request_id: Json, refused: Refused) -> None:
         self.send({"id": request_id, "error": refused.error})
 
-    def ask(self, method: str, params: Json) -> tuple[int, queue.SimpleQueue[Json]]:
+    def ask(self, method: str, params: Json) -> tuple[Json, queue.SimpleQueue[Json]]:
         """Send a request; `wait` for its answer."""
         answers: queue.SimpleQueue[Json] = queue.SimpleQueue()
         with self._writing:
             self._asked += 1
-            request_id = self._asked
+            request_id: Json = f"mine/{self._asked}" if "words-as-ids" in VARY else self._asked
             self._waiting[request_id] = answers
         if self._closed:
             answers.put(GONE)
@@ -165,7 +170,7 @@ class Peer:
 
     def _answered(self, message: dict[str, Json]) -> None:
         request_id = message.get("id")
-        if type(request_id) is not int:
+        if type(request_id) not in (int, str):
             return
         answers = self._waiting.pop(request_id, None)
         if answers is None:

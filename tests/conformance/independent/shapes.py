@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from peer import PARAMS, Refused
+from peer import PARAMS, VARY, Refused
 
 Json = Any
 
@@ -129,6 +129,8 @@ def prompt(params: dict[str, Json], version: int) -> str:
 
 
 def capabilities(version: int) -> dict[str, Json]:
+    if "bare" in VARY:
+        return {"session": {}} if version == 2 else {}
     if version == 2:
         content: Json = {"image": {}, "audio": {}, "embeddedContext": {}}
         session = {"prompt": content, "mcp": {"stdio": {}}, "delete": {}}

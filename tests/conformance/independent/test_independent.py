@@ -29,7 +29,9 @@ PATIENCE_S = 40.0
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
-async def check(breaks: str, versions: tuple[int, ...], chosen: str = "") -> Result:
+async def check(
+    breaks: str, versions: tuple[int, ...], chosen: str = "", *, vary: str = ""
+) -> Result:
     """Check the independent agent: all scenarios, or those of some areas, or some by name."""
     names = chosen.split()
     scenarios = [
@@ -38,11 +40,11 @@ async def check(breaks: str, versions: tuple[int, ...], chosen: str = "") -> Res
         if not names or one.name in names or one.name.partition("/")[0] in names
     ]
     settings = read_settings(HERE / "kept.toml")
-    if breaks:
+    if breaks or vary:
         settings = msgspec.structs.replace(settings, timeout=2.0, answer=1.0)
 
     def connect(noise: Callable[[str], None]) -> Transport:
-        return process(*AGENT, env={"BREAK": breaks}, on_noise=noise)()
+        return process(*AGENT, env={"BREAK": breaks, "VARY": vary}, on_noise=noise)()
 
     async with asyncio.timeout(PATIENCE_S):
         return await AgentRun(connect, scenarios, settings).run(versions)
@@ -83,6 +85,22 @@ async def test_independent_agent_breaks_nothing() -> None:
     # Hardly less than now, lest a rule that nobody tries any more counts as kept.
     assert passed.count(1) >= 110
     assert passed.count(2) >= 150
+
+
+@pytest.mark.parametrize(
+    ("vary", "scenarios"),
+    [
+        ("spaces,words-as-ids,whole,no-background", "prompts permissions machine beside"),
+        ("chunks,close-fails", "prompts cancelling sessions opening"),
+        ("bare", "handshake login listing opening options sessions"),
+        ("deaf", "prompts/held cancelling permissions"),
+        ("cancel-error", "cancelling permissions"),
+    ],
+)
+async def test_what_the_rules_leave_free_is_no_finding(vary: str, scenarios: str) -> None:
+    result = await check("", (1, 2), scenarios, vary=vary)
+    assert broken(result) == set()
+    assert [one for one in result.played if one.ending == "unfinished"] == []
 
 
 @BOTH

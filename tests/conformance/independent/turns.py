@@ -8,12 +8,14 @@ import os
 import queue
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peer import GONE, INTERNAL, Refused, Withdrawn
+from peer import CANCELLED, GONE, INTERNAL, VARY, Refused, Withdrawn
 
 if TYPE_CHECKING:
     from agent import Agent, Session
@@ -45,6 +47,7 @@ class Turn:
         self.blocks = params["prompt"]
         self.v2 = agent.version == 2
         self.asking = False
+        self.withdrawn = False
         self.stop = threading.Event()
         self.wakes = self.stop  # what the work waits for
         self.done = threading.Event()
@@ -109,41 +112,57 @@ class Turn:
     def say(self, text: str, kind: str = "agent_message_chunk") -> None:
         if kind != "agent_message_chunk" or not self.message:
             self.message = f"message-{next(NUMBERS)}"
-        self.tell(kind, {"messageId": self.message, "content": words(text)})
+        if "whole" in VARY and self.v2:
+            self.message = f"message-{next(NUMBERS)}"
+            whole = {"messageId": self.message, "content": [words(text)]}
+            self.tell(kind.removesuffix("_chunk"), whole)
+        elif "whole" in VARY:
+            self.tell(kind, {"content": words(text)})  # version 1 needs no ids
+        else:
+            self.tell(kind, {"messageId": self.message, "content": words(text)})
 
     # --- the frame of a turn ---
 
-    def run(self) -> None:
-        if self.v2:
-            self.run_v2()
-            return
+    def run(self) -> Callable[[], None]:
+        """Do the work, and return what tells of its end."""
+        return self.run_v2() if self.v2 else self.run_v1()
+
+    def run_v1(self) -> Callable[[], None]:
         for block in self.blocks:
             update = {"sessionUpdate": "user_message_chunk", "content": block}
             self.session.history.append(update)
         peer = self.agent.peer
         try:
             reason = self.work()
+            if "cancel-error" in VARY and self.withdrawn and reason == "cancelled":
+                raise Refused(CANCELLED, "Request cancelled")
         except Refused as refused:
-            peer.refuse(self.request_id, refused)
-        else:
-            ended = reason == "end_turn"
-            silent = BREAK == "no-stop-reason" and ended
-            peer.answer(self.request_id, {} if silent else {"stopReason": reason})
-            if BREAK == "late-update" and ended:
-                for tool in self.told_tools:
-                    self.on_tool(tool, title="One more thing")
+            return partial(peer.refuse, self.request_id, refused)
+        result = {"stopReason": reason}
+        if reason == "end_turn" and BREAK == "no-stop-reason":
+            result = {}
+        if reason == "end_turn" and BREAK == "late-update":
+            peer.answer(self.request_id, result)
+            late = self.told_tools[-1:]
+            return lambda: self.on_tool(late[0], title="Late") if late else None
+        return partial(peer.answer, self.request_id, result)
 
-    def run_v2(self) -> None:
+    def run_v2(self) -> Callable[[], None]:
         message = f"message-{next(NUMBERS)}"
-        self.state("running")
-        self.tell("user_message", {"messageId": message, "content": self.blocks})
-        self.agent.peer.answer(self.request_id, {"messageId": message})
+        if "chunks" in VARY:  # the answer first, then the message in pieces
+            self.agent.peer.answer(self.request_id, {"messageId": message})
+            for block in self.blocks:
+                self.tell("user_message_chunk", {"messageId": message, "content": block})
+            self.state("running")
+        else:
+            self.state("running")
+            self.tell("user_message", {"messageId": message, "content": self.blocks})
+            self.agent.peer.answer(self.request_id, {"messageId": message})
         try:
             end: dict[str, Json] = {"stopReason": self.work()}
         except Refused as refused:
             end = {"stopReason": "error", "error": refused.error}
-        with self.session.lock:
-            self.agent.say_state(self.session, {"state": "idle", **end})
+        return partial(self.agent.say_state, self.session, {"state": "idle", **end})
 
     def work(self) -> str:
         first = self.text.split(maxsplit=1)[0].lower() if self.text.strip() else ""
