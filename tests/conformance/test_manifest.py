@@ -12,6 +12,7 @@ from accord.conformance.manifest import areas, requirements
 from accord.conformance.observer import OBSERVED
 
 HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "explanation" / "conformance.md"
 CATALOGUE = HERE.parents[2] / "shared" / "spec.md"
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
 MOST_PLANNED = 49  # what waits for transports and routers
@@ -62,3 +63,21 @@ def test_less_and_less_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
     count = Counter(rule.how for rule in requirements().values())
     print(dict(count))
     assert count["planned"] <= MOST_PLANNED
+
+
+def test_most_of_what_must_be_on_stdio_is_judged() -> None:
+    asked = [
+        rule
+        for rule in requirements().values()
+        if rule.is_must
+        and rule.area not in {"HTTP", "WS", "ROUTE", "REG", "PROXY"}
+        and rule.who in {"agent", "client", "both"}
+    ]
+    judged = sum(rule.how in {"observed", "checked"} for rule in asked)
+    share = 100 * judged / len(asked)
+    assert share >= 85
+    words = " ".join(PAGE.read_text("utf-8").split())
+    left_out = sum(rule.is_must for rule in requirements().values()) - len(asked)
+    assert f"Of the {len(asked)} rules" in words
+    assert f"{judged} ({share:.1f} %) are observed or checked" in words
+    assert f"Left out of the count are {left_out}" in words
