@@ -17,6 +17,7 @@ from accord.conformance import recording
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.watch import WATCHED
 from conformance.pose.bending import as_a_whole, by_key, remembers
+from conformance.pose.doubling import asks, changes, error
 from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -65,6 +66,9 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
         between = Between()
         remembers(patch)(between)
         runs.append(await check(tmp_path, version, "check: shown", window=True, between=between))
+    carries_mcp = Between()
+    changes(asks("mcp/message"), error(-33001))(carries_mcp)
+    runs.append(await check(tmp_path, 2, "check: wire/servers", between=carries_mcp))
     runs += [await check(tmp_path, version, answer=99) for version in (1, 2)]
     runs += [await check(tmp_path, version, login=True, does=log_in) for version in (1, 2)]
     runs += [await check(tmp_path, version, "check: all", offers=False) for version in (1, 2)]

@@ -236,3 +236,11 @@ add(
     name="fails_when_cancelled",
     plays="check: terminals/kill",
 )
+add(
+    "R-MOA-07",
+    1,
+    2,
+    spoil=changes(asks("mcp/message"), result({"result": {"tools": []}})),
+    name="serves_what_is_not_there",
+    plays="check: wire/servers",
+)

@@ -13,6 +13,12 @@ from accord.conformance.pose.scene import Json, Scene, outcome_of
 
 __all__ = ("SCENES",)
 
+# What each request of this revision of MCP says of its caller.
+_MCP: Json = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
 
 @scenario("wire/requests", "R-EXT-05", "R-EXT-06", "R-GEN-09")
 async def _requests(scene: Scene) -> None:
@@ -122,4 +128,17 @@ async def _not_offered(scene: Scene) -> None:
             await scene.ask("elicitation/create", params)  # observed
 
 
-SCENES = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered)
+@scenario("wire/servers", "R-MOA-07")
+async def _servers(scene: Scene) -> None:
+    """Asks for something of an MCP server that the client has never declared."""
+    inner: Json = {"method": "tools/list", "params": {"_meta": _MCP}}
+    params: Json = {"serverId": "accord-nowhere", "requestId": "accord-1", **inner}
+    call = await scene.ask("mcp/message", params)
+    known = call.code not in (-32601, -32602)
+    scene.needs(known, "the client carries no MCP over this connection")
+    kept = call.code == -33001
+    expected = "-33001 for a server that is not registered"
+    scene.judge("R-MOA-07", kept, call, expected=expected, got=outcome_of(call))
+
+
+SCENES = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered, _servers)
