@@ -49,6 +49,17 @@ def test_init_writes_settings_once(
     assert "there already" in err
 
 
+def test_skipped_scenario_that_there_is_not_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "check.toml"
+    config.write_text('[skip]\n"prompt/text" = "why"\n')
+    status, _, err = run(capsys, "agent", "--config", str(config), "--", *SCRIPT)
+    assert status == 2
+    assert "[skip]: there is no scenario 'prompt/text'" in err
+    assert "prompts/text" in err
+
+
 def test_agent_that_keeps_all_rules_passes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -156,7 +156,7 @@ def _known(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]]:
 def _run(
     settings: Settings, versions: tuple[int, ...], only: tuple[str, ...], trace: Path | None
 ) -> Result:
-    from accord.conformance.choice import UnknownName, scenarios_of
+    from accord.conformance.choice import UnknownName, prove_skips, scenarios_of
     from accord.conformance.play.agent import AGENT_SCENARIOS
     from accord.conformance.play.line import Line
     from accord.conformance.play.run import AgentRun
@@ -165,6 +165,7 @@ def _run(
     from accord.transports.process import ProcessTransport, process
 
     try:
+        prove_skips(settings.skip, AGENT_SCENARIOS)
         chosen = scenarios_of(only, AGENT_SCENARIOS)
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from accord.conformance.manifest import Requirement, areas, requirements
 from accord.conformance.play.scenario import Scenario
 
-__all__ = ("UnknownName", "rules_of", "scenarios_of")
+__all__ = ("UnknownName", "prove_skips", "rules_of", "scenarios_of")
 
 Stage = TypeVar("Stage")
 
@@ -53,6 +53,17 @@ def scenarios_of(
             raise UnknownName(_unknown(name, scenarios))
         chosen |= found
     return [one for one in scenarios if one.name in chosen]
+
+
+def prove_skips(names: Iterable[str], scenarios: Iterable[Scenario[Any]]) -> None:
+    """Raise `UnknownName` for what is to be skipped, and is no scenario and no area of them."""
+    scenarios = list(scenarios)
+    for name in names:
+        if not any(name in (one.name, one.area) for one in scenarios):
+            known = dict.fromkeys(name for one in scenarios for name in (one.area, one.name))
+            raise UnknownName(
+                f"[skip]: there is no scenario {name!r}; there are {', '.join(known)}"
+            )
 
 
 def _rules(name: str) -> set[str]:

@@ -169,6 +169,22 @@ async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) ->
     assert result.wrong == []
 
 
+class MakesNoSession(Bend):
+    """Answers no request for a session."""
+
+    def up(self, message: Json) -> Json | None:
+        return None if message.get("method") == "session/new" else message
+
+
+async def test_agent_that_makes_no_session_is_not_asked_for_ever() -> None:
+    names = [one.name for one in AGENT_SCENARIOS if one.area == "permissions"]
+    result = await run(MakesNoSession, *names)
+    endings = [one.ending for one in result.played]
+    assert endings == ["unfinished", "unfinished", "wrong", *["unfinished"] * (len(endings) - 3)]
+    assert [one.reason for one in result.wrong] == ["3 requests for a session got no answer"]
+    assert result.played[-1].reason == "not played, as the agent does not answer"
+
+
 class Silent(Bend):
     """Answers no prompt."""
 

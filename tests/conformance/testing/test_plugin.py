@@ -277,10 +277,12 @@ def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest
     [
         ((), "--accord-check needs what starts the agent"),
         (("--accord-check-config", "absent.toml"), "Cannot read absent.toml*"),
+        (("--accord-check-config", "skip.toml"), "[[]skip[]]: there is no scenario 'nothing'*"),
         (("--accord-check-baseline", "absent.txt"), "Cannot read the baseline absent.txt: *"),
     ],
 )
 def test_wrong_use_is_said(pytester: pytest.Pytester, words: tuple[str, ...], why: str) -> None:
+    (pytester.path / "skip.toml").write_text('[skip]\nnothing = "why"\n')
     command = shlex.join(SCRIPT) if "--accord-check-baseline" in words else ""
     done = run(pytester, "--accord-check", command, *words)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
@@ -348,6 +350,22 @@ def test_client_that_breaks_a_rule_is_told_so(pytester: pytest.Pytester) -> None
     done = run(pytester, "--tb=short")
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*The client broke rules of the protocol:", "*R-INIT-10 *"])
+
+
+def test_client_that_asks_for_nothing_is_told_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(client=CLIENT.replace("PROMPT", repr("hello")))
+    pytester.makepyfile(
+        """
+        import subprocess, sys
+
+        def test_keeps_the_rules(accord_client):
+            subprocess.run([sys.executable, "client.py", *accord_client.command], check=True)
+            accord_client.check()
+        """
+    )
+    done = run(pytester)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*Nothing was played: the client sent no prompt such as*"])
 
 
 def test_client_that_starts_nothing_is_told_so(pytester: pytest.Pytester) -> None:

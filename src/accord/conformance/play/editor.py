@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from accord.conformance.frame import Frame
 from accord.conformance.message import Call, Note
-from accord.conformance.play.line import Line, Silence
+from accord.conformance.play.line import Line, NoSession, Silence
 from accord.conformance.play.offers import offered
+from accord.conformance.play.patience import Patience
 from accord.conformance.play.scenario import LoginWanted, NotExercised
 from accord.conformance.play.services import Services
 from accord.conformance.play.settings import Settings
@@ -89,8 +90,17 @@ class Prompted:
 
     async def end(self, *, within_s: float | None = None) -> None:
         """Return when the turn is over; raise `Silence`."""
-        limit = self._editor.settings.timeout if within_s is None else within_s
-        await self._editor.line.until(lambda: self.over, "end of the turn", within_s=limit)
+        patience = self._editor.patience
+        try:
+            await self._editor.line.until(
+                lambda: self.over,
+                "end of the turn",
+                within_s=patience.seconds if within_s is None else within_s,
+            )
+        except Silence:
+            patience.missed()
+            raise
+        patience.ended()
 
     def said(self) -> str:
         """Return what the agent said, in the turn and in its tool calls."""
@@ -109,10 +119,13 @@ class Editor:
     `permission` and `elicitation` answer what the agent asks the user; change them as needed.
     """
 
-    def __init__(self, line: Line, version: int, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self, line: Line, version: int, settings: Settings, folder: Path, patience: Patience
+    ) -> None:
         self.line = line
         self.version = version
         self.settings = settings
+        self.patience = patience
         self.folder = folder
         self.result: Json = {}
         self.logged_in: Call | None = None  # the login of the settings, if they name one
@@ -185,9 +198,14 @@ class Editor:
         return {"cwd": str(self.folder), **servers, **more}
 
     async def open(self, method: str, params: Json) -> Call:
-        """Make a session, or open one again; return the answered call."""
+        """Make a session, or open one again; return the answered call, or raise `Silence`."""
         call = self.line.ask(method, params)
-        await self.line.reply(call, within_s=self.settings.timeout)
+        try:
+            await self.line.reply(call, within_s=self.settings.timeout)
+        except Silence as silence:
+            if self.line.hung_up:
+                raise
+            raise NoSession(str(silence)) from None
         return call
 
     async def new_session(self, **more: Any) -> str:
@@ -273,7 +291,7 @@ class Editor:
     async def comes(self, holds: Callable[[], bool], what: str, *, within_s: float = 0) -> bool:
         """Wait for something that may come; return whether it did."""
         try:
-            await self.line.until(holds, what, within_s=within_s or self.settings.timeout)
+            await self.line.until(holds, what, within_s=within_s or self.patience.seconds)
         except Silence:
             if self.line.hung_up:
                 raise

@@ -17,7 +17,7 @@ from accord.conformance.observer import Observer
 from accord.transports.base import Frame as Bytes
 from accord.transports.base import Transport
 
-__all__ = ("Line", "Serve", "Silence")
+__all__ = ("Line", "NoSession", "Serve", "Silence")
 
 # Gets what the peer asks for, and answers with `answer` or `refuse`, at once, later or never.
 Serve: TypeAlias = Callable[[Call], None]
@@ -27,6 +27,10 @@ ANSWER_S = 10.0
 
 class Silence(Exception):
     """What was waited for did not come in time, or the peer hung up before."""
+
+
+class NoSession(Silence):
+    """A request for a session got no answer."""
 
 
 class Line:

@@ -14,7 +14,8 @@ from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor
 from accord.conformance.play.ending import Veil, exit_words, last_words
-from accord.conformance.play.line import Line, Silence
+from accord.conformance.play.line import Line, NoSession, Silence
+from accord.conformance.play.patience import Patience
 from accord.conformance.play.scenario import LoginWanted, NotExercised, Objection, Scenario
 from accord.conformance.play.settings import Settings
 from accord.conformance.play.stage import Connect, Stage
@@ -29,6 +30,7 @@ __all__ = ("LANES", "AgentRun")
 
 _CHARACTERS = 200  # of what the agent says for itself
 
+_TRIES = 3  # requests for a session without an answer: then nothing else is asked
 LANES = 4  # connections at a time, one of which is shared
 
 
@@ -82,6 +84,8 @@ class _Part:
             version=version, scenarios=[], turns=0, offered=[], tried=run.settings.login
         )
         self._connections = 0
+        self._patience = Patience(run.settings)
+        self._unanswered = 0  # requests for a session
 
     async def run(self) -> None:
         if not await self._speaks():
@@ -146,6 +150,8 @@ class _Part:
         """Play on one connection, one after the other; a new one when it is lost."""
         editor: Editor | None = None
         for scenario in scenarios:
+            if self._given_up(scenario):
+                continue
             try:
                 if editor is None:
                     editor = await self._start("shared")
@@ -172,7 +178,20 @@ class _Part:
     async def _take(self, waiting: list[Scenario[Stage]]) -> None:
         """Play what is left, each on connections of its own."""
         while waiting:
-            await self._play(waiting.pop(0), None)
+            scenario = waiting.pop(0)
+            if not self._given_up(scenario):
+                await self._play(scenario, None)
+
+    def _given_up(self, scenario: Scenario[Stage]) -> bool:
+        """Tell whether a scenario is left out, since the agent makes no sessions anyway."""
+        if self._unanswered < _TRIES:
+            return False
+        played = Played(
+            scenario=scenario.name, about=scenario.about, version=self._version, ending="unfinished"
+        )
+        played.reason = "not played, as the agent does not answer"
+        self._tell(played)
+        return True
 
     async def _play(self, scenario: Scenario[Stage], shared: Editor | None) -> Ending:
         played = Played(
@@ -208,6 +227,13 @@ class _Part:
             played.ending = "wrong" if objection.wrong else "advised"
             played.reason, played.advice = str(objection), objection.advice
             played.frames = objection.frames
+        except NoSession as silence:
+            self._unanswered += 1
+            played.ending, played.reason = "unfinished", str(silence)
+            if self._unanswered == _TRIES:
+                played.ending = "wrong"
+                played.reason = f"{_TRIES} requests for a session got no answer"
+                played.advice = "Nothing else was played: it would have waited in vain, too."
         except (Silence, TransportError) as error:
             played.ending, played.reason = "unfinished", str(error)
         except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
@@ -233,7 +259,7 @@ class _Part:
         lines.append(line)
         line.observer.where = name
         await line.open()
-        return Editor(line, self._version, self._run.settings, self._folder)
+        return Editor(line, self._version, settings, self._folder, self._patience)
 
     async def _close(self, name: str, editor: Editor, *, told: bool = True) -> None:
         """Hang up, and add what the observer has seen."""

@@ -54,11 +54,19 @@ class ClientUnderTest:
         return {rule["id"]: rule["outcome"] for rule in self._rules()}
 
     def check(self, *, strict: bool = False) -> None:
-        """Raise `RuleBroken` when the client broke a rule, with `strict` also a SHOULD."""
+        """Raise `RuleBroken` when the client broke a rule, with `strict` also a SHOULD.
+
+        It is raised, too, when the client asked for no scenario: then next to nothing was checked.
+        """
         bad = _BAD_STRICT if strict else _BAD
         lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]
         if lines:
             raise RuleBroken("\n".join(("The client broke rules of the protocol:", *lines)))
+        if not self.report()["scenarios"]:
+            raise RuleBroken(
+                f"Nothing was played: the client sent no prompt such as {self.prompt!r} "
+                "(`accord_client.prompt`)"
+            )
 
     def _rules(self) -> list[dict[str, Any]]:
         reports: list[dict[str, Any]] = self.report()["reports"]

@@ -229,11 +229,16 @@ def _why(result: Result, version: int, rule: Requirement) -> str:
 
 
 def _settings(file: Path | None) -> Settings:
+    from accord.conformance.choice import UnknownName, prove_skips
+    from accord.conformance.play.agent import AGENT_SCENARIOS
+
     if file is None and not _FILE.exists():
         return Settings()
     try:
-        return read_settings(file or _FILE)
-    except WrongSettings as wrong:
+        settings = read_settings(file or _FILE)
+        prove_skips(settings.skip, AGENT_SCENARIOS)
+        return settings
+    except (WrongSettings, UnknownName) as wrong:
         raise pytest.UsageError(str(wrong)) from None
 
 

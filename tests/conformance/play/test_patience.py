@@ -1,0 +1,29 @@
+"""Turns that do not end are waited for less and less."""
+
+from __future__ import annotations
+
+from accord.conformance.play.patience import Patience
+from accord.conformance.play.settings import Settings
+
+
+def test_agent_whose_turns_never_end_gets_the_time_of_an_answer() -> None:
+    patience = Patience(Settings(timeout=60.0, answer=10.0))
+    for _ in range(3):
+        assert patience.seconds == 60.0
+        patience.missed()
+    assert patience.seconds == 10.0
+
+
+def test_agent_that_has_ended_a_turn_keeps_its_time() -> None:
+    patience = Patience(Settings(timeout=60.0, answer=10.0))
+    patience.ended()
+    for _ in range(5):
+        patience.missed()
+    assert patience.seconds == 60.0
+
+
+def test_time_of_an_answer_is_never_more_than_that_of_a_turn() -> None:
+    patience = Patience(Settings(timeout=5.0, answer=10.0))
+    for _ in range(3):
+        patience.missed()
+    assert patience.seconds == 5.0
