@@ -147,6 +147,13 @@ bends(
     bend=at(TOOL, no("title", "kind", "status", "locations"), title=None),
 )
 bends(
+    "R-TOOL-08",
+    2,
+    **PATCHES,
+    name="clears_what_is_left_out",
+    bend=at(TOOL, with_(title=None), rawOutput={"any": 1}),
+)
+bends(
     "R-TOOL-10",
     2,
     **PATCHES,

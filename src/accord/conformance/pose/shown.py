@@ -240,7 +240,7 @@ class Window:
     def _tells(self, table: str, name: str, found: Json | None) -> bool:
         if (table, name) in self._known:
             return True
-        return found is not None and name in found
+        return found is not None and found.get(name) is not None
 
 
 def _entries(shown: Json, table: str) -> list[Json]:

@@ -27,7 +27,9 @@ async def _compactions(scene: Scene, window: Window) -> None:
     await window.claims(sent, begun)
 
     ident = "patched"
-    sent = [_compact(scene, ident, summary=_texts("A")), _compact(scene, ident, error="Why")]
+    sent = [_compact(scene, ident, summary=_texts("A"))]
+    await window.learn()
+    sent += [_compact(scene, ident, error="Why")]
     kept = claim("R-COMP-05", "compactions", ident, summary=_texts("A"), error="Why")
     await window.claims(sent, kept)
     sent += [_sum_up(scene, ident, "B"), _compact(scene, ident, summary=_texts("C"), error=None)]
@@ -51,19 +53,15 @@ async def _subagents(scene: Scene, window: Window) -> None:
     child = f"{scene.session.id}-patched"
     here = [os.path.join(scene.session.cwd, name) for name in "abc"]  # noqa: PTH118
     offered: Json = {"cancel": {}}
+    roots = here[:2]
     sent = [
-        _child(
-            scene,
-            child,
-            title="A subagent",
-            capabilities=offered,
-            additionalDirectories=here[:2],
-        ),
-        _child(scene, child, description="At work"),
+        _child(scene, child, title="A subagent", capabilities=offered, additionalDirectories=roots)
     ]
+    await window.learn()
+    sent += [_child(scene, child, description="At work")]
     kept: Json = {"title": "A subagent", "description": "At work", "capabilities": offered}
     await window.claims(
-        sent, claim("R-SUBAG-04", "subagents", child, **kept, additionalDirectories=here[:2])
+        sent, claim("R-SUBAG-04", "subagents", child, **kept, additionalDirectories=roots)
     )
     sent += [_child(scene, child, title=None, capabilities={}, additionalDirectories=here[2:])]
     replaced: Json = {"title": None, "description": "At work", "capabilities": None}
@@ -105,6 +103,7 @@ async def _between(scene: Scene, window: Window) -> None:
     child, parent, ident = f"{scene.session.id}-spoken-to", scene.session.id, "between"
     _child(scene, child, title="Spoken to")
     sent = [_say(scene, ident, senderSessionId=parent, content=_texts("A"))]
+    await window.learn()
     sent += [_say(scene, ident, recipientSessionId=child, recipientMessageId="there")]
     late: Json = {"senderSessionId": parent, "recipientSessionId": child}
     kept = claim(

@@ -24,6 +24,7 @@ async def _meta(scene: Scene, window: Window) -> None:
     """Messages, tool calls and terminals have `_meta`, which is patched; so have their parts."""
     ident = "meta"
     sent = [scene.update("agent_message", messageId=ident, content=[dress.text("A")], _meta=_FIRST)]
+    await window.learn()
     more = {"messageId": ident, "content": dress.text("B"), "_meta": {"accord.a": 9}}
     sent += [scene.update("agent_message_chunk", **more)]
     await window.claims(sent, claim("R-MSG-09", "messages", ident, _meta=Exactly(_FIRST)))
@@ -47,6 +48,7 @@ async def _meta(scene: Scene, window: Window) -> None:
 async def _patched(
     window: Window, rule: str, table: str, ident: str, update: Callable[..., Frame]
 ) -> None:
+    await window.learn()
     sent = [update(title="Has metadata still"), update(_meta={})]
     await window.claims(sent, claim(rule, table, ident, _meta=Exactly(_FIRST)))
     sent += [update(_meta=_THEN)]
@@ -74,7 +76,9 @@ async def _replaced(scene: Scene, window: Window) -> None:
 
 async def _whole(window: Window, table: str, ident: str, update: Callable[..., Frame]) -> None:
     rule = "R-EXT-14"
-    sent = [update(_meta=_FIRST), update()]
+    sent = [update(_meta=_FIRST)]
+    await window.learn()
+    sent += [update()]
     await window.claims(sent, claim(rule, table, ident, _meta=Exactly(_FIRST)))
     sent += [update(_meta={"accord.d": 4})]
     await window.claims(sent, claim(rule, table, ident, _meta=Exactly({"accord.d": 4})))

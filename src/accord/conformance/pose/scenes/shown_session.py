@@ -60,7 +60,9 @@ async def _options(scene: Scene, window: Window) -> None:
 async def _title(scene: Scene, window: Window) -> None:
     """Title and time are given, left out and taken back."""
     kind, title = "session_info_update", "Title of this check"
-    sent = [scene.update(kind, title=title), scene.update(kind, updatedAt=_WHEN)]
+    sent = [scene.update(kind, title=title)]
+    await window.learn()
+    sent += [scene.update(kind, updatedAt=_WHEN)]
     await window.claims(sent, claim("R-LIST-15", "", title=title))
     sent += [scene.update(kind, title=None)]
     await window.claims(sent, claim("R-LIST-15", "", title=None, updatedAt=_WHEN))
@@ -74,6 +76,7 @@ async def _cost(scene: Scene, window: Window) -> None:
     """What it has cost is given, left out and taken back."""
     cost: Json = {"amount": 1.5, "currency": "EUR"}
     sent = [scene.update("usage_update", used=10, size=100, cost=cost)]
+    await window.learn()
     sent += [scene.update("usage_update", used=20, size=100)]
     await window.claims(sent, claim("R-USAGE-05", "usage", used=20, cost=cost))
     sent += [scene.update("usage_update", used=30, size=100, cost=None)]

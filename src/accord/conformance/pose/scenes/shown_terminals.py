@@ -33,7 +33,9 @@ async def _terminals(scene: Scene, window: Window) -> None:
     ident = "patched"
     here = os.path.join(scene.session.cwd, "here")  # noqa: PTH118  # as the agent has it
     known: Json = {"command": "make all", "cwd": here, "size": {"cols": 80, "rows": 24}}
-    sent = [_terminal(scene, ident, **known), _terminal(scene, ident)]
+    sent = [_terminal(scene, ident, **known)]
+    await window.learn()
+    sent += [_terminal(scene, ident)]
     await window.claims(sent, claim("R-DTERM-03", "terminals", ident, **known))
     sent += [_terminal(scene, ident, command="make", size=None)]
     changed = claim("R-DTERM-03", "terminals", ident, command="make", cwd=here, size=None)

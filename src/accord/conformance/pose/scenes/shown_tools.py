@@ -21,7 +21,9 @@ _SAYS = "shown by a terminal"
 async def _tools(scene: Scene, window: Window) -> None:
     """A tool call's content and places are replaced, and its name is kept."""
     tool = scene.tool("Lists", content=_parts("A", "B"), locations=_places(scene, "a", "b"))
-    sent = [scene.posing.last_frame, scene.update(_UPDATE, toolCallId=tool, content=_parts("C"))]
+    sent = [scene.posing.last_frame]
+    await window.learn()
+    sent += [scene.update(_UPDATE, toolCallId=tool, content=_parts("C"))]
     replaced = claim(
         "R-TOOL-06", "toolCalls", tool, content=_parts("C"), locations=_places(scene, "a", "b")
     )
@@ -36,6 +38,7 @@ async def _tools(scene: Scene, window: Window) -> None:
 
     tool = scene.tool("Name", name="first")
     sent = [scene.posing.last_frame]
+    await window.learn()
     for more in ({"name": None}, {"title": "Another title"}):
         sent += [scene.update(_UPDATE, toolCallId=tool, **more)]
         await window.claims(sent, claim("R-TOOL-14", "toolCalls", tool, name="first"))
@@ -56,7 +59,9 @@ async def _patches(scene: Scene, window: Window) -> None:
     """Tool calls are patched: fields are left out, null or given, and content is appended."""
     title, place = "The title", _places(scene, "a")
     tool = scene.tool(title, kind="edit", status="in_progress", locations=place)
-    sent = [scene.posing.last_frame, scene.update(_UPDATE, toolCallId=tool, rawOutput={"any": 1})]
+    sent = [scene.posing.last_frame]
+    await window.learn()
+    sent += [scene.update(_UPDATE, toolCallId=tool, rawOutput={"any": 1})]
     kept = {"title": title, "kind": "edit", "status": "in_progress", "locations": place}
     await window.claims(sent, claim("R-TOOL-08", "toolCalls", tool, **kept))
     cleared = {"title": None, "kind": None, "status": None, "locations": None}
@@ -85,7 +90,9 @@ async def _patches(scene: Scene, window: Window) -> None:
     await window.claims(sent, appended)
 
     tool = scene.tool("Name", name="first")
-    sent = [scene.posing.last_frame, scene.update(_UPDATE, toolCallId=tool, title="Another title")]
+    sent = [scene.posing.last_frame]
+    await window.learn()
+    sent += [scene.update(_UPDATE, toolCallId=tool, title="Another title")]
     await window.claims(sent, claim("R-TOOL-15", "toolCalls", tool, name="first"))
     sent += [scene.update(_UPDATE, toolCallId=tool, name=None)]
     await window.claims(sent, claim("R-TOOL-15", "toolCalls", tool, name=None))
@@ -97,7 +104,9 @@ async def _patches(scene: Scene, window: Window) -> None:
 async def _capabilities(scene: Scene, window: Window) -> None:
     offered: Json = {"cancel": {}}
     tool = scene.tool("Can be cancelled", capabilities=offered)
-    sent = [scene.posing.last_frame, scene.update(_UPDATE, toolCallId=tool, title="Still so")]
+    sent = [scene.posing.last_frame]
+    await window.learn()
+    sent += [scene.update(_UPDATE, toolCallId=tool, title="Still so")]
     await window.claims(sent, claim("R-TCAN-02", "toolCalls", tool, capabilities=offered))
     nothing: Json = {}
     for other in (nothing, None):

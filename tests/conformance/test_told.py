@@ -1,0 +1,67 @@
+"""What a client of Accord's tells of what it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from accord.conformance.told import told
+from accord.jsontext import dumps, loads
+from client.wire import BOTH, agent_by_hand, opened, update
+
+
+def parts(version: int) -> list[dict[str, Any]]:
+    """Return updates of nearly all kinds."""
+    text = {"type": "text", "text": "Said"}
+    call = "tool_call" if version == 1 else "tool_call_update"
+    diff: dict[str, Any] = {"type": "diff", "path": "/a", "oldText": "a", "newText": "b"}
+    if version == 2:
+        diff = {"type": "diff", "changes": [{"operation": "modify", "path": "/a"}]}
+    content = [{"type": "content", "content": text}, diff]
+    child = {"sessionId": "child", "title": "A child", "state": {"state": "running"}}
+    return [
+        {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": text},
+        {"sessionUpdate": call, "toolCallId": "t", "title": "Tool", "content": content},
+        {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "in_progress"},
+        {"sessionUpdate": "subagent_update", **child},
+        {"sessionUpdate": "session_message", "messageId": "b", "senderSessionId": "child"},
+        {"sessionUpdate": "usage_update", "used": 1, "size": 2},
+        {"sessionUpdate": "session_info_update", "title": "The last of them"},
+    ]
+
+
+@BOTH
+async def test_it_is_told_in_the_words_of_the_protocol(version: int) -> None:
+    async with agent_by_hand(version, unstable=True) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.updates() as updates:
+            for one in parts(version):
+                raw.tell(*update("s1", **one))
+            async for _ in updates:
+                if session.transcript.title == "The last of them":
+                    break
+        shown = told(session)
+    assert loads(dumps(shown)) == shown
+    content = [{"type": "text", "text": "Said"}]
+    assert shown["messages"] == [{"messageId": "m", "role": "agent", "content": content}]
+    (call,) = shown["toolCalls"]
+    assert (call["toolCallId"], call["title"], call["status"]) == ("t", "Tool", "pending")
+    assert [part["type"] for part in call["content"]] == ["content", "diff"]
+    (child,) = shown["subagents"]
+    assert (child["sessionId"], child["state"], child["cwd"]) == ("child", "running", session.cwd)
+    assert shown["sessionMessages"][0]["senderSessionId"] == "child"
+    assert shown["compactions"][0]["status"] == "in_progress"
+    assert shown["usage"] == {"used": 1, "size": 2, "cost": None}
+    assert "state" not in shown
+
+
+@pytest.mark.parametrize(("given", "ids"), [({}, None), ({"background": []}, [])])
+async def test_state_is_told_with_what_goes_on_behind_it(given: Any, ids: Any) -> None:
+    async with agent_by_hand(2) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.updates() as updates:
+            raw.tell(*update("s1", sessionUpdate="state_update", state="running", **given))
+            await anext(aiter(updates))
+        shown = told(session)
+    assert (shown["state"], shown["background"]) == ("running", ids)
