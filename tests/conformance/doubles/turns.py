@@ -155,6 +155,20 @@ def cancelled_work_ends_in_an_error(t: Talker) -> None:
     _late(t, "error")
 
 
+def _spoken(t: Talker) -> None:
+    """A cancelled turn in which a message was begun."""
+    t.prompt()
+    t.update("agent_message_chunk", messageId="a1", content=TEXT)
+    t.note("session/cancel", t.here())
+    t.state("idle", stopReason="cancelled", background=[])
+
+
+@breaks("R-CANCEL-09", 2)
+def message_that_goes_on_after_the_cancelled_turn(t: Talker) -> None:
+    _spoken(t)
+    t.update("agent_message_chunk", messageId="a1", content=TEXT)
+
+
 @breaks("R-CANCEL-14", 2)
 def question_of_cancelled_work_left_open(t: Talker) -> None:
     prompt = t.prompt()

@@ -9,6 +9,7 @@ from accord.conformance.observe.extras import Extras
 from accord.conformance.observe.framing import Framing
 from accord.conformance.observe.gates import Gates
 from accord.conformance.observe.handshake import Handshake
+from accord.conformance.observe.late import LateWords
 from accord.conformance.observe.listing import Listing
 from accord.conformance.observe.login import Login
 from accord.conformance.observe.mcp_over_acp import McpOverAcp
@@ -36,6 +37,7 @@ JUDGES: tuple[type[Judge], ...] = (
     Listing,
     Turns,
     States,
+    LateWords,
     Tools,
     Permissions,
     Services,
