@@ -18,7 +18,8 @@ def parts(version: int) -> list[dict[str, Any]]:
     diff: dict[str, Any] = {"type": "diff", "path": "/a", "oldText": "a", "newText": "b"}
     if version == 2:
         diff = {"type": "diff", "changes": [{"operation": "modify", "path": "/a"}]}
-    content = [{"type": "content", "content": text}, diff]
+    broken = {"type": "image", "data": "no base64", "mimeType": "image/png"}
+    content = [{"type": "content", "content": one} for one in (text, broken)] + [diff]
     child = {"sessionId": "child", "title": "A child", "state": {"state": "running"}}
     return [
         {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": text},
@@ -47,7 +48,8 @@ async def test_it_is_told_in_the_words_of_the_protocol(version: int) -> None:
     assert shown["messages"] == [{"messageId": "m", "role": "agent", "content": content}]
     (call,) = shown["toolCalls"]
     assert (call["toolCallId"], call["title"], call["status"]) == ("t", "Tool", "pending")
-    assert [part["type"] for part in call["content"]] == ["content", "diff"]
+    assert [part["type"] for part in call["content"]] == ["content", "content", "diff"]
+    assert call["content"][1]["content"]["data"] == "no base64"
     (child,) = shown["subagents"]
     assert (child["sessionId"], child["state"], child["cwd"]) == ("child", "running", session.cwd)
     assert shown["sessionMessages"][0]["senderSessionId"] == "child"

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 from accord.client.events import Compaction, Plan, SessionMessage, StateChanged, Subagent, ToolCall
 from accord.client.session import SessionView
 from accord.client.transcript import Message, Shell
-from accord.model.content import Content
+from accord.model.content import Content, Other
 from accord.model.on_v2 import content_to_wire, tool_content_to_wire
 from accord.model.session import SessionOption, Usage
+from accord.model.tools import ToolContent
 from accord.wire.codec import to_builtins
 
 __all__ = ("told",)
@@ -42,7 +43,17 @@ def told(session: SessionView) -> Json:
 
 
 def _content(contents: tuple[Content, ...]) -> list[Json]:
-    return [to_builtins(content_to_wire(one)) for one in contents]
+    return list(map(_block, contents))
+
+
+def _block(content: Content) -> Json:
+    return content.raw if isinstance(content, Other) else to_builtins(content_to_wire(content))
+
+
+def _part(content: ToolContent) -> Json:
+    if isinstance(content, Other):
+        return {"type": "content", "content": content.raw}
+    return to_builtins(tool_content_to_wire(content))
 
 
 def _message(message: Message) -> Json:
@@ -57,7 +68,7 @@ def _tool_call(call: ToolCall) -> Json:
         "kind": call.kind,
         "status": call.status,
         "name": call.name,
-        "content": [to_builtins(tool_content_to_wire(one)) for one in call.content],
+        "content": list(map(_part, call.content)),
         "locations": [{"path": place.path, "line": place.line} for place in call.locations],
         "rawInput": call.raw_input,
         "rawOutput": call.raw_output,

@@ -65,3 +65,13 @@ async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> Non
     result = await check(tmp_path, 2, "check: shown", window=True, between=between)
     assert failures(result) == []
     assert {one.ending for one in result.played} == {"not exercised"}
+
+
+async def test_client_that_does_not_answer_is_asked_for_other_things(tmp_path: Path) -> None:
+    between = Between()
+    changes(asks(SHOWN), lambda *_: [])(between)
+    result = await check(
+        tmp_path, 2, "check: shown/title", "check: wire/lines", between=between, answer_s=0.2
+    )
+    assert failures(result) == []
+    assert [one.ending for one in result.played] == ["not exercised", "finished"]

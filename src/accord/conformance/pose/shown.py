@@ -146,7 +146,12 @@ async def looked(line: Line, session: str) -> Call | None:
 
     Raises `NotExercised` when it never does.
     """
-    call = await line.call(SHOWN, {"sessionId": session})
+    try:
+        call = await line.call(SHOWN, {"sessionId": session})
+    except Silence:
+        if line.hung_up:
+            raise
+        raise NotExercised(f"the client does not answer `{SHOWN}` in time") from None
     if call.code == -32601:
         raise NotExercised(NO_WINDOW)
     return call if call.ok and is_object(call.result) else None
