@@ -40,10 +40,7 @@ __all__ = (
 Json: TypeAlias = dict[str, Any]
 
 SHOWN = "_accord/shown"
-NO_WINDOW = (
-    f"the client does not tell what it holds: it does not answer `{SHOWN}` "
-    "(docs/how-to/check-a-client.md)"
-)
+NO_WINDOW = f"the client does not answer `{SHOWN}` (docs/how-to/check-a-client.md)"
 _TRIES = 4
 _MOST = 200  # characters of a value in a report
 # By which of its members an entry of each list is found.
