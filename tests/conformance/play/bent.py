@@ -88,6 +88,10 @@ class Bend:
         params = {"sessionId": session, "update": update}
         self.tell({"method": "session/update", "params": params})
 
+    def leave(self) -> None:
+        """End the connection in the agent's place."""
+        self.way.eof_received(None)
+
     def grumble(self) -> None:
         """Answer what wants no answer."""
         self.tell({"id": None, "error": {"code": -32600, "message": "No"}})

@@ -124,6 +124,17 @@ class SaysNothingToWhatIsNoVersion(Bend):
         return None if message["params"].get("protocolVersion") == "latest" else message
 
 
+@double("R-INIT-30")
+class GivesUpAfterARefusedHandshake(Bend):
+    """Ends the connection when it could not read which version is wanted."""
+
+    def down(self, message: Json) -> Json | None:
+        call = self.calls.get(repr(message.get("id")), {})
+        if call.get("method") == "initialize" and "error" in message:
+            self.leave()
+        return message
+
+
 @double("R-INIT-16", "R-FS-01", versions=(1,))
 class ReadsThroughAnyClient(Bend):
     """Takes what is not offered as offered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from accord.conformance.message import Call
@@ -41,20 +42,44 @@ async def _unknown(stage: Stage) -> None:
     )
 
 
-@scenario("handshake/versions", "R-INIT-06", "R-INIT-10", own=True)
+@scenario("handshake/versions", "R-INIT-06", "R-INIT-10", "R-INIT-30", own=True)
 async def _versions(stage: Stage) -> None:
     """Versions that are none, and one that is not there yet."""
     editor = await stage.connect()
     odd: tuple[Any, ...] = ("latest", "2025-01-01", 1.5, -1, 70_000, None, [1])
+    refused: Call | None = None  # on this connection
     for version in odd:
-        params = editor.hello() | {"protocolVersion": version}
-        call = editor.line.ask("initialize", params)
+        call = _hello(editor, version)
+        if refused is not None and not await _stays(stage, editor, refused, call):
+            editor = await stage.connect()
+            call = _hello(editor, version)
         if not await stage.answered("R-INIT-10", editor, call, "-32602 for what is no version"):
             break
+        refused = None if call.ok else call
     for version in (0, 99):
         editor = await stage.connect()
         call = editor.line.ask("initialize", editor.hello(version))
         await stage.answered("R-INIT-06", editor, call, "an answer with the agent's own version")
+
+
+def _hello(editor: Editor, version: object) -> Call:
+    return editor.line.ask("initialize", editor.hello() | {"protocolVersion": version})
+
+
+async def _stays(stage: Stage, editor: Editor, refused: Call, again: Call) -> bool:
+    """Judge that a refused handshake does not cost the connection; return whether it is there."""
+    with suppress(Silence):
+        await editor.line.reply(again)
+    gone = again.reply is None and editor.line.hung_up
+    stage.judge(
+        "R-INIT-30",
+        not gone,
+        refused,
+        again,
+        expected="a connection on which `initialize` may be sent again, once it was refused",
+        got="its end",
+    )
+    return not gone
 
 
 @scenario("handshake/newer", "R-INIT-37", versions=(2,), own=True)
