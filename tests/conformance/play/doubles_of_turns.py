@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from conformance.play.bent import Bend, Json
@@ -278,12 +279,37 @@ class ReadsWhatWasDeclined(Updating):
         return message
 
 
-@double("R-CANCEL-04", seconds=0.3)
+@double("R-CANCEL-04", seconds=0.4)
+class StopsLate(Bend):
+    """Hears a cancel a while after it was waited for."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") != "session/cancel":
+            return message
+        asyncio.get_running_loop().call_later(1.5 * self.seconds, self.forward, message)
+        return None
+
+
+@double("R-CANCEL-05", "R-CANCEL-04", versions=(1,), seconds=0.3)
 class GoesOn(Bend):
     """Does not hear a cancel."""
 
     def up(self, message: Json) -> Json | None:
         return None if message.get("method") == "session/cancel" else message
+
+
+@double("R-CANCEL-07", "R-CANCEL-04", versions=(2,), seconds=0.3)
+class GoesOnInVersion2(GoesOn):
+    """The same in version 2."""
+
+
+@double("R-CANCEL-05", "R-CANCEL-04", "R-SESS-21", versions=(1,), seconds=0.3)
+class ForgetsThePrompt(Bend):
+    """Stops when it is cancelled, and answers the prompt never."""
+
+    def down(self, message: Json) -> Json | None:
+        stopped = (message.get("result") or {}).get("stopReason") == "cancelled"
+        return None if stopped else message
 
 
 @double("R-SESS-21", versions=(1,))

@@ -61,9 +61,14 @@ async def _cancelled(stage: Stage) -> None:
             if not ends:
                 raise
             return  # it is not that long
-        if not prompted.over or prompted.stop_reason == "cancelled":
+        late = not prompted.over
+        if late and not await _ends(stage, prompted, cancel):
+            return
+        if prompted.stop_reason == "cancelled":
             return
         ends.append(prompted)
+        if late:
+            break  # nothing crossed there
     failed = all(not one.call.ok or one.stop_reason == "error" for one in ends)
     rules = ("R-CANCEL-06", "R-CANCEL-08") if failed else ("R-CANCEL-05", "R-CANCEL-07")
     reasons = dict.fromkeys(one.stop_reason or outcome_of(one.call) for one in ends)
@@ -73,8 +78,28 @@ async def _cancelled(stage: Stage) -> None:
         cancel,
         *ends[-1].shows,
         expected="the stop reason cancelled",
-        got=f"{' and '.join(reasons)}, in {len(ends)} turns that were working when cancelled",
+        got=f"{' and '.join(reasons)}, {_in_turns(len(ends))} working when cancelled",
     )
+
+
+def _in_turns(number: int) -> str:
+    return "in a turn that was" if number == 1 else f"in {number} turns that were"
+
+
+async def _ends(stage: Stage, prompted: Prompted, cancel: Frame) -> bool:
+    """Wait for a turn that goes on after its cancel; tell when it has no end at all."""
+    settings = stage.settings
+    ended = await stage.editor.comes(lambda: prompted.over, "end", within_s=settings.timeout)
+    if not ended:
+        stage.judge(
+            ("R-CANCEL-05", "R-CANCEL-07")[stage.version - 1],
+            False,
+            prompted.call,
+            cancel,
+            expected="the end of the turn, with the stop reason cancelled",
+            got=f"no end, {settings.answer + settings.timeout:g} s after the cancel",
+        )
+    return ended
 
 
 async def _cancel(stage: Stage, works_s: float) -> tuple[Prompted, Frame]:
