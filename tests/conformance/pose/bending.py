@@ -1,4 +1,4 @@
-"""How doubles are made that take an update otherwise, and clients that keep `_meta`."""
+"""How doubles are made that take an update otherwise, or tell otherwise what they hold."""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ from typing import Any
 from accord.conformance.pose.shown import SHOWN
 from conformance.pose.doubling import add
 from conformance.pose.driven import Between, Json
+from conformance.pose.ledger import Bend, Ledger
 
-__all__ = (
-    "Bend",
-    "as_a_whole",
-    "bends",
-    "by_key",
-    "meta_bends",
-    "remembers",
-    "retells",
-    "without",
-)
-
-# Takes an update; returns what stands for it, or None where it stays as it is.
-Bend = Callable[[Json], Json | list[Json] | None]
+__all__ = ("Bend", "bends", "meta_bends", "retells", "without")
 
 
 def bends(rule: str, *versions: int, plays: str, name: str, bend: Bend, **more: Any) -> None:
@@ -82,77 +71,13 @@ def _bent(bend: Bend) -> Callable[[Json], Json | list[Json]]:
     return from_agent
 
 
-# What our client does not keep.
-
-_METAS = {
-    "agent_message": ("messages", "messageId"),
-    "tool_call_update": ("toolCalls", "toolCallId"),
-    "terminal_update": ("terminals", "terminalId"),
-    "compaction_update": ("compactions", "compactionId"),
-    "subagent_update": ("subagents", "sessionId"),
-}
-
-
-def by_key(known: Json | None, patch: Json | None) -> Json | None:
-    """Patch as version 2 has it."""
-    if patch is None:
-        return None
-    whole = {**(known or {}), **patch}
-    return {key: value for key, value in whole.items() if value is not None}
-
-
-def as_a_whole(known: Json | None, patch: Json | None) -> Json | None:
-    """Patch as version 1 has it."""
-    return patch
-
-
-def remembers(
-    patch: Callable[[Json | None, Json | None], Json | None], bend: Bend = lambda update: None
-) -> Callable[[Between], None]:
-    """Keep the `_meta` of all there is, and add it to what our client tells."""
+def meta_bends(
+    rule: str, version: int, *, name: str, by_key: bool | None = None, bend: Bend = lambda _: None
+) -> None:
+    """Make a double that keeps metadata otherwise, which our client does not keep at all."""
 
     def spoil(between: Between) -> None:
-        metas: dict[tuple[str, str], Json | None] = {}
+        Ledger(version, bend=bend, by_key=by_key).stands_in(between)
 
-        def fold(update: Json) -> None:
-            table, key = _METAS.get(update["sessionUpdate"], ("", ""))
-            if table and "_meta" in update:
-                place = table, update[key]
-                metas[place] = patch(metas.get(place), update["_meta"])
-
-        def take(update: Json) -> None:
-            passed = bend(update)
-            if passed is None:
-                fold(update)
-            else:
-                for one in passed if isinstance(passed, list) else [passed]:
-                    fold(one)
-
-        def from_client(message: Json, asked: Json) -> Json:
-            if asked.get("method") != SHOWN or "result" not in message:
-                return message
-            shown = dict(message["result"])
-            for table, key in _METAS.values():
-                shown[table] = [
-                    {**entry, "_meta": metas.get((table, entry[key]))} for entry in shown[table]
-                ]
-            return {**message, "result": shown}
-
-        between.from_agent = _bent(take)  # type: ignore[arg-type]  # changes nothing by itself
-        between.from_client = from_client
-
-    return spoil
-
-
-def meta_bends(
-    rule: str,
-    version: int,
-    *,
-    name: str,
-    patch: Callable[[Json | None, Json | None], Json | None] | None = None,
-    bend: Bend = lambda update: None,
-) -> None:
-    """Make a double that keeps `_meta` otherwise."""
-    kept = by_key if version == 2 else as_a_whole
     plays = "check: shown/meta" if version == 2 else "check: shown/meta_replaced"
-    add(rule, version, spoil=remembers(patch or kept, bend), name=name, plays=plays, window=True)
+    add(rule, version, spoil=spoil, name=name, plays=plays, window=True)

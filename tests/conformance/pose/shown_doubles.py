@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from conformance.pose.bending import Bend, bends, by_key, meta_bends, retells, without
+from conformance.pose.bending import Bend, bends, meta_bends, retells, without
 from conformance.pose.doubling import add, breaks, gone_at
 from conformance.pose.driven import Between, Json, look_around
 
@@ -560,7 +560,7 @@ meta_bends(
         {**update, "_meta": update["output"]["_meta"]} if "output" in update else None
     ),
 )
-meta_bends("R-EXT-14", 1, name="patches_by_key", patch=by_key)
+meta_bends("R-EXT-14", 1, name="patches_by_key", by_key=True)
 
 # What is asked for beside sessions.
 

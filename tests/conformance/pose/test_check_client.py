@@ -16,9 +16,9 @@ import pytest
 from accord.conformance import recording
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.watch import WATCHED
-from conformance.pose.bending import as_a_whole, by_key, remembers
 from conformance.pose.doubling import asks, changes, error
 from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
+from conformance.pose.ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 INITIALIZE = {
@@ -62,9 +62,9 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
         await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
         for version in (1, 2)
     ]
-    for version, patch in ((1, as_a_whole), (2, by_key)):
+    for version in (1, 2):
         between = Between()
-        remembers(patch)(between)
+        Ledger(version).stands_in(between)
         runs.append(await check(tmp_path, version, "check: shown", window=True, between=between))
     carries_mcp = Between()
     changes(asks("mcp/message"), error(-33001))(carries_mcp)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from accord.conformance.manifest import requirements
 from accord.conformance.pose.scenes import SCENARIOS
 from accord.conformance.pose.shown import NO_WINDOW, SHOWN
 from accord.conformance.result import Result
-from conformance.pose.bending import as_a_whole, by_key, remembers
 from conformance.pose.doubling import asks, changes
 from conformance.pose.doubling import result as result_of
 from conformance.pose.driven import PROMPTS, Between, check, look_around
+from conformance.pose.ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 # Our client keeps no `_meta`, and carries no MCP.
@@ -50,13 +51,18 @@ async def test_client_without_a_window_is_not_judged_by_what_it_holds(
 
 
 @BOTH
-async def test_client_that_keeps_metadata_passes(version: int, tmp_path: Path) -> None:
-    patch = as_a_whole if version == 1 else by_key
+async def test_client_that_keeps_all_there_is_passes(version: int, tmp_path: Path) -> None:
     between = Between()
-    remembers(patch)(between)
-    result = await check(tmp_path, version, "check: shown", window=True, between=between)
+    Ledger(version).stands_in(between)
+    result = await check(
+        tmp_path, version, "check: shown", does=look_around, window=True, between=between
+    )
     assert failures(result) == []
     assert {one.ending for one in result.played} == {"finished"}
+    held = {rule for one in SCENARIOS if one.area == "shown" for rule in one.rules}
+    mine = {rule for rule in held if version in requirements()[rule].versions}
+    kept = {rule for rule, found in result.reports[0].rules.items() if found.kept}
+    assert mine - kept == set()
 
 
 async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> None:
