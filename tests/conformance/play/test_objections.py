@@ -163,6 +163,23 @@ async def test_status_alone_is_advice(version: int) -> None:
     assert result.wrong == []
 
 
+class SaysThatItBegins(Asking):
+    """Tells that a call is in progress when it is about to hear that it is rejected."""
+
+    def told_no(self, session: str, answer: Json) -> Json | None:
+        params = self.asked[repr(answer["id"])]["params"]
+        tool = (params.get("subject") or params)["toolCall"]["toolCallId"]
+        told = {"toolCallId": tool, "status": "in_progress"}
+        self.update(session, sessionUpdate="tool_call_update", **told)
+        return answer
+
+
+@BOTH
+async def test_rejected_call_that_fails_in_the_end_is_fine(version: int) -> None:
+    played, _ = await play(SaysThatItBegins, "permissions/reject", version)
+    assert (played.ending, played.reason) == ("finished", "")
+
+
 class SaysItIsDoneAlways(SaysItIsDone):
     """Says that all is done, and does what is allowed or was answered with anything unknown."""
 

@@ -219,17 +219,22 @@ async def _answered(stage: Stage, policy: Callable[[Call], None], name: str) -> 
 
 
 def _said(prompted: Prompted, calls: list[Call]) -> list[Sign]:
-    """Return what says that a tool call was worked on after its permission was answered."""
+    """Return what says that a tool call was worked on after its permission was answered.
+
+    Its last status says so: that it is `in_progress` may have been on its way.
+    """
     asked = {str(tool_of(call).get("toolCallId")): call for call in calls}
-    found: list[Sign] = []
+    last: dict[str, tuple[str, Note]] = {}
     for note, update in prompted.updates("tool_call_update", "tool_call"):
-        call = asked.get(str(update_of(note).get("toolCallId")))
-        status = update.get("status")
-        if call is None or call.reply is None or status not in _DONE:
+        ident, status = str(update_of(note).get("toolCallId")), update.get("status")
+        call = asked.get(ident)
+        if call is None or call.reply is None or not isinstance(status, str):
             continue
         if note.frame.number > call.reply.frame.number:
-            found.append(Sign(f"the status {status}", (note,)))
-    return found
+            last[ident] = status, note
+    return [
+        Sign(f"the status {status}", (note,)) for status, note in last.values() if status in _DONE
+    ]
 
 
 def _words(signs: list[Sign]) -> str:
