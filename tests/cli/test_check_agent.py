@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import shlex
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -186,6 +191,72 @@ def test_rule_of_the_baseline_that_was_not_played_is_not_called_mended(
     status, out, _ = run(capsys, *words, "--", *SCRIPT)
     assert status == 0
     assert "not broken any more" not in out
+
+
+def test_update_of_the_baseline_keeps_what_was_not_played(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    known = tmp_path / "baseline.txt"
+    known.write_text("R-LIST-06 v1\nR-LIST-06 v2\nR-SESS-02 v1\n", "utf-8")
+    words = ("agent", "--version", "1", "--only", "sessions/new", "--baseline", str(known))
+    status, _, _ = run(capsys, *words, "--update-baseline", "--", *SCRIPT)
+    assert status == 0
+    assert known.read_text("utf-8").splitlines()[1:] == ["R-LIST-06 v1", "R-LIST-06 v2"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="takes a shell")
+def test_report_is_there_when_the_frames_cannot_be_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report, frames = tmp_path / "report.json", tmp_path / "frames"
+    words = ("agent", "--version", "1", "--only", "sessions/new", "--json", str(report))
+    spoils = f"rm -rf {frames}; touch {frames}; exec {shlex.join(SCRIPT)}"
+    status, out, err = run(capsys, *words, "--trace", str(frames), "--", "sh", "-c", spoils)
+    assert status == 2
+    assert "scenarios were played" in out
+    assert f"Cannot write into {frames}" in " ".join(err.split())
+    assert json.loads(report.read_text("utf-8"))["reports"]
+
+
+def test_output_has_all_that_its_encoding_has(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "accord", "check", "agent", "--only", "sessions/new")
+    done = subprocess.run(
+        [*command, "--version", "1", "--", *SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"scenarios were played" in done.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("words", [("check", "agent", "--"), ("ask", "hello", "--agent")])
+def test_whoever_is_ended_leaves_no_agent_and_no_files(
+    number: signal.Signals, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    own = tmp_path / "temporary"
+    own.mkdir()
+    stays = tmp_path / "stays.sh"
+    # The pipe tells that it is there, and when it is gone.
+    os.mkfifo(tmp_path / "alive")
+    stays.write_text(f"#!/bin/sh\nexec sleep 600 > {tmp_path / 'alive'}\n")
+    stays.chmod(0o755)
+    checking = subprocess.Popen(
+        [sys.executable, "-m", "accord", *words, str(stays)],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(own)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    with (tmp_path / "alive").open("rb") as alive:
+        checking.send_signal(number)
+        assert checking.wait(20) == -number
+        assert select.select([alive], [], [], 10)[0], "the agent is still there"
+    assert list(own.iterdir()) == []
 
 
 def test_agent_that_never_answers_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Runs an agent's program: whoever ends it by a signal leaves none of its commands behind."""
+"""Runs a program: whoever ends it by a signal leaves nothing behind that it has started."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import asyncio
 import signal
 import threading
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ("run",)
 
+T = TypeVar("T")
 
-def run(work: Coroutine[Any, Any, None]) -> None:
+
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end; SIGTERM and SIGHUP cancel it first, a second one ends it at once.
 
     Signals that are handled or ignored already are left alone.
     """
     got: list[int] = []
+    ours = _ours()
 
-    async def main() -> None:
+    async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -27,17 +30,17 @@ def run(work: Coroutine[Any, Any, None]) -> None:
             signal.signal(number, signal.SIG_DFL)
             loop.call_soon_threadsafe(task.cancel)
 
-        for number in _ours():
+        for number in ours:
             signal.signal(number, stop)
-        await work
+        return await work
 
     try:
-        asyncio.run(main())
-    except asyncio.CancelledError:
-        if not got:
-            raise
-    if got:
-        signal.raise_signal(got[0])
+        return asyncio.run(main())
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+        if got:
+            signal.raise_signal(got[0])
 
 
 def _ours() -> list[int]:

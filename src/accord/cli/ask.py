@@ -211,6 +211,14 @@ def command(
             screen.get().end(turn)
             return status_of(turn.stop_reason)
 
+    from accord.agent.running import run as run_to_end
+
+    async def main() -> int:
+        try:
+            return await _with_agent(words, heard, converse)
+        finally:
+            screen.close()  # before a signal ends this
+
     def failed(why: str, code: int | None = None) -> int:
         from accord.cli.shown import printable
 
@@ -224,7 +232,7 @@ def command(
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="replace")  # what it has no characters for
     try:
-        return asyncio.run(_with_agent(words, heard, converse))
+        return run_to_end(main())
     except asyncio.CancelledError:
         return CANCELLED
     except AuthRequired as exc:

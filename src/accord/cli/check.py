@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import IO, Any, Literal
 
@@ -27,6 +28,8 @@ def command() -> None:
     The exit status is 1 when a rule that must be kept was broken, with --strict also for one that
     should be.
     """
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="replace")  # what it has no characters for
 
 
 def _reporting(function: _Function) -> _Function:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +64,7 @@ def init(file: Path) -> int:
 @click.option("--html", "html_file", type=_PATH, help="Write it as an HTML page.")
 @click.option("--strict", is_flag=True, help="Fail on broken SHOULDs, too.")
 @click.option("--baseline", type=_PATH, help="Do not fail for the rules in this file.")
-@click.option("--update-baseline", is_flag=True, help="Write that file anew.")
+@click.option("--update-baseline", is_flag=True, help="Write down what is broken now.")
 @click.option(
     "--trace",
     type=click.Path(file_okay=False, path_type=Path),
@@ -101,17 +100,22 @@ def agent(
     prove_writable(reports | ({"--baseline": baseline} if update_baseline else {}))
     if trace is not None:
         prove_folder(trace, "--trace")
-    result = _run(settings, versions, only, trace)
+    faults: list[str] = []
+    result = _run(settings, versions, only, trace, faults)
+    # Before it is shown: whoever reads may be gone.
+    faults += _write(result, files)
     from accord.cli.results import show_result
 
     broken = set(result.broken(strict=strict))
     show_result(result, known & broken, known & result.passed())
-    _write(result, files)
+    if faults:
+        raise click.UsageError("; ".join(faults))
     if update_baseline and baseline is not None and result.checked:
         from accord.conformance.baseline import write_baseline
 
         try:
-            write_baseline(baseline, broken)
+            # What was not played this time is as broken as it was.
+            write_baseline(baseline, broken | (known - result.passed()))
         except OSError as error:
             raise click.UsageError(f"Cannot write {baseline}: {error.strerror}") from None
         return 0
@@ -154,8 +158,14 @@ def _known(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]]:
 
 
 def _run(
-    settings: Settings, versions: tuple[int, ...], only: tuple[str, ...], trace: Path | None
+    settings: Settings,
+    versions: tuple[int, ...],
+    only: tuple[str, ...],
+    trace: Path | None,
+    faults: list[str],
 ) -> Result:
+    """Play the scenarios; what cannot be written of the frames is added to `faults`."""
+    from accord.agent.running import run as run_to_end
     from accord.conformance.choice import UnknownName, prove_skips, scenarios_of
     from accord.conformance.play.agent import AGENT_SCENARIOS
     from accord.conformance.play.line import Line
@@ -174,19 +184,23 @@ def _run(
         return process(*settings.command, env=settings.env, on_noise=noise)()
 
     def closed(name: str, line: Line) -> None:
-        if trace is not None:
+        if trace is None or faults:
+            return
+        try:
             write_trace(trace, name, line)
+        except OSError as error:
+            faults.append(f"Cannot write into {trace}: {error.strerror}")
 
     subject = " ".join(settings.command)
     run = AgentRun(connect, chosen, settings, subject=subject, closed=closed)
     try:
-        return asyncio.run(run.run(versions))
+        return run_to_end(run.run(versions))
     except TransportError as error:
         raise click.UsageError(f"The agent cannot be started: {error}") from None
 
 
-def _write(result: Result, files: dict[str, Path | None]) -> None:
-    """Write the reports, as many as can be; raise `click.UsageError` for the others."""
+def _write(result: Result, files: dict[str, Path | None]) -> list[str]:
+    """Write the reports, as many as can be; return what is wrong with the others."""
     wrong: list[str] = []
     for name, path in files.items():
         if path is None:
@@ -195,8 +209,7 @@ def _write(result: Result, files: dict[str, Path | None]) -> None:
             write_whole(path, report_bytes(name, result))
         except OSError as error:
             wrong.append(f"Cannot write {path}: {error.strerror}")
-    if wrong:
-        raise click.UsageError("; ".join(wrong))
+    return wrong
 
 
 def report_bytes(name: str, result: Result) -> bytes:

@@ -12,7 +12,7 @@ from accord.excerpt import excerpt, one_line, visible
 
 __all__ = ("show_result",)
 
-_MOST = 2000  # characters about a version that was not checked, which may be several lines
+_MOST = 4000  # characters about a version that was not checked, which may be several lines
 
 
 def show_result(result: Result, known: Known, mended: Known) -> None:

@@ -12,7 +12,7 @@ from accord.transports.group import exit_text
 
 __all__ = ("Veil", "exit_words", "last_words")
 
-_LINES = 5
+_LINES = 20  # below an error there may be a trace
 _CHARACTERS = 200
 _SECRET = re.compile("key|token|secret|passw|credential", re.IGNORECASE)
 _SHORTEST = 4  # what is shorter stands in other words, too
