@@ -118,3 +118,24 @@ def test_error_for_an_id_without_method_and_result_may_have_that_id() -> None:
     error = b'{"jsonrpc":"2.0","id":4712,"error":{"code":-32600,"message":"Invalid request"}}'
     talker.observer.receive("agent", error)
     assert [found for found in talker.report().failures() if found.by == "agent"] == []
+
+
+@pytest.mark.parametrize("answer_comes_first", [False, True])
+def test_question_that_is_withdrawn_at_the_close_counts_once_it_is_answered(
+    answer_comes_first: bool,
+) -> None:
+    talker = opened(2)
+    prompt = talker.prompt()
+    talker.tool()
+    asked = talker.permission()
+    close = talker.ask("session/close", talker.here())
+    if not answer_comes_first:
+        talker.note("$/cancel_request", {"requestId": asked}, "agent")
+    talker.answer(asked, {"outcome": {"outcome": "cancelled"}}, "client")
+    talker.tool(status="cancelled")
+    talker.stop(prompt, "cancelled")
+    talker.answer(close, {})
+    report = talker.report()
+    assert list(report.failures()) == []
+    expected = "not exercised" if answer_comes_first else "passed"
+    assert report.outcome(requirements()["R-SESS-34"]) == expected

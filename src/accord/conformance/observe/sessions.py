@@ -48,6 +48,7 @@ class Sessions(Judge):
         self._states: set[str] = set()  # sessions that told their state since they were resumed
         self._asked_status: set[str] = set()
         self._nameless: dict[str, Note | Call] = {}  # sessions named before anybody told of them
+        self._asked: dict[str, list[Call]] = {}  # of the user, when a session was to be closed
 
     def called(self, call: Call) -> None:
         ident = call.session_id
@@ -73,6 +74,8 @@ class Sessions(Judge):
                 self._states.discard(ident)
             case "session/status":
                 self._asked_status.add(ident)
+            case "session/close":
+                self._asked[ident] = self._waiting(ident)
             case "session/set_mode" | "session/set_config_option":
                 self._named(ident, call)
             case _:
@@ -301,16 +304,22 @@ class Sessions(Judge):
             expected="an idle state before the answer to session/close",
             got=f"the state {shown(session.state)}",
         )
-        for method in _ASKS:
-            for asked in self.talk.waiting("agent", method, session.id):
-                self.judge(
-                    "R-SESS-34",
-                    asked.cancelled is not None,
-                    asked,
-                    call,
-                    expected="$/cancel_request for what the closed session had asked",
-                    got=f"{method} left open",
-                )
+        before = self._asked.pop(session.id, [])
+        since = [asked for asked in self._waiting(session.id) if asked not in before]
+        for asked in (*before, *since):
+            if asked.cancelled is None and asked.reply is not None:
+                continue  # the client was faster
+            self.judge(
+                "R-SESS-34",
+                asked.cancelled is not None,
+                asked,
+                call,
+                expected="$/cancel_request for what the closed session had asked",
+                got=f"{asked.method} left open",
+            )
+
+    def _waiting(self, ident: str) -> list[Call]:
+        return [call for method in _ASKS for call in self.talk.waiting("agent", method, ident)]
 
     def _status(self, call: Call) -> None:
         error: Any = call.reply.error if call.reply else None
