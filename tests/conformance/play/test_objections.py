@@ -214,3 +214,37 @@ async def test_status_that_says_nothing_is_no_finding(version: int) -> None:
     assert played.ending == "finished"
     assert broken(result) == {}
     assert "R-PERM-05" in result.reports[0].rules
+
+
+class Dead(Bend):
+    """Has no model that answers."""
+
+    code = -32603
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt":
+            self.refuse(message, self.code)
+            return None
+        return message
+
+
+class Shut(Dead):
+    """Wants a login first."""
+
+    code = -32000
+
+
+@BOTH
+async def test_agent_that_fails_in_every_turn_has_not_passed(version: int) -> None:
+    played, result = await play(Dead, "prompts/text", version)
+    assert played.ending == "wrong"
+    assert "-32603" in played.reason
+    assert "[env]" in played.advice
+    assert played.frames
+    assert broken(result) == {}
+
+
+@BOTH
+async def test_agent_that_wants_a_login_for_a_turn_is_not_wrong(version: int) -> None:
+    played, _ = await play(Shut, "prompts/text", version)
+    assert played.ending == "not exercised"

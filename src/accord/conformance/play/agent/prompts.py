@@ -6,7 +6,7 @@ from typing import Any
 
 from accord.conformance.play.editor import Json, Prompted, text
 from accord.conformance.play.line import Silence
-from accord.conformance.play.scenario import NotExercised, scenario
+from accord.conformance.play.scenario import LoginWanted, NotExercised, Objection, scenario
 from accord.conformance.play.stage import Stage, outcome_of
 from accord.jsontext import is_object
 
@@ -18,6 +18,10 @@ _WORK = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "tool_ca
 _PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
     "Jggg=="
+)
+_DEAD = (
+    "Hardly a turn can be checked like this. See that the agent has all it needs, as the key of"
+    " its model, which may stand in the environment or under `[env]` in the settings."
 )
 _SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
@@ -32,7 +36,14 @@ async def _words(stage: Stage) -> None:
         await _idle(stage, first)
     else:
         await first.end()
-    editor.taken(first)
+    try:
+        editor.taken(first)
+    except LoginWanted:
+        raise
+    except NotExercised as refused:
+        raise Objection(
+            f"plain words came to nothing: {refused}", _DEAD, first.call, wrong=True
+        ) from None
     if stage.version == 1:
         # Whoever answers too soon says something later.
         await editor.comes(lambda: bool(first.updates(*_WORK)), "work", within_s=_LATE_S)
