@@ -224,11 +224,11 @@ def test_baseline_lets_known_breaks_pass(pytester: pytest.Pytester, bad: str) ->
     assert broken
     lines = [f"{rule} v1" for rule in sorted(broken)]
     baseline = pytester.path / "known.txt"
-    baseline.write_text("\n".join([*lines, "R-INIT-01 v1"]))
+    baseline.write_text("\n".join([*lines, "R-GEN-03 v1"]))
     second = run(pytester, "--accord-check", bad, "--accord-check-baseline", baseline)
     assert second.ret == 0
     assert second.parseoutcomes()["xfailed"] == len(broken)
-    second.stdout.fnmatch_lines(["in the baseline, and not broken any more: R-INIT-01 (v1)"])
+    second.stdout.fnmatch_lines(["in the baseline, and not broken any more: R-GEN-03 (v1)"])
 
 
 def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None:
@@ -237,6 +237,45 @@ def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None
     assert outcomes["failed"] == 1
     assert outcomes.keys() == {"failed", "skipped"}
     done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
+
+
+def test_agent_that_does_not_start_fails_when_a_few_rules_are_chosen(
+    pytester: pytest.Pytester,
+) -> None:
+    done = run(pytester, "--accord-check", "no-such-agent-anywhere", "-k", "CANCEL")
+    outcomes = done.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert outcomes["skipped"] > 1
+    done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
+
+
+# Ends with its first turn.
+GONE = """
+import os
+from accord import Agent, Turn
+
+class Gone(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        os._exit(3)
+
+if __name__ == "__main__":
+    Gone().run()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_agent_that_goes_away_in_its_turns_fails(pytester: pytest.Pytester) -> None:
+    quick = QUICK.replace('prompts = "not here"\n', "")
+    (pytester.path / "accord-check.toml").write_text(quick)
+    agent = shlex.join([sys.executable, str(pytester.makepyfile(gone=GONE))])
+    baseline = pytester.path / "known.txt"
+    baseline.write_text("R-PLAN-02 v1\n")  # does not come into play
+    words = ("--accord-check", agent, "--accord-check-version", "1", "-k", "speaks")
+    done = run(pytester, *words, "--accord-check-baseline", baseline)
+    assert done.parseoutcomes()["failed"] == 1
+    done.stdout.fnmatch_lines(["*The agent went away in the middle of prompts/text*"])
+    done.stdout.no_fnmatch_line("*not broken any more*")
 
 
 SHY = """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from accord.agent.running import run
 from accord.conformance.baseline import Known, read_baseline
 from accord.conformance.manifest import Requirement
 from accord.conformance.play.settings import Settings, WrongSettings, read_settings
@@ -33,6 +33,7 @@ class Check(pytest.Collector):
     known: Known
     made: Result | None = None
     _failed: Exception | None = None
+    _told = False  # that nothing can be checked
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for the agent as such, and one for each rule."""
@@ -51,11 +52,28 @@ class Check(pytest.Collector):
             raise self._failed
         if self.made is None:
             try:
-                self.made = asyncio.run(self._run())
+                self.made = run(self._run())
             except Exception as error:
                 self._failed = error
                 raise
         return self.made
+
+    def checked(self) -> Result:
+        """Return what the run came to; raise `RuleBroken` when it could check nothing."""
+        self._told = True
+        try:
+            result = self.result
+        except TransportError as error:
+            raise RuleBroken(f"The agent cannot be started: {error}") from None
+        if not result.checked:
+            whys = "\n".join(f"  {version}: {why}" for version, why in result.unspoken.items())
+            raise RuleBroken(f"The agent speaks no version that is checked:\n{whys}")
+        return result
+
+    def tell(self) -> None:
+        """Raise `RuleBroken` for a run that could check nothing, if no other test is to tell."""
+        if not self._told and not any(isinstance(one, SpeaksTest) for one in self.session.items):
+            self.checked()
 
     async def _run(self) -> Result:
         from accord.conformance.play.agent import AGENT_SCENARIOS
@@ -90,14 +108,10 @@ class SpeaksTest(_Test):
 
     def runtest(self) -> None:
         """Fail when nothing can be checked, or for what no rule forbids and nobody wants."""
-        try:
-            result = self.parent.result
-        except TransportError as error:
-            raise RuleBroken(f"The agent cannot be started: {error}") from None
-        if not result.checked:
-            whys = "\n".join(f"  {version}: {why}" for version, why in result.unspoken.items())
-            raise RuleBroken(f"The agent speaks no version that is checked:\n{whys}")
-        if wrong := [*map(_what, result.wrong), *(login.words for login in result.shut_out)]:
+        result = self.parent.checked()
+        wrong = [*map(_what, result.wrong), *(login.words for login in result.shut_out)]
+        wrong += (f"The agent went away in the middle of {_what(one)}" for one in result.left)
+        if wrong:
             raise RuleBroken("\n".join(wrong))
 
     def reportinfo(self) -> tuple[Path, None, str]:
@@ -113,6 +127,7 @@ class RuleTest(_Test):
 
     def runtest(self) -> None:
         """Fail when the rule was broken; skip, and say why, when it did not come into play."""
+        self.parent.tell()
         try:
             result = self.parent.result
         except TransportError:
@@ -187,9 +202,7 @@ def summary(config: pytest.Config) -> list[str]:
     lines += [
         f"version {version} was not checked: {why}" for version, why in result.unspoken.items()
     ]
-    broken = set(result.broken(strict=check.strict))
-    mended = check.known - broken
-    if mended and result.checked:
+    if mended := check.known & result.passed():
         rules = ", ".join(f"{rule} (v{version})" for rule, version in sorted(mended))
         lines.append(f"in the baseline, and not broken any more: {rules}")
     return lines
@@ -199,7 +212,9 @@ _MADE = pytest.StashKey[Check]()
 
 
 def _what(played: Played) -> str:
-    return f"{played.scenario} in version {played.version}: {played.reason}. {played.advice}"
+    return (
+        f"{played.scenario} in version {played.version}: {played.reason}. {played.advice}".rstrip()
+    )
 
 
 def _sum(report: Report) -> str:
