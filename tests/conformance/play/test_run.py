@@ -219,6 +219,32 @@ async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
     assert [one.scenario for one in result.left] == ["prompts/text"]
 
 
+# Ends at its first prompt, with a word.
+CRASHES = """
+import os, sys
+from accord import Agent, Turn
+
+class Crashes(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        print("no such model", "at line 7", sep="\\n", file=sys.stderr, flush=True)
+        os._exit(4)
+
+Crashes().run()
+"""
+
+
+async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
+    def connect(noise: Callable[[str], None]) -> Transport:
+        return process(sys.executable, "-c", CRASHES, on_noise=noise)()
+
+    chosen = [one for one in AGENT_SCENARIOS if one.name == "prompts/text"]
+    result = await AgentRun(connect, chosen, Settings(timeout=20.0)).run((1,))
+    (played,) = result.left
+    assert played.reason.endswith(
+        "it exited with status 4; its last words on stderr: no such model | at line 7"
+    )
+
+
 class Odd(Bend):
     """Forks sessions into something that has no id."""
 

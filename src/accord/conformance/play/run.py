@@ -240,8 +240,11 @@ class _Part:
             played.ending, played.reason = "unfinished", f"the scenario failed: {error!r}"
         finally:
             await stage.aclose()
-        gone = shared is not None and shared.line.hung_up
-        played.left = played.ending == "unfinished" and gone
+        if played.ending == "unfinished" and shared is not None and shared.line.hung_up:
+            played.left = True
+            ended = await shared.line.ended()
+            how = _last(shared.line, ended, ended, Veil(self._run.settings.env))
+            played.reason += how.replace(":\n    ", ": ").replace("\n    ", " | ")
         played.seconds = time.monotonic() - began
         self._tell(played)
         return played.ending
