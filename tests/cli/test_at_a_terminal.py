@@ -42,6 +42,16 @@ def test_permission_is_asked_at_the_terminal(
 
 
 @BOTH
+def test_what_was_typed_before_a_question_is_no_answer_to_it(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", version, "permission") as person:
+        person.types(b"y\n")
+        person.sees("ever: ")
+        person.types(b"n\n")
+        assert person.leaves() == 0
+        assert "0 of 1 allowed" in person.seen
+
+
+@BOTH
 def test_what_was_always_allowed_is_not_asked_again(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission 3") as person:
         person.sees("ever: ")

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 
-__all__ = ("typed_line",)
+__all__ = ("forget_typed", "typed_line")
 
 
 class _Keyboard:
@@ -49,3 +49,13 @@ async def typed_line() -> str:
     line: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     _keyboard.begin(line)
     return (await line).decode("utf-8", "replace")
+
+
+def forget_typed() -> None:
+    """Forget what was typed before a question was there to be seen: it is no answer to it."""
+    try:
+        import termios
+    except ModuleNotFoundError:  # on Windows
+        return
+    with contextlib.suppress(termios.error):  # it is no terminal
+        termios.tcflush(0, termios.TCIFLUSH)

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text as Line
 
-from accord.cli.keyboard import typed_line
+from accord.cli.keyboard import forget_typed, typed_line
 from accord.cli.shown import diff_lines, finished, one_line, printable, tail
 from accord.client.events import (
     Compaction,
@@ -357,6 +357,7 @@ class Rendered:
     def _still(self) -> Generator[None, None, None]:
         moving = self._live is not None
         self.close()
+        forget_typed()
         try:
             yield
         finally:
