@@ -122,6 +122,7 @@ def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
         (("--trace", "/dev/null/frames", "--", *SCRIPT), "--trace: cannot write into"),
         (("--update-baseline", "--", *SCRIPT), "--baseline"),
         (("--config", "none.toml", "--", *SCRIPT), "none.toml"),
+        (("--timeout", "nan", "--", *SCRIPT), "--timeout"),
     ],
     ids=[
         "no program",
@@ -135,6 +136,7 @@ def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
         "no folder for traces",
         "no baseline",
         "no settings",
+        "no number",
     ],
 )
 def test_what_cannot_be_done_is_said_with_status_2(

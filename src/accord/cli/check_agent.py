@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,6 +139,8 @@ def _settings(config: Path | None, timeout: float | None, command: tuple[str, ..
     if not settings.command:
         raise click.UsageError("Say what starts the agent: accord check agent -- COMMAND")
     if timeout is not None:
+        if math.isnan(timeout):
+            raise click.UsageError("--timeout is a number of seconds, not nan")
         settings.timeout = timeout
         settings.answer = min(settings.answer, timeout)
     return settings

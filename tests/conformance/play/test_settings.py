@@ -61,6 +61,7 @@ def test_area_and_scenario_may_be_skipped() -> None:
         ("[prompts]\ndance = 'x'", "dance"),
         ("colour = 1", "colour"),
         ("timeout = 0", "timeout"),
+        ("answer = nan", "answer"),
         ("= 5", "line 1"),
     ],
 )

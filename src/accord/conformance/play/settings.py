@@ -99,7 +99,7 @@ def read_settings(path: Path) -> Settings:
         raise WrongSettings(
             f"{path}: there is no purpose {unknown[0]!r}; there are {', '.join(PROMPTS)}"
         )
-    if settings.timeout <= 0 or settings.answer <= 0:
+    if not (settings.timeout > 0 and settings.answer > 0):  # nan is neither
         raise WrongSettings(f"{path}: `timeout` and `answer` are seconds, more than 0")
     return settings
 
