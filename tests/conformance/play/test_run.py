@@ -39,7 +39,7 @@ class Mute(Bend):
 async def test_agent_that_answers_nothing_is_not_checked() -> None:
     result = await run(Mute, "sessions/new", versions=(1, 2))
     assert result.reports == []
-    assert "no initialize" in result.unspoken[1]
+    assert "no answer to initialize" in result.unspoken[1]
     assert "answered nothing before" in result.unspoken[2]
 
 
@@ -50,7 +50,7 @@ async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
         return process(*chatty, on_noise=noise)()
 
     result = await AgentRun(connect, (), Settings(timeout=1.0, answer=1.0)).run((1,))
-    assert result.unspoken[1] == "initialize failed: no initialize; it wrote 'Welcome!'"
+    assert result.unspoken[1] == "initialize failed: no answer to initialize; it wrote 'Welcome!'"
 
 
 async def test_further_prompts_bring_rules_into_play() -> None:
@@ -135,7 +135,7 @@ for line in sys.stdin:
 async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
     result = await start(LEAVING, settings=Settings(timeout=5.0, answer=5.0, login="key"))
     why = result.unspoken[1]
-    assert "no authenticate: the peer hung up; it exited with status 1" in why
+    assert "no answer to authenticate: the peer hung up; it exited with status 1" in why
     assert why.endswith("    cannot log in")
 
 

@@ -307,7 +307,9 @@ def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest
     outcomes = done.parseoutcomes()
     assert outcomes["failed"] == 1
     assert outcomes.keys() == {"failed", "skipped"}
-    done.stdout.fnmatch_lines(["*1: initialize failed: no initialize*", "*2: the agent answered*"])
+    done.stdout.fnmatch_lines(
+        ["*1: initialize failed: no answer to initialize*", "*2: the agent answered*"]
+    )
     assert (pytester.path / "starts").read_text() == "x"
 
 

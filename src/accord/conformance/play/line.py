@@ -126,7 +126,9 @@ class Line:
 
     async def reply(self, call: Call, *, within_s: float | None = None) -> None:
         """Return when a request has been answered; raise `Silence`."""
-        await self.until(lambda: call.reply is not None, call.method, within_s=within_s)
+        await self.until(
+            lambda: call.reply is not None, f"answer to {call.method}", within_s=within_s
+        )
 
     async def until(
         self, holds: Callable[[], bool], what: str, *, within_s: float | None = None
