@@ -103,7 +103,7 @@ def client(
             loop.add_signal_handler(signal.SIGTERM, run.terminate)
             loop.add_signal_handler(signal.SIGHUP, task.cancel)
         result = await run.run()
-        return _BROKEN if result.broken(strict=strict) else 0
+        return _BROKEN if result.broken(strict=strict) or result.wrong else 0
 
     run = ClientRun(
         stdio(give_back=False),

@@ -64,6 +64,13 @@ add(
     plays="check: files/read",
 )
 add(
+    "R-FS-03",
+    1,
+    spoil=changes(asks(READ, line=2), result({"content": "three\n"})),
+    name="counts_lines_from_0",
+    plays="check: files/read",
+)
+add(
     "R-FS-04",
     1,
     spoil=changes(asks(WRITE), error(-32603)),

@@ -116,6 +116,51 @@ async def test_scenario_that_fails_ends_no_run(tmp_path: Path) -> None:
     assert played["some/whole"].ending == "finished"
 
 
+def unanswered(number: int) -> Scenario[Scene]:
+    """Asks for what nobody answers."""
+
+    async def play(scene: Scene) -> None:
+        await scene.ask("_accord/unanswered")
+
+    return Scenario(name=f"some/unanswered{number}", about="", play=play)
+
+
+async def test_client_that_does_not_answer_has_not_passed(tmp_path: Path) -> None:
+    here, there = pair()
+    chosen = (*map(unanswered, range(2)), whole, *map(unanswered, range(2, 6)))
+    run = ClientRun(here, chosen, versions=(1,), pause_s=0.0, answer_s=0.05)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        running = group.create_task(run.run())
+        client = RawClient()
+        await there.start(client)
+        new = {"cwd": str(tmp_path), "mcpServers": []}
+        text = [{"type": "text", "text": "check: some"}]
+        there.write([json.encode({"jsonrpc": "2.0", **INITIALIZE})])
+        await client.answer(0)
+        there.write(
+            [json.encode({"jsonrpc": "2.0", "id": "new", "method": "session/new", "params": new})]
+        )
+        session = (await client.answer("new"))["result"]["sessionId"]
+        params = {"sessionId": session, "prompt": text}
+        prompt = {"jsonrpc": "2.0", "id": "prompt", "method": "session/prompt", "params": params}
+        there.write([json.encode(prompt)])
+        await client.answer("prompt")
+        await there.aclose()
+    played = running.result().played
+    assert [one.ending for one in played] == [
+        "wrong",
+        "wrong",
+        "finished",
+        "wrong",
+        "unfinished",
+        "unfinished",
+        "unfinished",
+    ]
+    assert played[0].reason == "no answer to _accord/unanswered"
+    assert played[-1].reason == "not played, as the client does not answer"
+    assert len(running.result().wrong) == 3
+
+
 ODD: tuple[Any, ...] = (None, [], 5, "x", {}, [[]])
 KEYS = ("sessionId", "cwd", "prompt", "cursor", "modeId", "methodId", "additionalDirectories")
 

@@ -29,6 +29,7 @@ _GRACE_S = 0.3
 _NAME_CHARACTERS = 200
 _KEEP_S = 1.0  # between two reports, while something comes
 _REST = 20  # times as long as it took to write one
+_SILENCES = 3  # requests without an answer: then nothing else is played
 _END_S = 24 * 3600.0  # a client may stay open all day
 
 
@@ -77,6 +78,7 @@ class ClientRun:
             pause_s=pause_s,
         )
         self._nobody = False
+        self._silences = 0
         self.faults: list[str] = []
 
     async def run(self) -> Result:
@@ -171,7 +173,9 @@ class ClientRun:
                 await self._play_all(prompted, wish.scenarios)
 
     async def _play_all(self, prompted: Prompted, scenarios: Sequence[Scenario[Scene]]) -> None:
-        for scenario in scenarios:
+        waiting = list(scenarios)
+        while waiting:
+            scenario = waiting.pop(0)
             if prompted.session.cancels > prompted.cancels:
                 words = (
                     f"This turn was cancelled: `{scenario.name}` and what follows is not played."
@@ -179,26 +183,45 @@ class ClientRun:
                 self._posing.say(prompted.session, words)
                 break
             if not await self._play_one(prompted, scenario):
+                self._left_out(waiting)
                 break
         self._posing.say(prompted.session, self._summary())
 
+    def _left_out(self, scenarios: Sequence[Scenario[Scene]]) -> None:
+        """Tell of the scenarios for which there is no client any more."""
+        why = "hung up" if self.line.hung_up else "does not answer"
+        for one in scenarios:
+            played = Played(
+                scenario=one.name,
+                about=one.about,
+                version=self._posing.version,
+                ending="unfinished",
+                reason=f"not played, as the client {why}",
+            )
+            self._played.append(played)
+
     async def _play_one(self, prompted: Prompted, scenario: Scenario[Scene]) -> bool:
-        """Play a scenario; return whether the client is still there."""
+        """Play a scenario; return whether the client is there, and answers most of the time."""
         patience_s = 0.0 if self._nobody else self.patience_s
         scene = Scene(scenario, self._posing, prompted, patience_s)
         self._watch.where = self.line.observer.where = scenario.name
         before = self._failed()
         began = time.monotonic()
         ending: Ending = "finished"
-        reason = ""
+        reason = advice = ""
         goes_on = True
         try:
             await scenario.play(scene)
         except NotExercised as missed:
             ending, reason = "not exercised", str(missed)
-        except (Silence, Gone) as error:
-            ending, reason = "unfinished", str(error)
-            goes_on = False
+        except Gone as gone:
+            ending, reason, goes_on = "unfinished", str(gone), False
+        except Silence as silence:
+            ending, reason = "unfinished", str(silence)
+            if not self.line.hung_up:
+                ending, advice = "wrong", "Answer it, if only with an error: agents wait for that."
+                self._silences += 1
+                goes_on = self._silences < _SILENCES
         except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
             ending, reason = "unfinished", f"the scenario failed: {error!r}"
         finally:
@@ -212,6 +235,7 @@ class ClientRun:
             ending=ending,
             reason=reason,
             seconds=time.monotonic() - began,
+            advice=advice,
         )
         self._played.append(played)
         new = sorted(self._failed() - before)

@@ -62,6 +62,10 @@ class ClientUnderTest:
         lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]
         if lines:
             raise RuleBroken("\n".join(("The client broke rules of the protocol:", *lines)))
+        wrong = [one for one in self.report()["scenarios"] if one["ending"] == "wrong"]
+        if wrong:
+            lines = [f"    {one['scenario']}: {one['reason']}. {one['advice']}" for one in wrong]
+            raise RuleBroken("\n".join(("The client did what no agent can live with:", *lines)))
         if not self.report()["scenarios"]:
             raise RuleBroken(
                 f"Nothing was played: the client sent no prompt such as {self.prompt!r} "

@@ -18,7 +18,7 @@ _TEXT = "one\ntwo\nthree\n"
 _SECRET = "nobody may read this\n"
 
 
-@scenario("files/read", "R-GEN-08", "R-FS-06", "R-FS-09", versions=(1,))
+@scenario("files/read", "R-GEN-08", "R-FS-03", "R-FS-06", "R-FS-09", versions=(1,))
 async def _reading(scene: Scene) -> None:
     """Reads a file whole and in part, with unknown keys, with wrong numbers, and one not there."""
     note = await _note(scene)
@@ -30,7 +30,10 @@ async def _reading(scene: Scene) -> None:
     call = await scene.ask(_READ, scene.here(path=note, line=None, limit=None))
     expected = "all of the file, as null is none"
     scene.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
-    await scene.ask(_READ, scene.here(path=note, line=2, limit=1))  # observed
+    call = await scene.ask(_READ, scene.here(path=note, line=2, limit=1))
+    kept = call.ok and str(_text(call)).splitlines() == ["two"]
+    expected = "the second line alone: lines are counted from 1"
+    scene.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
     for wrong in ({"line": "2"}, {"line": -1}, {"limit": 1.5}, {"limit": "all"}):
         call = scene.line.ask(_READ, scene.here(path=note, **wrong))
         await scene.refused("R-FS-09", call, -32602, f"{wrong}, which is no uint32")
