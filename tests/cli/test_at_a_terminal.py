@@ -96,7 +96,7 @@ def test_form_is_asked_field_by_field(version: int, tmp_path: Path) -> None:
             ("It is needed.", "Ada\n"),
             ("Count [3]: ", "1000\n"),
             ("It does not fit: at least 0 and at most 100.", "seven\n"),
-            ("It does not fit: at least 0 and at most 100.", "7\n"),
+            ("That is no whole number: at least 0 and at most 100.", "7\n"),
             ("Ratio [0.5]: ", "0.25\n"),
             ("Sure (y/n) [n]: ", "maybe\n"),
             ("It does not fit.", "y\n"),

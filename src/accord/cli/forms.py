@@ -25,6 +25,8 @@ _HINTS = {
     "choice": " (a number)",
     "choices": " (numbers, with commas)",
 }
+_UNFIT = "It does not fit"
+_NONE = {"integer": "That is no whole number", "number": "That is no number"}
 _SIZES = {"text": "characters", "choices": "choices"}
 
 
@@ -107,7 +109,7 @@ async def _given(field: Field, show: Show, ask: Ask) -> Given | None:
             show("  It is needed.", "yellow")
             continue
         given = _read(field, text)
-        why = "It does not fit" if given is None else _why_not(field, given)
+        why = _NONE.get(field.kind, _UNFIT) if given is None else _why_not(field, given)
         if why is None:
             return given
         show(f"  {why}{_bounds(field)}.", "yellow")
@@ -121,7 +123,7 @@ def _why_not(field: Field, given: Any) -> str | None:
         wrong = why_wrong(Form(message="", fields=(field,)), {field.name: given})
     except TypeError:  # a default of the agent's that is no value at all
         wrong = "none"
-    return None if wrong is None else "It does not fit"
+    return None if wrong is None else _UNFIT
 
 
 def _read(field: Field, text: str) -> Given | None:

@@ -14,6 +14,7 @@ from accord.conformance.play.patience import Patience
 from accord.conformance.play.scenario import LoginWanted, NotExercised
 from accord.conformance.play.services import Services
 from accord.conformance.play.settings import Settings
+from accord.conformance.shapes import shown
 from accord.conformance.talk import update_of
 from accord.jsontext import is_array, is_object
 
@@ -217,7 +218,7 @@ class Editor:
         if call.code == _LOGIN_NEEDED:
             raise LoginWanted("the agent asks for a login before a session is made")
         error = call.reply.error if call.reply else None
-        raise NotExercised(f"no session was made: {error if error else 'it has no id'}")
+        raise NotExercised(f"no session was made: {shown(error) if error else 'it has no id'}")
 
     async def again(self, session: str, *, replay: bool, **more: Any) -> Call:
         """Open a session again, with its history or without; raise `NotExercised`."""
@@ -264,7 +265,7 @@ class Editor:
         if prompted.call.reply is not None and not prompted.call.ok:
             if prompted.call.code == _LOGIN_NEEDED:
                 raise LoginWanted("the agent asks for a login before it works on a prompt")
-            raise NotExercised(f"the prompt was refused: {prompted.call.reply.error}")
+            raise NotExercised(f"the prompt was refused: {shown(prompted.call.reply.error)}")
 
     def cancel(self, session: str) -> Frame:
         """Cancel the turn of a session; what the user is asked for it is cancelled, too."""

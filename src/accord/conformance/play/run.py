@@ -308,7 +308,7 @@ def _last(line: Line, lost: Exception | None, ended: Exception | None, veil: Vei
 
 
 def _error(call: Call) -> str:
-    return str(call.reply.error) if call.reply else "none"
+    return shown(call.reply.error) if call.reply else "none"
 
 
 def _excerpt(text: str) -> str:

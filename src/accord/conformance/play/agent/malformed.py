@@ -87,7 +87,7 @@ async def _answers(stage: Stage) -> None:
         *provoking,
         *stray,
         *theirs.values(),
-        expected="nothing, for an answer to nothing",
+        expected="nothing: what has no method is an answer, and this one answers nothing",
         got="an answer to it",
     )
 

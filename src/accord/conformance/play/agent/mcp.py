@@ -9,6 +9,7 @@ from typing import Any
 from accord.conformance.play.editor import Json
 from accord.conformance.play.scenario import scenario
 from accord.conformance.play.stage import Stage
+from accord.conformance.shapes import shown
 from accord.jsontext import is_object
 
 __all__ = ("SCENARIOS",)
@@ -73,7 +74,7 @@ async def _refused(stage: Stage, servers: list[Json], key: str, value: str, why:
         call.code == -32602 and is_object(data) and data.get(key) == value,
         call,
         expected=f"-32602 with the {key} in `data` for {why}",
-        got=f"code {call.code}, data {data}",
+        got=f"code {call.code}, data {shown(data)}",
     )
 
 

@@ -9,6 +9,7 @@ from accord.conformance.play.editor import ALL_1, Editor, Json
 from accord.conformance.play.line import Silence
 from accord.conformance.play.scenario import LoginWanted, NotExercised, scenario
 from accord.conformance.play.stage import Stage
+from accord.conformance.shapes import shown
 from accord.jsontext import is_object
 
 __all__ = ("SCENARIOS",)
@@ -124,7 +125,7 @@ async def _start(editor: Editor) -> str:
     session = call.result.get("sessionId") if is_object(call.result) else None
     if not isinstance(session, str):
         error = call.reply.error if call.reply else None
-        raise NotExercised(f"no session was started: {error if error else 'it has no id'}")
+        raise NotExercised(f"no session was started: {shown(error) if error else 'it has no id'}")
     return session
 
 

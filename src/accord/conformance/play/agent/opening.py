@@ -8,6 +8,7 @@ from accord.conformance.message import Note
 from accord.conformance.play.editor import Editor, Json, Prompted
 from accord.conformance.play.scenario import NotExercised, scenario
 from accord.conformance.play.stage import Stage
+from accord.conformance.shapes import shown
 from accord.jsontext import is_array, is_object
 
 __all__ = ("SCENARIOS",)
@@ -40,7 +41,7 @@ async def _replay(stage: Stage) -> None:
         prompted.call,
         call,
         expected="the prompt, and what the agent said to it, before the answer",
-        got=f"{len(replayed)} updates, of the user: {_words_of(mine)!r}",
+        got=f"updates: {len(replayed)}; words of the user in them: {shown(_words_of(mine))}",
     )
     if stage.version == 1:
         _unique(stage, replayed)

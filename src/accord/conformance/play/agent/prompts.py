@@ -58,7 +58,7 @@ async def _words(stage: Stage) -> None:
                 first.call,
                 *late[:3],
                 expected="the answer to the prompt after its work",
-                got=f"{len(late)} updates after it",
+                got=f"updates after it: {len(late)}",
             )
     second = await editor.turn(session, "text")
     _message_ids(stage, first, second)
