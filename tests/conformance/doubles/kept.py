@@ -171,6 +171,20 @@ def _turns_1(t: Talker) -> None:
     t.answer(load, {})
 
 
+def _told_again(t: Talker) -> None:
+    """A cancelled turn in which a message was begun, and a replay of it."""
+    message = {"messageId": "cut", "content": TEXT}
+    t.state("running", background=[])
+    t.update("agent_message_chunk", **message)
+    t.note("session/cancel", t.here())
+    t.state("idle", stopReason="cancelled", background=[])
+    params = t.here(cwd="/project", replayFrom={"type": "start"})
+    resume = t.ask("session/resume", params)
+    t.update("agent_message_chunk", **message)
+    t.state("idle", background=[])
+    t.answer(resume, {})
+
+
 def _turns_2(t: Talker) -> None:
     prompt = t.prompt()
     change = {"operation": "modify", "path": "/project/a"}
@@ -199,6 +213,7 @@ def _turns_2(t: Talker) -> None:
     t.note("session/update", {"sessionId": "child", "update": running}, "agent")
     t.state("idle", background=[{"type": "subagent", "sessionId": "child"}])
     t.state("idle", background=[])
+    _told_again(t)
     t.session = "s1"
     t.refused("session/prompt", t.here(prompt=[{"type": "_x"}]), -32602)
     params = {"sessionId": "old", "cwd": "/project"}

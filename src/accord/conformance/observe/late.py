@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accord.conformance.judge import Judge
-from accord.conformance.message import Note
+from accord.conformance.message import Call, Note
 from accord.conformance.shapes import shown
 from accord.conformance.talk import update_of
 
@@ -24,6 +24,10 @@ class LateWords(Judge):
         self._begun: dict[str, set[str]] = {}  # messages of the work, by session
         self._over: dict[str, Note] = {}  # the state that told of the end, by session
 
+    def called(self, call: Call) -> None:
+        if call.method == "session/resume" and call.session_id is not None:
+            self._forget(call.session_id)  # all of it may be told again
+
     def noted(self, note: Note) -> None:
         session = note.session_id
         if self.talk.version != 2 or note.method != "session/update" or session is None:
@@ -36,14 +40,16 @@ class LateWords(Judge):
             self._chunk(session, update["messageId"], note)
 
     def _state(self, session: str, update: dict[str, Any], note: Note) -> None:
-        over = self._over.get(session)
         if update.get("state") != "idle":
-            if over is not None:
-                del self._over[session]
-                self._begun.pop(session, None)
+            if session in self._over:
+                self._forget(session)
         elif update.get("stopReason") == "cancelled" and update.get("background") == []:
             self._over[session] = note
             self.judge("R-CANCEL-09", True)
+
+    def _forget(self, session: str) -> None:
+        self._over.pop(session, None)
+        self._begun.pop(session, None)
 
     def _chunk(self, session: str, message: str, note: Note) -> None:
         begun = self._begun.setdefault(session, set())
