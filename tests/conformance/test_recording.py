@@ -61,6 +61,7 @@ def test_mark_of_the_byte_order_is_no_part_of_the_first_frame() -> None:
         (b"", "got nothing"),
         (b"\n\n", "got nothing"),
         (ASK.decode().encode("utf-16"), "got UTF-16"),
+        (b"\x7fELF\x02\x01\x01" + bytes(24), "got binary data in line 1"),
         (ASK.decode().encode("utf-16-le") + "\n{}".encode("utf-16-le"), "got UTF-16"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "got binary data in line 1"),
         (b'\n{\n "name": "x"\n}\n', "got JSON that is neither in line 2"),

@@ -250,8 +250,9 @@ def _what_came(rows: list[_Row]) -> str:
 
 
 def _is_wide(text: bytes) -> bool:
-    """Tell whether every second byte is nothing, as in UTF-16 that begins with no mark."""
-    return len(text) > 3 and max(text[::2].count(0), text[1::2].count(0)) > len(text) // 3
+    """Tell whether only every second byte is nothing, as in UTF-16 that begins with no mark."""
+    halves = text[::2].count(0), text[1::2].count(0)
+    return len(text) > 3 and max(halves) > len(text) // 3 and min(halves) == 0
 
 
 def _is_utf8(text: bytes) -> bool:
