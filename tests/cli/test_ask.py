@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from accord.cli.ask import status_of
 from accord.cli.main import main
 from accord.cli.shown import one_line
+from accord.cli.turn import status_of
 
 AGENTS = Path(__file__).parent / "agents.py"
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -132,7 +132,7 @@ def test_agent_that_does_not_come_up_says_why(
 def test_agent_that_does_not_answer_is_given_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord.cli.ask.INITIALIZE_S", 0.2)
+    monkeypatch.setattr("accord.cli.turn.INITIALIZE_S", 0.2)
     assert ask("hi", *agent("silent", 2)) == 1
     assert "did not answer `initialize` within" in capsys.readouterr().err
 

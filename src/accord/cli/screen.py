@@ -1,0 +1,91 @@
+"""Where a turn of `accord ask` is shown: at a terminal, in a pipe, or as JSON lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.elicitation import Form, Values, WebPage
+    from accord.client.events import Decision, Event, PermissionRequest
+    from accord.client.session import ClientSession
+    from accord.client.turn import ClientTurn
+
+__all__ = ("LateScreen", "Screen")
+
+
+class Screen(Protocol):
+    """Where a turn is shown."""
+
+    def wait(self, name: str) -> None:
+        """The agent of this name is starting."""
+        ...
+
+    def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
+        """The session is open."""
+        ...
+
+    async def ask(self, request: PermissionRequest) -> Decision | None:
+        """Let the user decide."""
+        ...
+
+    async def fill_in(self, form: Form) -> Values | None:
+        """Let the user fill in a form; None when they decline."""
+        ...
+
+    async def visit(self, page: WebPage) -> bool:
+        """Let the user open a page, or not."""
+        ...
+
+    def decline(self) -> bool:
+        """Decline what the user is asked just now; tell whether there was something."""
+        ...
+
+    def show(self, event: Event) -> None:
+        """Something happened."""
+        ...
+
+    def end(self, turn: ClientTurn) -> None:
+        """The turn is over."""
+        ...
+
+    def fail(self, message: str, code: int | None) -> None:
+        """It came to no end."""
+        ...
+
+    def close(self) -> None:
+        """Leave everything tidy, whatever happened."""
+        ...
+
+
+class LateScreen:
+    """The screen, which is imported when it is first needed."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._made: Screen | None = None
+
+    def get(self) -> Screen:
+        if self._made is None:
+            if self._as_json:
+                from accord.cli.lines import Lines
+
+                self._made = Lines()
+            else:
+                from accord.cli.render import Rendered
+
+                self._made = Rendered()
+        return self._made
+
+    def wait(self, name: str) -> None:
+        self.get().wait(name)
+
+    async def fill_in(self, form: Form) -> Values | None:
+        return await self.get().fill_in(form)
+
+    async def visit(self, page: WebPage) -> bool:
+        return await self.get().visit(page)
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()

@@ -1,0 +1,238 @@
+"""Runs one turn with an agent for `accord ask`: starts it, opens a session, returns a status."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from accord.cli.attach import attached
+from accord.cli.interrupts import Interrupts
+from accord.cli.screen import LateScreen
+from accord.errors import AccordError, AuthRequired, NotOffered, RequestError, ResourceNotFound
+from accord.transports.process import ProcessTransport, process
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.dialect import SessionListing
+    from accord.client.permissions import Policy
+    from accord.client.session import ClientSession
+    from accord.model.session import StopReason
+
+# The agent's process starts first; what it does not need is imported while it starts, too.
+
+__all__ = ("STATUSES", "Asked", "run", "status_of")
+
+INITIALIZE_S = 120.0  # for the agent to start: it may have to be downloaded first
+QUIT_S = 1.0  # for the agent to end the turn once the user has asked twice
+STOP_TIMES_S = (1.0, 1.0, 2.0)  # to leave, to obey SIGTERM, to be gone after SIGKILL
+MOST_LAST_WORDS = 5  # lines of what the agent wrote where no client reads
+
+# What the exit status says of the turn; 2 is a wrong command line.
+FAILED, SHORT, REFUSED, CANCELLED = 1, 3, 4, 130
+STATUSES: dict[StopReason, int] = {
+    "end_turn": 0,
+    "error": FAILED,
+    "max_tokens": SHORT,
+    "max_turn_requests": SHORT,
+    "refusal": REFUSED,
+    "cancelled": CANCELLED,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command line asks for."""
+
+    prompt: str
+    words: Sequence[str]  # the command line of the agent
+    cwd: Path
+    files: tuple[Path, ...] = ()
+    rules: tuple[str, ...] = ()  # of --allow
+    yes: bool = False
+    terminals: bool = False
+    as_json: bool = False
+    goes_on: bool = False  # --continue
+    session_id: str | None = None
+
+
+def run(asked: Asked) -> int:
+    """Run the turn; return the exit status."""
+    words = asked.words
+    screen = LateScreen(as_json=asked.as_json)
+    heard = _Heard()
+    logins: list[str] = []
+
+    async def converse(ways: Callable[[], ProcessTransport]) -> int:
+        from accord.client.connect import connect
+
+        # The screen is imported once `initialize` is on its way.
+        asyncio.get_running_loop().call_later(0, screen.wait, words[0])
+        there = not asked.as_json and _somebody()
+        async with connect(
+            ways,
+            permissions=_policies(asked.rules, screen, yes=asked.yes, there=there),
+            # Whoever cannot be asked is not offered to be.
+            on_form=screen.fill_in if there else None,
+            on_url=screen.visit if there else None,
+            terminals=asked.terminals,
+            initialize_timeout_s=INITIALIZE_S,
+        ) as agent:
+            logins.extend(f"{method.id} ({method.name})" for method in agent.auth_methods)
+            session = await _open(agent, asked)
+            screen.get().begin(agent, session)
+            contents = [*([asked.prompt] if asked.prompt else []), *attached(agent, asked.files)]
+            turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
+            show = screen.get().show
+            with Interrupts(turn, screen.get().decline):
+                async with turn:
+                    async for event in turn:
+                        show(event)
+            screen.get().end(turn)
+            return status_of(turn.stop_reason)
+
+    from accord.agent.running import run as run_to_end
+
+    async def main() -> int:
+        try:
+            return await _with_agent(words, heard, converse)
+        finally:
+            screen.close()  # before a signal ends this
+
+    def failed(why: str, code: int | None = None) -> int:
+        from accord.cli.shown import printable
+
+        screen.get().close()
+        screen.get().fail(why, code)
+        click.echo(f"accord ask: {printable(why)}", err=True)
+        for line in heard.last_words(why):
+            click.echo(line, err=True)
+        return FAILED
+
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="replace")  # what it has no characters for
+    try:
+        return run_to_end(main())
+    except asyncio.CancelledError:
+        return CANCELLED
+    except AuthRequired as exc:
+        ways = f", by {' or '.join(logins)}" if logins else ""
+        return failed(f"{exc.message}: log in to the agent first{ways}", exc.code)
+    except RequestError as exc:
+        return failed(str(exc), exc.code)
+    except AccordError as exc:
+        return failed(str(exc))
+    except TimeoutError:
+        return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
+    except OSError as exc:
+        if exc.errno == errno.EPIPE:  # whoever reads has enough
+            raise
+        click.echo(f"accord ask: {exc.strerror}", err=True)
+        return FAILED
+    finally:
+        screen.close()
+
+
+def status_of(stop_reason: StopReason | None) -> int:
+    """Return the exit status for a stop reason; one of the agent's own is a stop, too."""
+    return STATUSES.get(stop_reason or "error", SHORT)
+
+
+async def _with_agent(
+    words: Sequence[str], heard: _Heard, converse: Callable[[Callable[[], ProcessTransport]], Any]
+) -> int:
+    """Start the agent's process, and then do all else."""
+    make = process(*words, on_stderr=heard.stderr, on_noise=heard.noise, stop_times_s=STOP_TIMES_S)
+    first = make()
+    ready = [first]
+    try:
+        first.spawn()
+        return await converse(lambda: ready.pop() if ready else make())
+    finally:
+        await first.aclose()
+
+
+class _Heard:
+    """What the agent wrote where no client reads; shown when it fails."""
+
+    def __init__(self) -> None:
+        self._stderr: list[str] = []
+        self._noise: list[str] = []
+
+    def stderr(self, line: str) -> None:
+        if line.strip():
+            self._stderr = [*self._stderr[1 - MOST_LAST_WORDS :], line]
+
+    def noise(self, line: str) -> None:
+        if len(self._noise) < MOST_LAST_WORDS:
+            self._noise.append(line)
+
+    def last_words(self, why: str) -> list[str]:
+        """Return what helps to understand, besides what is said already."""
+        from accord.cli.shown import printable
+
+        lines: list[str] = []
+        if self._noise:
+            lines.append("  on its stdout, which is for JSON alone:")
+            lines += (f"    {printable(line)}" for line in self._noise)
+        if self._stderr and not (len(self._stderr) == 1 and self._stderr[0].strip() in why):
+            lines.append("  on its stderr, at last:")
+            lines += (f"    {printable(line)}" for line in self._stderr)
+        return lines
+
+
+def _somebody() -> bool:
+    """Tell whether somebody sits at a terminal who sees and answers questions."""
+
+    def is_seen(stream: TextIO | None) -> bool:
+        return stream is not None and stream.isatty()  # None: it was closed before we began
+
+    return is_seen(sys.stdin) and (is_seen(sys.stdout) or is_seen(sys.stderr))
+
+
+def _policies(
+    rules: tuple[str, ...], screen: LateScreen, *, yes: bool, there: bool
+) -> list[Policy]:
+    from accord.client.permissions import allow, ask_one_at_a_time, remember
+
+    policies: list[Policy] = [allow("*")] if yes else [allow(*rules)]
+    if there:
+        policies.append(remember(ask_one_at_a_time(lambda request: screen.get().ask(request))))
+    return policies
+
+
+async def _open(agent: ConnectedAgent, asked: Asked) -> ClientSession:
+    cwd, session_id = asked.cwd, asked.session_id
+    if asked.goes_on:
+        try:
+            known = [listing async for listing in agent.list_sessions(cwd)]
+        except NotOffered:
+            raise click.UsageError("The agent does not keep sessions") from None
+        if not known:
+            raise click.UsageError(f"There is no session to go on with in {cwd}")
+        session_id = max(known, key=_changed_at).id
+    if session_id is None:
+        return await agent.new_session(cwd)
+    try:
+        return await agent.load_session(session_id, cwd, replay=False)
+    except NotOffered:
+        raise click.UsageError("The agent does not keep sessions") from None
+    except ResourceNotFound as exc:
+        raise ResourceNotFound(f"The agent has no session {session_id!r}") from exc
+
+
+def _changed_at(listing: SessionListing) -> float:
+    """Return when a session last changed; one that does not say so is the oldest."""
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(listing.updated_at or "")
+    except ValueError:
+        return float("-inf")
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
