@@ -323,6 +323,7 @@ class Host:
 
     async def _free(self, session: Session) -> None:
         session.closed = True
+        session.link.forget(session.id)
         self.agent.open_sessions.pop(session.id, None)
         await self.agent.close_session(session)
 

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from accord.agent.link import Link, Question
-from accord.agent.reports import MessageRole, Report, ToolPart, ToolReport
+from accord.agent.reports import MessageRole, Report, Said, ToolPart, ToolReport
 from accord.model.content import Content
 from accord.model.login import Account, LoginState
 from accord.model.session import SessionOption
@@ -51,6 +51,9 @@ class InCall(Link):
 
     async def show(self, session_id: str, report: Report) -> None:
         match report:
+            case Said(role, message_id, content):
+                for part in content:
+                    await self.said(session_id, role, message_id, part)
             case ToolReport(begins=True, title=str() as title):
                 await self._call.stream(f"\n{title}\n")
             case ToolPart(content=Diff() | TerminalView() as shown):

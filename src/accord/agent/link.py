@@ -142,6 +142,9 @@ class Link(ABC):
     def withdraw(self, session_id: str) -> None:
         """Cancel the prompts of a session, those that are held too."""
 
+    def forget(self, session_id: str) -> None:  # noqa: B027  # v2 keeps nothing of sessions
+        """Drop what is kept for a session: it has ended."""
+
     @property
     @abstractmethod
     def is_gone(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from accord import v1
+from accord import jsontext, v1
 from accord.agent.beside import accounts_to_wire, beside, entries_of
 from accord.agent.link import Link, Question, mode_of
 from accord.agent.reports import (
@@ -28,7 +28,7 @@ from accord.agent.reports import (
     ToolReport,
     UsageReport,
 )
-from accord.agent.shown_v1 import ShownTool
+from accord.agent.shown_v1 import ShownTools
 from accord.errors import TransportError
 from accord.model.content import Content
 from accord.model.login import Account, LoginState
@@ -63,7 +63,7 @@ class LinkV1(Link):
         self._context = context
         self._client = context.client
         self.capabilities = params.client_capabilities
-        self._shown: dict[tuple[str, str], ShownTool] = {}  # by session and unfinished tool call
+        self._shown = ShownTools(self._send_late)
         offered = self.capabilities
         self.reads_files = offered.fs.read_text_file
         self.writes_files = offered.fs.write_text_file
@@ -81,34 +81,54 @@ class LinkV1(Link):
     ) -> Coroutine[Any, Any, None]:
         block = v1.TextContent(text=content) if type(content) is str else content_to_wire(content)
         chunk = _CHUNKS[role](content=block, message_id=message_id)
+        if self._shown.has_late(session_id):
+            return self._send_behind(session_id, chunk)
         return self._client.session_update(
             v1.SessionNotification(session_id=session_id, update=chunk)
         )
 
     async def show(self, session_id: str, report: Report) -> None:
-        if isinstance(report, ToolPart) and report.goes_on:
-            shown = self._shown_of(session_id, report.id)
-            shown.add(report.content, goes_on=True)
-            if shown.may_wait(lambda: self.start(self._catch_up_late(session_id))):
+        match report:
+            case Said(role, message_id, content):
+                for part in content:
+                    await self.said(session_id, role, message_id, part)
                 return
-            updates = [self._content(session_id, report.id)]
-        else:
-            await self._catch_up(session_id)
-            updates = self._updates(session_id, report)
-        await self._send(session_id, updates)
+            case ToolPart(tool_id, content, goes_on):
+                if not self._shown.add(session_id, tool_id, content, goes_on=goes_on):
+                    return
+                await self._send(session_id, [self._content(session_id, tool_id)])
+                return
+            case _:
+                pass
+        await self.catch_up(session_id)
+        await self._send(session_id, self._updates(session_id, report))
 
-    async def _catch_up(self, session_id: str) -> None:
-        """Send the text of tool calls that has waited."""
-        late = [
-            self._content(session_id, tool_id)
-            for (owner, tool_id), shown in self._shown.items()
-            if owner == session_id and shown.is_late
-        ]
-        await self._send(session_id, late)
+    async def show_mode(self, session_id: str, mode: str) -> None:
+        """Say which mode the session is in; the answer to the client tells the options."""
+        await self._send_behind(session_id, v1.CurrentModeUpdate(current_mode_id=mode))
 
-    async def _catch_up_late(self, session_id: str) -> None:
-        with suppress(TransportError):  # the client has gone meanwhile
-            await self._catch_up(session_id)
+    async def catch_up(self, session_id: str) -> None:
+        """Send what tool calls show and has waited: what is sent next may build on it."""
+        for tool_id in self._shown.late(session_id):
+            if self._shown.is_late(session_id, tool_id):  # nobody was faster
+                await self._send(session_id, [self._content(session_id, tool_id)])
+
+    async def _catch_up_for(self, params: Any) -> None:
+        session_id = params.get("sessionId") if jsontext.is_object(params) else None
+        if isinstance(session_id, str):
+            await self.catch_up(session_id)
+
+    async def _send_behind(self, session_id: str, update: v1.SessionUpdate) -> None:
+        await self.catch_up(session_id)
+        await self._send(session_id, [update])
+
+    def _send_late(self, session_id: str, tool_id: str) -> None:
+        async def send() -> None:
+            if self._shown.is_late(session_id, tool_id):
+                with suppress(TransportError):  # the client has gone meanwhile
+                    await self._send(session_id, [self._content(session_id, tool_id)])
+
+        self.start(send())
 
     async def _send(self, session_id: str, updates: Iterable[v1.SessionUpdate]) -> None:
         for update in updates:
@@ -118,16 +138,8 @@ class LinkV1(Link):
 
     def _updates(self, session_id: str, report: Report) -> list[v1.SessionUpdate]:
         match report:
-            case Said(role, message_id, content):
-                chunk = _CHUNKS[role]
-                return [
-                    chunk(content=content_to_wire(part), message_id=message_id) for part in content
-                ]
             case ToolReport():
                 return [self._tool(session_id, report)]
-            case ToolPart(id, content, goes_on):
-                self._shown_of(session_id, id).add(content, goes_on=goes_on)
-                return [self._content(session_id, id)]
             case PlanReport() | PlanText() | PlanLink() | PlanGone():
                 return [self._plan(report)]
             case OptionsReport(options, mode_changed):
@@ -175,34 +187,30 @@ class LinkV1(Link):
             case _:
                 return v1.Plan(entries=[_entry(PlanEntry(line)) for line in entries_of(report)])
 
-    def _shown_of(self, session_id: str, tool_id: str) -> ShownTool:
-        return self._shown.setdefault((session_id, tool_id), ShownTool())
-
     def _content(self, session_id: str, tool_id: str) -> v1.ToolCallUpdate:
-        shown = self._shown_of(session_id, tool_id)
-        shown.sent()
-        return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown.content())
+        shown = self._shown.content(session_id, tool_id)
+        return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown)
 
     def _tool(self, session_id: str, report: ToolReport) -> v1.SessionUpdate:
         fields = _tool_fields(report)
-        key = session_id, report.id
         if report.content is not UNSET:
-            shown = self._shown_of(*key)
-            shown.replace(report.content)
-            fields["content"] = shown.content()
+            self._shown.of(session_id, report.id).replace(report.content)
+            fields["content"] = self._shown.content(session_id, report.id)
         if fields.get("status") in ("completed", "failed"):
-            self._shown.pop(key, None)
+            if self._shown.is_late(session_id, report.id):
+                fields["content"] = self._shown.content(session_id, report.id)
+            self._shown.end(session_id, report.id)
         if report.begins:
             return v1.ToolCall(tool_call_id=report.id, **fields)
         return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
 
     async def ask(self, session_id: str, question: Question) -> str | None:
-        await self._catch_up(session_id)
+        await self.catch_up(session_id)
         tool = question.tool
         fields = _tool_fields(tool)
         fields["title"] = question.title
         if question.description is not None:
-            shown = self._shown_of(session_id, tool.id).content()
+            shown = self._shown.of(session_id, tool.id).content()
             text = v1.TextContent(text=question.description)
             fields["content"] = [*shown, v1.Content(content=text)]
         answer = await self._client.request_permission(
@@ -284,6 +292,7 @@ class LinkV1(Link):
     async def elicit_form(
         self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
     ) -> dict[str, Any] | None:
+        await self.catch_up(session_id)
         form = v1.ElicitationFormMode(
             message=message,
             session_id=session_id,
@@ -299,6 +308,7 @@ class LinkV1(Link):
     async def elicit_url(
         self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
     ) -> bool:
+        await self.catch_up(session_id)
         page = v1.ElicitationUrlMode(
             message=message,
             session_id=session_id,
@@ -315,9 +325,11 @@ class LinkV1(Link):
         )
 
     async def call_extension(self, method: str, params: Any) -> Any:
+        await self._catch_up_for(params)
         return await self._client.call_extension(method, params)
 
     async def notify_extension(self, method: str, params: Any) -> None:
+        await self._catch_up_for(params)
         await self._client.notify_extension(method, params)
 
     async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
@@ -330,6 +342,9 @@ class LinkV1(Link):
 
     def withdraw(self, session_id: str) -> None:
         self._context.cancel_prompts(session_id)
+
+    def forget(self, session_id: str) -> None:
+        self._shown.end_all(session_id)
 
     @property
     def is_gone(self) -> bool:

@@ -138,6 +138,7 @@ class AgentRole(v1.Agent):
         try:
             await course.insert()
             ended = await course.work(self.host.agent)
+            await self._link.catch_up(params.session_id)
         finally:
             course.session.idle()
             course.leave()
@@ -196,11 +197,7 @@ class AgentRole(v1.Agent):
         mode_was = session.mode
         await self.host.set_option(session, params.config_id, params.value)
         if (mode := session.mode) is not None and mode != mode_was:
-            await context.client.session_update(
-                v1.SessionNotification(
-                    session_id=session.id, update=v1.CurrentModeUpdate(current_mode_id=mode)
-                )
-            )
+            await self._link.show_mode(session.id, mode)
         return v1.SetSessionConfigOptionResponse(config_options=self._link.options(session.options))
 
 

@@ -102,7 +102,11 @@ class Session(Verbs):
         if self._record is None and not self.closed:
             return self.link.said(self.id, role, self._message_id, content)
         need_content("content", content)  # the link has seen to it otherwise
-        return self.report(Said(role, self._message_id, (content,)))
+        return self._say_stored(role, self._message_id, content)
+
+    async def _say_stored(self, role: MessageRole, message_id: str, content: Content) -> None:
+        await self.record(Said(role, message_id, (content,)))
+        await self.link.said(self.id, role, message_id, content)
 
     def end_message(self) -> None:
         """Let what is said next begin a message of its own."""

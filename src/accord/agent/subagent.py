@@ -124,6 +124,7 @@ class Subagent(Session):
                 await self._tell_end(error, stopped=stopped)
         finally:
             self.closed = True
+            self.link.forget(self.id)
             self.host.children.pop(self.id, None)
             if self in self.parent.children:
                 self.parent.children.remove(self)

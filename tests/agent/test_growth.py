@@ -1,0 +1,82 @@
+"""What a step costs does not grow with what was before it; counted, never timed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from accord import Agent, Image, Turn
+from accord.agent.shown_v1 import ShownTool, ShownTools
+from agent.talk import V1, talk
+
+
+def _calls(act: Callable[[], object]) -> int:
+    """Return how many functions an act calls."""
+    count = 0
+
+    def profile(_frame: FrameType, event: str, _arg: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_call"):
+            count += 1
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def _nothing(_session_id: str, _tool_id: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("others", [1, 2000])
+async def test_v1_looks_at_the_tool_calls_of_one_session_alone(others: int) -> None:
+    tools = ShownTools(_nothing)
+    for index in range(others):
+        session_id = f"other-{index}"
+        tools.content(session_id, "tool-1")
+        assert not tools.add(session_id, "tool-1", "text", goes_on=True)
+    tools.content("mine", "tool-1")
+    tools.add("mine", "tool-1", "text", goes_on=True)
+    assert _calls(lambda: tools.late("mine")) < 8
+    assert tools.late("mine") == ("tool-1",)
+    for index in range(others):
+        tools.end_all(f"other-{index}")
+    tools.end_all("mine")
+
+
+@pytest.mark.parametrize("kind", ["text", "image"])
+async def test_v1_content_is_not_sent_again_at_every_item(kind: str) -> None:
+    item = "x" * 100 if kind == "text" else Image(b"x" * 100, "image/png")
+
+    class Shows(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            async with turn.tool("Run") as call:
+                for _ in range(1000):
+                    await call.content(item)
+
+    async with talk(Shows(), V1) as client:
+        await client.prompt("go")
+        assert len(client.tool()["content"]) == 1000
+        # All of it is sent again each time, so at most a few times a second.
+        assert len(client.of("ToolCallUpdate")) < 50
+
+
+async def test_v1_the_more_a_tool_call_shows_the_less_often_it_is_sent() -> None:
+    waits: list[float] = []
+    for size in (10_000_000, 20_000_000):
+        tool = ShownTool()
+        tool.sent()
+        tool.add("x" * size, goes_on=True)
+        assert tool.may_wait(lambda: None)
+        assert tool._timer is not None
+        waits.append(tool._timer.when())
+        tool.stop()
+    assert waits[1] - waits[0] > 5

@@ -1,0 +1,166 @@
+"""The order in which a session's updates arrive: that in which the agent made them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+import accord
+from accord import Agent, MemoryStore, Session, Turn
+from accord.wire.base import UNSET
+from agent.talk import BOTH, V1, V2, settled, talk
+
+STORES = pytest.mark.parametrize("kept", [False, True], ids=["no store", "store"])
+
+
+def _agent(work: Any, *, kept: bool) -> Agent:
+    class Works(Agent):
+        store = MemoryStore() if kept else None
+
+        async def prompt(self, turn: Turn) -> None:
+            await work(turn)
+
+    return Works()
+
+
+def _seen(updates: list[Any]) -> list[str]:
+    """Return every piece of text in the order in which it was first shown."""
+    found: list[str] = []
+    shown: dict[str, str] = {}
+    for update in updates:
+        match type(update).__name__:
+            case "AgentMessageChunk" | "AgentThoughtChunk":
+                found.append(update.content.text)
+            case "ToolCall" | "ToolCallUpdate" | "ToolCallContentChunk":
+                tool_id = update.tool_call_id
+                content = getattr(update, "content", None)
+                if content in (None, UNSET):
+                    continue
+                if isinstance(content, list):
+                    text = "".join(item.content.text for item in content)
+                else:
+                    text = shown.get(tool_id, "") + content.content.text
+                before = shown.get(tool_id, "")
+                assert text.startswith(before)
+                found += text.removeprefix(before)
+                shown[tool_id] = text
+            case "PlanUpdate" | "Plan":
+                found.append("PLAN")
+            case "UsageUpdate":
+                found.append("USAGE")
+            case _:
+                pass
+    return found
+
+
+_BETWEEN = {
+    "say": lambda turn: turn.say("SAID"),
+    "think": lambda turn: turn.think("SAID"),
+    "plan": lambda turn: turn.plan(["PLAN"]),
+    "usage": lambda turn: turn.usage(1, 2),
+    "notice": lambda turn: turn.notice("SAID"),
+}
+
+
+@BOTH
+@STORES
+@pytest.mark.parametrize("between", _BETWEEN)
+async def test_what_comes_behind_streamed_text_is_shown_behind_it(
+    version: int, kept: bool, between: str
+) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Run") as call:
+            for letter in "abc":
+                await call.stream(letter)
+            await _BETWEEN[between](turn)
+            await call.stream("d")
+
+    async with talk(_agent(work, kept=kept), version) as client:
+        await client.prompt("go")
+        seen = [text for text in _seen(client.updates) if text != ""]
+        marks = {"plan": "PLAN", "usage": "USAGE"}
+        expected = ["a", "b", "c", marks.get(between, "SAID"), "d"]
+        if between == "notice" and version == V2:
+            expected.remove("SAID")  # an update of its own kind
+        assert seen == expected
+
+
+@BOTH
+@pytest.mark.parametrize("program", list(itertools.product("sct", repeat=4)), ids="".join)
+async def test_order_does_not_depend_on_the_store(version: int, program: tuple[str, ...]) -> None:
+    """Streams, content and messages in every order: what arrives is the same."""
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Run") as call:
+            for place, act in enumerate(program):
+                match act:
+                    case "s":
+                        await call.stream(str(place))
+                    case "c":
+                        await call.content(str(place))
+                    case _:
+                        await turn.say(str(place))
+
+    for kept in (False, True):
+        async with talk(_agent(work, kept=kept), version) as client:
+            await client.prompt("go")
+            assert _seen(client.updates) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("how", ["form", "extension", "end"])
+async def test_v1_what_the_user_is_asked_comes_behind_what_tool_calls_show(how: str) -> None:
+    seen: list[str] = []
+
+    async def work(turn: Turn) -> None:
+        async def show(call: Any) -> None:
+            for letter in "abc":
+                await call.stream(letter)
+            begun.set()
+            await over.wait()
+
+        begun, over = asyncio.Event(), asyncio.Event()
+        call = await turn.background("Run", show)
+        await begun.wait()
+        match how:
+            case "extension":
+                await turn.notify_extension("_asked")
+            case "form":
+                with pytest.raises(accord.NotOffered):
+                    await turn.elicit_url("https://example.com", "Look")
+            case _:
+                pass
+        await settled()
+        seen.extend(_seen(client.updates))
+        over.set()
+        call.cancel()
+
+    async with talk(_agent(work, kept=False), V1) as client:
+        await client.prompt("go")
+        if how == "end":
+            seen = _seen(client.updates)
+        assert seen == ["a", "b", "c"]
+
+
+async def test_v1_closed_session_sends_nothing_late() -> None:
+    sessions: list[Session] = []
+
+    async def work(turn: Turn) -> None:
+        sessions.append(turn.session)
+        async with turn.tool("Run") as call:
+            await call.stream("a")
+            await call.stream("b")
+            await asyncio.Event().wait()
+
+    async with talk(_agent(work, kept=False), V1) as client:
+        sent = client.send("go")
+        await client.until(lambda: client.of("ToolCallUpdate"))
+        await client.remote.close_session(
+            client.types.CloseSessionRequest(session_id=client.session_id)
+        )
+        await sent
+        link = sessions[0].link
+        assert not link._shown.late(client.session_id)  # type: ignore[attr-defined]
+        assert not link._shown._tools  # type: ignore[attr-defined]
