@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from accord import errors
@@ -37,6 +40,90 @@ def test_what_came_is_raised_again_as_it_was(code: int) -> None:
     error = RequestError.of(code, "message", {"a": 1})
     assert (error.code, error.message, error.data) == (code, "message", {"a": 1})
     assert str(error) == f"message ({code})"
+
+
+ZOD = {"_errors": [], "mcpServers": {"_errors": [], "0": {"_errors": ["Required"]}}}
+PYDANTIC = {
+    "errors": [
+        {"type": "missing", "loc": ["mcpServers", 0, "name"], "msg": "Field required", "input": {}},
+        {"type": "missing", "loc": ["cwd"], "msg": "Field required", "input": {"key": "sk-1"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("model 'x' not found", "model 'x' not found"),
+        ({"details": "no credit left"}, "no credit left"),
+        ({"message": "no credit left", "code": 402}, "no credit left"),
+        ({"reason": "no credit left", "apiKey": "sk-1"}, "no credit left"),
+        ({"error": {"type": "overloaded", "message": "Overloaded"}}, "Overloaded"),
+        ({"cause": {"cause": {"message": "ENOENT: git"}}}, "ENOENT: git"),
+        ({"details": json.dumps({"error": {"message": "Overloaded"}})}, "Overloaded"),
+        ({"details": 'API error: {"broken'}, 'API error: {"broken'),
+        ({"details": '{"broken'}, '{"broken'),
+        (PYDANTIC, "mcpServers.0.name: Field required; cwd: Field required"),
+        (ZOD, "mcpServers.0: Required"),
+        ({"errors": ["one", "two", "three", "four"]}, "one; two; three"),
+        (["first", {"message": "second"}], "first; second"),
+        ({"details": "one\n  at two\r\n"}, "one at two"),
+        ({"details": "\x1b[31mred\x07\u202e"}, "\\x1b[31mred\\x07\\u202e"),
+        ({"method": "session/x"}, "session/x"),
+    ],
+)
+def test_reason_in_the_data_of_an_error_is_told(data: Any, reason: str) -> None:
+    error = RequestError.of(-32603, "Internal error", data)
+    assert error.reason == reason
+    assert str(error) == f"Internal error: {reason} (-32603)"
+    assert (error.message, error.data) == ("Internal error", data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        [],
+        5,
+        "",
+        {"details": ""},
+        {"details": None},
+        {"details": "internal error."},
+        {"apiKey": "sk-1", "headers": {"authorization": "Bearer x"}},
+        {"path": "$", "reason": "Internal"},
+    ],
+)
+def test_data_without_a_reason_adds_nothing(data: Any) -> None:
+    assert str(RequestError.of(-32603, "Internal error", data)) == "Internal error (-32603)"
+
+
+def nested(levels: int) -> Any:
+    data: Any = "deep"
+    for _ in range(levels):
+        data = {"error": data}
+    return data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"details": "x" * 10_000_000},
+        {"details": "x y " * 100_000},
+        {"errors": [{"message": f"{number} " + "x" * 1000} for number in range(10_000)]},
+        [[[["x" * 300] * 100] * 100] * 100],
+        {"details": "[" * 50_000},
+        nested(10_000),
+    ],
+    ids=["long", "words", "many", "tree", "deep text", "deep"],
+)
+def test_text_of_an_error_is_bounded(data: Any) -> None:
+    error = RequestError.of(-32603, "m" * 100_000, data)
+    assert len(str(error)) < 2000
+
+
+def test_message_of_an_error_is_shown_without_control_characters() -> None:
+    assert str(RequestError.of(1, "a\x1b]0;t\x07b")) == "a\\x1b]0;t\\x07b (1)"
 
 
 def test_an_empty_message_stays_empty() -> None:

@@ -43,6 +43,7 @@ LAYERS = {
     "accord.version": 0,
     "accord.jsontext": 0,
     "accord.excerpt": 0,
+    "accord.reason": 0,
     "accord.wire": 1,
     "accord.jsonrpc": 1,
     "accord.v1": 2,

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from accord.client.turn import ClientTurn
     from accord.model.content import Audio, Content, Image, Link, Resource
     from accord.model.login import Account, LoginStatus, Provider
-    from accord.model.mcp import McpHttp, McpStdio
+    from accord.model.mcp import McpHttp, McpSse, McpStdio
     from accord.model.permission import PermissionOption
     from accord.model.session import (
         Choice,
@@ -121,6 +121,7 @@ __all__ = (
     "Location",
     "LoginStatus",
     "McpHttp",
+    "McpSse",
     "McpStdio",
     "Media",
     "MemoryStore",
@@ -212,6 +213,7 @@ _LAZY = {
     "Transcript": "accord.client.transcript",
     "ClientTurn": "accord.client.turn",
     "McpHttp": "accord.model.mcp",
+    "McpSse": "accord.model.mcp",
     "McpStdio": "accord.model.mcp",
     "Tokens": "accord.model.session",
     "Usage": "accord.model.session",
@@ -258,3 +260,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

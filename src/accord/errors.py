@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from accord.excerpt import excerpt
+from accord.excerpt import excerpt, visible
 
 __all__ = (
     "AccordError",
@@ -29,6 +29,8 @@ __all__ = (
     "UnsupportedVersion",
     "VersionNotOffered",
 )
+
+_MOST_MESSAGE = 1000  # characters of a peer's message
 
 
 class AccordError(Exception):
@@ -101,8 +103,25 @@ class RequestError(AccordError):
         self.data = data
         super().__init__(self.message)
 
+    @property
+    def reason(self) -> str | None:
+        """The reason that `data` gives in addition to the message, as one line."""
+        if self.data is None:
+            return None
+        from accord.reason import reason_of
+
+        return reason_of(self.message, self.data)
+
+    @property
+    def text(self) -> str:
+        """The message and the reason, shortened, with control characters spelt out."""
+        message = visible(excerpt(self.message, _MOST_MESSAGE))
+        if (reason := self.reason) is None:
+            return message
+        return f"{message.rstrip('.: ')}: {reason}" if message else reason
+
     def __str__(self) -> str:
-        return f"{self.message} ({self.code})"
+        return f"{self.text} ({self.code})"
 
     @staticmethod
     def of(code: int, message: str, data: Any = None) -> RequestError:

@@ -331,7 +331,7 @@ class _ClientSide:
         except RequestError as exc:
             if exc.code in (-32022, -32001):
                 raise UnsupportedVersion(
-                    f"The agent refuses protocol version {version}: {exc.message}", raw=exc.data
+                    f"The agent refuses protocol version {version}: {exc.text}", raw=exc.data
                 ) from exc
             raise
 

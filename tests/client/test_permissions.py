@@ -61,6 +61,10 @@ async def decided(policy: Any, *requests: PermissionRequest) -> list[Any]:
         (("allow_always", "reject_once"), "allow", "reject_once"),
         (("allow_always",), "allow", None),
         (("allow_once",), "reject", None),
+        (("allow_once", "allow_always", "reject_always"), "reject", None),
+        (("allow_always", "reject_always"), "allow", None),
+        (("allow_once", "reject_always"), "reject_always", "reject_always"),
+        (("allow_once", "reject_once"), "reject_always", "reject_once"),
         (("_maybe",), "allow", None),
     ],
 )
@@ -75,7 +79,7 @@ def test_id_that_allows_and_rejects_is_not_chosen() -> None:
     both = [PermissionOption("a", "Yes", "allow_once"), PermissionOption("a", "No", "reject_once")]
     assert choose(both, "reject") is None
     assert choose(both, "allow") is None
-    assert choose([*both, *options("reject_always")], "reject") == options("reject_always")[0]
+    assert choose([*both, *options("reject_once")], "reject") == options("reject_once")[0]
 
 
 def test_option_that_was_not_offered_is_not_chosen() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from accord import TransportError
+from accord import RemoteProtocolError, RequestError, TransportError
 from accord.coder.settings import Settings
 from accord.coder.tools import table
 from accord.coder.tools.base import Access, Outcome, Tool
@@ -113,6 +113,15 @@ class Broken(Tool[Nothing]):
         (OSError(28, "No space left on device"), "broken failed: No space left on device."),
         (OSError(13, "Permission denied", "/x"), "/x: Permission denied."),
         (OSError("just words"), "broken failed by a mistake of its own."),
+        (
+            RequestError("Internal error", data={"details": "disk full"}),
+            "broken failed: the client says Internal error: disk full",
+        ),
+        (
+            RemoteProtocolError("The result of session/request_permission does not fit"),
+            "broken failed: the client broke the protocol. "
+            "The result of session/request_permission does not fit",
+        ),
     ],
 )
 async def test_whatever_a_tool_runs_into_the_model_is_told(

@@ -123,7 +123,7 @@ def run(asked: Asked) -> int:
         return CANCELLED
     except AuthRequired as exc:
         ways = f", by {' or '.join(logins)}" if logins else ""
-        return failed(f"{exc.message}: log in to the agent first{ways}", exc.code)
+        return failed(f"{exc.text}: log in to the agent first{ways}", exc.code)
     except RequestError as exc:
         return failed(str(exc), exc.code)
     except AccordError as exc:

@@ -33,11 +33,12 @@ __all__ = (
 AsyncPolicy: TypeAlias = Callable[[PermissionRequest], Awaitable[Decision | None]]
 Policy: TypeAlias = Callable[[PermissionRequest], Decision | None | Awaitable[Decision | None]]
 
-# By decision, the kinds that do it, best first. To allow once may not become for ever.
+# By decision, the kinds that do it, best first. An agent may remember what has `always` in its
+# kind, so a decision for once never becomes one for always.
 _KINDS: dict[str, tuple[str, ...]] = {
     "allow": ("allow_once",),
     "allow_always": ("allow_always", "allow_once"),
-    "reject": ("reject_once", "reject_always"),
+    "reject": ("reject_once",),
     "reject_always": ("reject_always", "reject_once"),
     "cancel": (),
 }
@@ -48,7 +49,7 @@ _SHELL = frozenset(";|&$`<>\n\r(){}")
 def choose(options: Iterable[PermissionOption], decision: Decision) -> PermissionOption | None:
     """Return the option that does what was decided; None stands for the outcome `cancelled`.
 
-    Where nothing allows once, the request is rejected; where nothing rejects, it is cancelled.
+    Where no option allows once, the request is rejected; where none rejects once, it is cancelled.
     """
     offered = list(options)
     if isinstance(decision, PermissionOption):

@@ -7,7 +7,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accord import Content, RequestError, StartError, TransportError, Turn
+from accord import (
+    Content,
+    RemoteProtocolError,
+    RequestError,
+    StartError,
+    TransportError,
+    Turn,
+)
 from accord.agent import WorkCancelled
 from accord.coder.conversation import Results, ToolResult, ToolUse
 from accord.coder.gate import Refused, go_on, judge
@@ -123,7 +130,9 @@ def _why(error: Exception, tool: Tool[Any]) -> str:
         case OSError(strerror=str() as reason):
             return f"{tool.name} failed: {reason}."
         case RequestError():
-            return f"{tool.name} failed: the client says {error.message}"
+            return f"{tool.name} failed: the client says {error.text}"
+        case RemoteProtocolError():
+            return f"{tool.name} failed: the client broke the protocol. {error}"
         case _:
             log.error("! the tool %s failed", tool.name, exc_info=error)
             return f"{tool.name} failed by a mistake of its own."

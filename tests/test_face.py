@@ -1,0 +1,23 @@
+"""The face of the package: all names can be listed, completed and imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import accord
+
+
+def test_every_public_name_is_listed_before_it_is_used() -> None:
+    code = "import accord; print(*dir(accord))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(accord.__all__) - set(done.stdout.split())
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in accord.__all__:
+        assert getattr(accord, name) is not None
+
+
+def test_servers_of_every_transport_can_be_named() -> None:
+    assert accord.McpSse(name="s", url="https://a.example/sse").url == "https://a.example/sse"
