@@ -70,11 +70,28 @@ async def test_mode_and_hard_links_of_a_file_are_kept(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo two\n")
     (tmp_path / "run.sh").chmod(0o750)
     (tmp_path / "other").hardlink_to(tmp_path / "run.sh")
-    async with talking(1, cwd=tmp_path, model=Told()) as talk:
+    async with talking(1, cwd=tmp_path, model=Told(), allow="allow") as talk:
         await talk.use("read", path="run.sh")
+        (asked,) = talk.asked
+        assert asked.tool_call is not None
         await talk.use("edit", path="run.sh", edits=[change()])
         assert stat.S_IMODE((tmp_path / "run.sh").stat().st_mode) == 0o750
         assert (tmp_path / "other").read_text() == "echo 2\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
+async def test_file_with_a_further_name_is_not_touched_without_permission(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("outside\n")
+    (folder / "inside").hardlink_to(tmp_path / "secret")
+    async with talking(2, cwd=folder, model=Told(), allow="reject") as talk:
+        for name, more in (("read", {}), ("write", {"text": "gotcha"})):
+            result = await talk.use(name, path="inside", **more)
+            assert result.failed
+            assert "outside\n" not in result.text
+        assert len(talk.asked) == 2
+    assert (tmp_path / "secret").read_text() == "outside\n"
 
 
 @BOTH

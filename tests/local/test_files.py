@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.local.files import OutsideRoots, Roots, lines_of
+from accord.local.files import HardLinked, OutsideRoots, Roots
+from accord.local.lines import lines_of
 from requirement import requirement
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
@@ -176,3 +177,77 @@ def test_moving_makes_directories_and_overwrites_nothing(root: Path) -> None:
     roots.move("a.txt", "deep/er/a.txt")
     assert (root / "deep" / "er" / "a.txt").read_text() == "a"
     assert (root / "b.txt").read_text() == "b"
+
+
+@requirement("R-DIR-10")
+def test_file_with_a_further_name_is_refused_unless_it_is_allowed(
+    root: Path, tmp_path: Path
+) -> None:
+    os.link(tmp_path / "secret", root / "inside")
+    also: set[str] = set()
+    roots = Roots([str(root)], also=also)
+    for refused in (roots.resolve, roots.read, roots.open, lambda path: roots.write(path, "x")):
+        with pytest.raises(HardLinked):
+            refused("inside")
+    assert (tmp_path / "secret").read_text() == "secret"
+    also.add(os.path.realpath(root / "inside"))
+    assert roots.read("inside") == "secret"
+    roots.write("inside", "allowed")
+    assert (tmp_path / "secret").read_text() == "allowed"
+    roots.remove("inside")
+    assert (tmp_path / "secret").read_text() == "allowed"
+
+
+@requirement("R-DIR-10")
+def test_root_that_is_exchanged_for_a_link_later_does_not_lead_out(
+    root: Path, tmp_path: Path
+) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+    roots = Roots([str(root), str(second)])
+    second.rmdir()
+    second.symlink_to(tmp_path)
+    with pytest.raises(OutsideRoots):
+        roots.read(str(second / "secret"))
+
+
+BAD_PATHS = [
+    "a\0b",
+    "\0",
+    "/\0",
+    "x" * 5000,
+    "x/" * 3000,
+    "../" * 2000 + "etc",
+    "\ud800",
+    "x" * 300,
+]
+
+
+@pytest.mark.parametrize("path", BAD_PATHS, ids=range(len(BAD_PATHS)))
+def test_text_that_cannot_be_a_path_is_an_error_of_the_system(root: Path, path: str) -> None:
+    roots = Roots([str(root)])
+    (root / "a").write_text("a")
+    for use in (
+        roots.read,
+        roots.open,
+        roots.remove,
+        lambda path: roots.write(path, "x"),
+        lambda path: roots.move("a", path),
+        lambda path: roots.move(path, "b"),
+    ):
+        with pytest.raises(OSError, match=r".+"):
+            use(path)
+    assert [entry.name for entry in root.iterdir()] == ["a"]
+    if len(path) != 300:  # a name that could be that of a new file on another disk
+        with pytest.raises(OSError, match=r".+"):
+            roots.resolve(path)
+        with pytest.raises(OSError, match=r".+"):
+            Roots([path])
+
+
+def test_links_in_a_path_that_is_too_long_are_not_passed_on(root: Path, tmp_path: Path) -> None:
+    """`realpath` leaves links as they are where the path up to them is too long to look at."""
+    (root / "d").mkdir()
+    (root / "d" / "out").symlink_to(tmp_path)
+    with pytest.raises(OSError, match=r".+"):
+        Roots([str(root)]).resolve("d/./" * 1200 + "out/secret")

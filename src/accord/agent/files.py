@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from accord.agent.tool import current_tool
 from accord.errors import ResourceNotFound
-from accord.local.files import Roots, lines_of
+from accord.local.files import Roots
+from accord.local.reads import Reads
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
@@ -27,13 +28,14 @@ class Files:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._roots = Roots(session.roots)
+        self._reads = Reads()
 
     async def read(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, or `limit` lines of it from `line` on, counted from 1."""
         await self._resolve(path)
         link = self._session.link
         if not link.reads_files:
-            return lines_of(await asyncio.to_thread(self._roots.read, path), line, limit)
+            return await self._reads.read(self._roots, path, line, limit)
         absolute = self._roots.absolute(path)
         try:
             return await link.read_file(self._session.id, absolute, line, limit)

@@ -350,6 +350,7 @@ def _setup(
         roots=tuple(others),
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
+        real_roots=tuple(map(os.path.realpath, (here, *others))),
     )
 
 

@@ -11,7 +11,7 @@ from accord.client.dialect import Setup
 from accord.client.elicitation import Form, OnForm, OnUrl, Values, WebPage, why_wrong
 from accord.client.events import Permission, PermissionRequest
 from accord.client.feed import Feed, Read
-from accord.client.files import FileServer
+from accord.client.files import FileServer, within
 from accord.client.permissions import Policy, chain, choose
 from accord.client.terminals import TerminalServer
 from accord.errors import MethodNotFound, ResourceNotFound
@@ -93,7 +93,7 @@ class Desk:
                 if parent is None:
                     return None
                 roots = parent.roots if child.roots is None else child.roots  # R-SUBAG-09
-                return Setup(cwd=child.cwd or parent.cwd, roots=roots)
+                return within(Setup(cwd=child.cwd or parent.cwd, roots=roots), parent)
         return None
 
     async def leave(self, session_id: str) -> None:

@@ -35,6 +35,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()  # besides `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: SystemPrompt | None = None
+    # Where all of them lead, found out before the agent knew of them; None: nobody has looked.
+    real_roots: tuple[str, ...] | None = None
 
     @property
     def all_roots(self) -> tuple[str, ...]:

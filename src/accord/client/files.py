@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import inspect
 import os
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Literal, Protocol, TypeAlias
 
-from accord.errors import InternalError, InvalidParams, ResourceNotFound
-from accord.local.files import OutsideRoots, Roots, lines_of
+from accord.client.dialect import Setup
+from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
+from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
+from accord.local.lines import MOST_BYTES, TooLarge, lines_of
+from accord.local.reads import Reads
+from accord.wire.base import replace
 
-__all__ = ("FileServer", "Files", "Texts")
+__all__ = ("FileServer", "Files", "Texts", "within")
 
 
 class Texts(Protocol):
@@ -32,6 +38,9 @@ class Texts(Protocol):
 # Nothing, reading, reading and writing, or both elsewhere.
 Files: TypeAlias = Literal["ro", "rw"] | Texts | None
 
+# Errors of a text that cannot be a path, whatever is on the disk.
+_NO_PATH = {errno.EINVAL, errno.EILSEQ, errno.ENAMETOOLONG}
+
 
 class FileServer:
     """Answers `fs/` requests; every error says what the agent may know."""
@@ -40,47 +49,68 @@ class FileServer:
         self.readable = files is not None
         self.writable = files is not None and files != "ro"
         self._texts = None if isinstance(files, str) else files
+        self._reads = Reads()
 
-    async def read(
-        self, roots: Sequence[str], path: str, line: int | None, limit: int | None
-    ) -> str:
+    async def read(self, setup: Setup, path: str, line: int | None, limit: int | None) -> str:
         """Return the text of a file, or some lines of it."""
-        data = {"path": path}
         try:
-            return lines_of(await self._read(_inside(roots, path), path), line, limit)
-        except OutsideRoots:
-            raise InvalidParams("The file is outside of the session's directories") from None
+            roots = _inside(setup, path)
+            if self._texts is None:
+                return await self._reads.read(roots, path, line, limit)
+            text = self._texts.read(await asyncio.to_thread(roots.resolve, path))
+            return lines_of(await text if inspect.isawaitable(text) else text, line, limit)
         except FileNotFoundError:
-            raise ResourceNotFound(data=data) from None
-        except (OSError, UnicodeError):
-            raise InternalError("The file cannot be read", data=data) from None
+            raise ResourceNotFound(data={"path": path}) from None
+        except (OSError, UnicodeError) as error:
+            raise _error(error, path, "The file cannot be read") from None
 
-    async def write(self, roots: Sequence[str], path: str, text: str) -> None:
+    async def write(self, setup: Setup, path: str, text: str) -> None:
         """Replace the text of a file, or create the file."""
-        data = {"path": path}
         try:
-            await self._write(_inside(roots, path), path, text)
-        except OutsideRoots:
-            raise InvalidParams("The file is outside of the session's directories") from None
-        except (OSError, UnicodeError):
-            raise InternalError("The file cannot be written", data=data) from None
-
-    async def _read(self, roots: Roots, path: str) -> str:
-        if self._texts is None:
-            return await asyncio.to_thread(roots.read, path)
-        text = self._texts.read(await asyncio.to_thread(roots.resolve, path))
-        return await text if inspect.isawaitable(text) else text
-
-    async def _write(self, roots: Roots, path: str, text: str) -> None:
-        if self._texts is None:
-            await asyncio.to_thread(roots.write, path, text)
-            return
-        done = self._texts.write(await asyncio.to_thread(roots.resolve, path), text)
-        if done is not None:
-            await done
+            roots = _inside(setup, path)
+            if self._texts is None:
+                await asyncio.to_thread(roots.write, path, text)
+                return
+            done = self._texts.write(await asyncio.to_thread(roots.resolve, path), text)
+            if done is not None:
+                await done
+        except (OSError, UnicodeError) as error:
+            raise _error(error, path, "The file cannot be written") from None
 
 
-def _inside(roots: Sequence[str], path: str) -> Roots:
+def within(child: Setup, parent: Setup) -> Setup:
+    """Return where a subagent works, as the agent says it: no file outside of its parent's.
+
+    The agent names these directories, and the user has allowed only those of the session.
+    """
+    allowed = parent.real_roots or ()
+    real: list[str] = []
+    for path in child.all_roots:
+        with contextlib.suppress(OSError):  # what cannot be a path
+            found = real_path(path)
+            if any(is_within(root, found) for root in allowed):
+                real.append(found)
+    return replace(child, real_roots=tuple(real))
+
+
+def _inside(setup: Setup, path: str) -> Roots:
     if not os.path.isabs(path):  # noqa: PTH117  # R-FS-05, about a text
         raise InvalidParams("The path of a file is absolute")
-    return Roots(roots)
+    return Roots(setup.all_roots, real=setup.real_roots)
+
+
+def _error(error: OSError | UnicodeError, path: str, message: str) -> RequestError:
+    """Return what the agent may know."""
+    match error:
+        case HardLinked():
+            return InvalidParams("The file has further names (hard links), perhaps elsewhere")
+        case OutsideRoots():
+            return InvalidParams("The file is outside of the session's directories")
+        case TooLarge():
+            most = f"{MOST_BYTES >> 20} MiB"
+            reason = f"More than {most} in one read: ask for some lines, by `line` and `limit`"
+            return InvalidParams(reason, data={"path": path})
+        case OSError() if error.errno in _NO_PATH:
+            return InvalidParams("This cannot be the path of a file")
+        case _:
+            return InternalError(message, data={"path": path})

@@ -104,15 +104,15 @@ class ClientV1(v1.Client):
     async def read_text_file(
         self, params: v1.ReadTextFileRequest, context: v1.ClientContext
     ) -> v1.ReadTextFileResponse:
-        roots = self._desk.setup(params.session_id).all_roots
-        text = await self._desk.files.read(roots, params.path, params.line, params.limit)
+        setup = self._desk.setup(params.session_id)
+        text = await self._desk.files.read(setup, params.path, params.line, params.limit)
         return v1.ReadTextFileResponse(content=text)
 
     async def write_text_file(
         self, params: v1.WriteTextFileRequest, context: v1.ClientContext
     ) -> v1.WriteTextFileResponse:
-        roots = self._desk.setup(params.session_id).all_roots
-        await self._desk.files.write(roots, params.path, params.content)
+        setup = self._desk.setup(params.session_id)
+        await self._desk.files.write(setup, params.path, params.content)
         return v1.WriteTextFileResponse()
 
     def create_terminal(

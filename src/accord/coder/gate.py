@@ -20,6 +20,7 @@ from accord.coder.modes import verdict
 from accord.coder.rules import Rule, usual
 from accord.coder.sensitive import guarded, secret, secrets_in_words, sensitive_below
 from accord.coder.tools.base import Access, ToolFailed
+from accord.local.files import has_further_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,7 +107,8 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
             why = f"{name} can change what runs or is allowed here."
         elif access.itself and (below := sensitive_below(real)) is not None:
             why = f"{name} has {below} in it."
-        subjects.append(_Subject((real, named), not _is_inside(real, work), why))
+        linked = not access.itself and has_further_names(real)
+        subjects.append(_Subject((real, named), linked or not _is_inside(real, work), why))
     return subjects
 
 
@@ -190,7 +192,7 @@ async def _ask(access: Access, subjects: Sequence[_Subject], call: ToolCall, wor
         options.append(PermissionOption("reject_always", label, "reject_always"))
     whys = [subject.secret for subject in subjects if subject.secret]
     whys += [
-        f"{subject.names[-1]} leads out of the session's directories."
+        f"{subject.names[-1]} {_how_out(subject)} the session's directories."
         if access.kind in _PATHS
         else "It reaches out of the session's directories."
         for subject in subjects
@@ -202,6 +204,12 @@ async def _ask(access: Access, subjects: Sequence[_Subject], call: ToolCall, wor
         await asyncio.to_thread(_keep, rules, work, allowed=allowed)
     if not allowed:
         raise Refused("The user does not allow that.")
+
+
+def _how_out(subject: _Subject) -> str:
+    if has_further_names(subject.names[0]):
+        return "has further names (hard links), which may be outside of"
+    return "leads out of"
 
 
 def _rules_offered(access: Access, subjects: Sequence[_Subject], work: Work) -> list[Rule]:

@@ -7,11 +7,13 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from accord.errors import AccordError
+from accord.local.lines import MOST_BYTES, read_lines
+from accord.local.replace import replace_file
 
-__all__ = ("OutsideRoots", "Roots", "lines_of")
+__all__ = ("HardLinked", "OutsideRoots", "Roots", "has_further_names", "is_within", "real_path")
 
 _FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _OPEN_BINARY = getattr(os, "O_BINARY", 0)
@@ -20,23 +22,42 @@ _WAITS_FOR_NOBODY = getattr(os, "O_NONBLOCK", 0)
 _WALKS = {os.open, os.mkdir, os.rename, os.rmdir, os.unlink} <= os.supports_dir_fd
 # Directories on the way need not be readable.
 _ONLY_PASSES = getattr(os, "O_PATH", os.O_RDONLY)
+# With the NUL at its end. The system refuses longer paths, and `realpath` leaves their links as
+# they are.
+_PATH_BYTES = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32768
 
 
 class OutsideRoots(AccordError, PermissionError):
     """A path leads out of the directories that files may be in."""
 
 
+class HardLinked(OutsideRoots):
+    """A file has further names (hard links), and these may be outside of the directories."""
+
+
 class Roots:
     """Directories that files are read and written in; relative paths belong to the first.
 
     A path is resolved first, links and all, and then opened step by step without following
-    any link: what is moved in between makes it fail, not escape (R-DIR-10). The functions block.
+    any link: what is moved in between makes it fail, not escape (R-DIR-10). A file with further
+    names (hard links) is refused, since nothing says where these are. Text that cannot be a path
+    (a NUL, more than the system's longest path) raises `OSError`. The functions block.
     """
 
-    def __init__(self, paths: Sequence[str], *, also: Collection[str] = ()) -> None:
-        """`also` are real paths elsewhere that are allowed, just they; it may change later."""
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        also: Collection[str] = (),
+        real: Sequence[str] | None = None,
+    ) -> None:
+        """`also` are real paths elsewhere that are allowed, just they; it may change later.
+
+        `real` is where the directories lead, when that has been found out before: a directory
+        that is exchanged for a link since then does not count.
+        """
         self._base = paths[0]
-        self._roots = [os.path.realpath(path) for path in paths]
+        self._roots = [real_path(path) for path in paths] if real is None else list(real)
         self._also = also
 
     def absolute(self, path: str) -> str:
@@ -45,27 +66,57 @@ class Roots:
 
     def resolve(self, path: str) -> str:
         """Return where a path leads; raise `OutsideRoots`."""
-        real = os.path.realpath(self.absolute(path))
-        self._root_of(real, path)
+        real, _ = self._find(path)
+        if has_further_names(real) and real not in self._also:
+            raise _hard_linked(path)
         return real
 
-    def read(self, path: str) -> str:
-        """Return the text of a file, which is UTF-8, its line ends as they are."""
-        with os.fdopen(self.open(path), "r", encoding="utf-8", newline="") as file:
-            return file.read()
+    def read(
+        self,
+        path: str,
+        line: int | None = None,
+        limit: int | None = None,
+        *,
+        most_bytes: int = MOST_BYTES,
+        stop: Callable[[], bool] | None = None,
+    ) -> str:
+        """Return the text of a file, which is UTF-8, its line ends as they are.
+
+        `line` counts from 1; the file is read up to the last of `limit` lines and no further.
+        Raises `TooLarge` beyond `most_bytes`, and `InterruptedError` once `stop` returns true.
+        """
+        fd = self.open(path)
+        try:
+            data = read_lines(fd, path, line, limit, most_bytes=most_bytes, stop=stop)
+        finally:
+            os.close(fd)
+        return data.decode("utf-8")
 
     def write(self, path: str, text: str) -> None:
-        """Replace the text of a file; it is created if missing, with its parents (A-49)."""
+        """Replace the text of a file as a whole; it is created if missing, with its parents (A-49).
+
+        A reader, a crash and a full disk meet the old text or the new: see `replace_file`.
+        """
         data = text.encode("utf-8")
-        fd = self.open(path, os.O_WRONLY | os.O_CREAT, parents=True)
-        with os.fdopen(fd, "wb") as file:
-            file.truncate(0)
-            file.write(data)
+        real, root = self._find(path)
+
+        def check(status: os.stat_result) -> None:
+            _refuse_others(status, path)
+            self._refuse_links(status, real, path)
+
+        if not _WALKS:
+            self._make_parents(real, path)
+            replace_file(None, real, data, check)
+            return
+        folder, name = _walk(root, real, parents=True)
+        try:
+            replace_file(folder, name, data, check)
+        finally:
+            os.close(folder)
 
     def open(self, path: str, flags: int = os.O_RDONLY, *, parents: bool = False) -> int:
         """Return a descriptor of a file, to be closed; `parents` makes missing directories."""
-        real = os.path.realpath(self.absolute(path))
-        root = self._root_of(real, path)
+        real, root = self._find(path)
         flags |= _FOLLOWS_NO_LINK | _OPEN_BINARY | _WAITS_FOR_NOBODY
         if _WALKS:
             folder, name = _walk(root, real, parents=parents)
@@ -75,12 +126,13 @@ class Roots:
                 os.close(folder)
         else:
             fd = self._open_checking(real, flags, path, parents=parents)
-        mode = os.fstat(fd).st_mode
-        if not stat.S_ISREG(mode):
+        try:
+            status = os.fstat(fd)
+            _refuse_others(status, path)
+            self._refuse_links(status, real, path)
+        except OSError:
             os.close(fd)
-            if stat.S_ISDIR(mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            raise OSError(errno.EINVAL, "It is not a file", path)
+            raise
         return fd
 
     def remove(self, path: str) -> None:
@@ -119,8 +171,9 @@ class Roots:
 
         Where directories have no descriptors it is None, and the name the real path.
         """
+        _check_text(path)
         parent, name = os.path.split(self.absolute(path))
-        real = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118  # text, not a file
+        real = os.path.join(real_path(parent), name)  # noqa: PTH118  # text, not a file
         if not name or real in self._roots:
             raise OutsideRoots(f"{path} is one of the session's directories itself")
         root = self._root_of(real, path)
@@ -130,22 +183,84 @@ class Roots:
             os.makedirs(os.path.dirname(real), exist_ok=True)  # noqa: PTH103, PTH120  # as above
         return None, real
 
+    def _find(self, path: str) -> tuple[str, str]:
+        """Return where a path leads, and the root that this is in."""
+        _check_text(path)
+        real = real_path(self.absolute(path))
+        return real, self._root_of(real, path)
+
+    def _refuse_links(self, status: os.stat_result, real: str, path: str) -> None:
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and real not in self._also:
+            raise _hard_linked(path)
+
     def _root_of(self, real: str, path: str) -> str:
         for root in self._roots:
-            if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+            if is_within(root, real):
                 return root
         if real in self._also:
             return os.path.splitdrive(real)[0] + os.sep
         raise OutsideRoots(f"{path} is outside of the session's directories")
 
+    def _make_parents(self, real: str, path: str) -> None:
+        """Where directories have no descriptors: make those that are missing, and look again."""
+        parent = os.path.dirname(real)  # noqa: PTH120  # a text
+        os.makedirs(parent, exist_ok=True)  # noqa: PTH103  # as above
+        if os.path.realpath(parent) != parent:
+            raise OutsideRoots(f"{path} was moved while it was opened")
+
     def _open_checking(self, real: str, flags: int, path: str, *, parents: bool) -> int:
         if parents:
-            os.makedirs(os.path.dirname(real), exist_ok=True)  # noqa: PTH103, PTH120  # a text
+            self._make_parents(real, path)
         fd = os.open(real, flags, 0o666)
         if os.path.realpath(real) != real:
             os.close(fd)
             raise OutsideRoots(f"{path} was moved while it was opened")
         return fd
+
+
+def real_path(path: str) -> str:
+    """Return where a path leads, with all links; raise `OSError` for what cannot be a path."""
+    _check_text(path)
+    real = os.path.realpath(path)
+    _check_text(real)
+    return real
+
+
+def _hard_linked(path: str) -> HardLinked:
+    return HardLinked(f"{path} has further names (hard links), which may be elsewhere")
+
+
+def has_further_names(path: str) -> bool:
+    """Return whether a file has further names (hard links); nothing says where these are."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
+def is_within(folder: str, path: str) -> bool:
+    """Return whether a real path is a real directory or below it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _check_text(path: str) -> None:
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "A path has no NUL in it", path)
+    try:
+        size = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ), path) from None
+    if size >= _PATH_BYTES:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
+
+
+def _refuse_others(status: os.stat_result, path: str) -> None:
+    """Raise `OSError` for what is not a regular file."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "It is not a file", path)
 
 
 def _walk(root: str, real: str, *, parents: bool) -> tuple[int, str]:
@@ -167,19 +282,3 @@ def _walk(root: str, real: str, *, parents: bool) -> tuple[int, str]:
         os.close(here)
         raise
     return here, name
-
-
-def lines_of(text: str, line: int | None, limit: int | None) -> str:
-    """Return `limit` lines from `line` on, which counts from 1; beyond the end there are none."""
-    if line is None and limit is None:
-        return text
-    lines = _split(text)
-    first = max((line or 1) - 1, 0)
-    return "".join(lines[first:] if limit is None else lines[first : first + limit])
-
-
-def _split(text: str) -> list[str]:
-    """Split at line feeds only: other marks are text in most programs."""
-    parts = text.split("\n")
-    lines = [f"{part}\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines

@@ -1,0 +1,143 @@
+"""The content of a file replaced as a whole: readers see the old text or the new, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable
+
+__all__ = ("replace_file",)
+
+_FLAGS = (
+    os.O_WRONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
+# The folder takes no new file, or the old one cannot be exchanged: a mount point, say, or a file
+# that another program holds open on Windows.
+_ONLY_IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV}
+
+
+def replace_file(
+    folder: int | None, name: str, data: bytes, check: Callable[[os.stat_result], None]
+) -> None:
+    """Give the file `name` in a directory new content, or create it; a link is not followed.
+
+    The new content is written to a second file next to it, flushed to the disk (`fsync`) and then
+    renamed: after a crash, a power failure or on a full disk the old content is complete, or the
+    new. The directory itself is not flushed, so a power failure may bring the old content back.
+    Mode, owner and extended attributes stay. Where the directory takes no new file, or the owner
+    could not stay, or the file has further names (hard links), the content is written in place;
+    an error puts the old content back, a crash does not. `check` sees the status of the old file
+    and raises what refuses it.
+    """
+    old = _open_old(folder, name)
+    try:
+        if old is None:
+            _by_rename(folder, name, data, None)
+            return
+        status = os.fstat(old)
+        check(status)
+        if status.st_nlink <= 1:
+            try:
+                _by_rename(folder, name, data, old)
+                return
+            except OSError as error:
+                if error.errno not in _ONLY_IN_PLACE:
+                    raise
+        _in_place(folder, name, data, old)
+    finally:
+        if old is not None:
+            os.close(old)
+
+
+def _open_old(folder: int | None, name: str) -> int | None:
+    """Open the file to be replaced: who may not write it may not replace it either."""
+    try:
+        return os.open(name, _FLAGS, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+
+
+def _by_rename(folder: int | None, name: str, data: bytes, old: int | None) -> None:
+    temporary = f".accord-{secrets.token_hex(8)}.tmp"
+    if folder is None:
+        temporary = os.path.join(os.path.dirname(name), temporary)  # noqa: PTH118, PTH120  # a text
+    mode = 0o666 if old is None else 0o600
+    fd = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+    try:
+        try:
+            _write(fd, data)
+            if old is not None:
+                _copy_attributes(old, fd)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)  # as above
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)  # as above
+        raise
+
+
+def _copy_attributes(old: int, new: int) -> None:
+    """Copy owner, extended attributes and mode; raise `OSError` when one would be lost."""
+    if os.name == "nt":
+        return
+    was, now = os.fstat(old), os.fstat(new)
+    if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
+        os.fchown(new, was.st_uid, was.st_gid)
+    if hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):  # a file system without them
+            for attribute in os.listxattr(old):
+                _copy_attribute(old, new, attribute)
+    os.fchmod(new, stat.S_IMODE(was.st_mode))
+
+
+def _copy_attribute(old: int, new: int, attribute: str) -> None:
+    # What the system derives, and what a write takes away from a program, is not copied.
+    if attribute.startswith(("security.", "trusted.")):
+        return
+    with contextlib.suppress(OSError):
+        os.setxattr(new, attribute, os.getxattr(old, attribute))
+
+
+def _in_place(folder: int | None, name: str, data: bytes, fd: int) -> None:
+    was = _content(folder, name, fd)
+    try:
+        _overwrite(fd, data)
+        os.fsync(fd)
+    except OSError:
+        if was is not None:
+            with contextlib.suppress(OSError):  # a full disk takes what was there before
+                _overwrite(fd, was)
+        raise
+
+
+def _content(folder: int | None, name: str, fd: int) -> bytes | None:
+    """Return the content of an open file; None when it may be written and not be read."""
+    flags = _FLAGS & ~os.O_WRONLY | os.O_RDONLY
+    try:
+        second = os.open(name, flags, dir_fd=folder)
+    except OSError:
+        return None
+    with os.fdopen(second, "rb") as file:
+        if not os.path.samestat(os.fstat(second), os.fstat(fd)):
+            return None
+        return file.read()
+
+
+def _overwrite(fd: int, data: bytes) -> None:
+    os.lseek(fd, 0, os.SEEK_SET)
+    _write(fd, data)
+    os.ftruncate(fd, len(data))
+
+
+def _write(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]

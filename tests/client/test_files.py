@@ -1,0 +1,97 @@
+"""Files that a client gives to an agent: in bounds of place, size and number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from accord import InvalidParams
+from accord.client.dialect import Setup
+from accord.client.files import FileServer, within
+from client.test_services import reading, working, writing
+from client.wire import Speaker
+from requirement import requirement
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, holes and long paths of POSIX")
+
+
+@requirement("R-FS-03")
+async def test_line_of_a_huge_file_is_found_and_all_of_it_refused(tmp_path: Path) -> None:
+    (tmp_path / "huge").write_bytes(b"first\nsecond\n")
+    os.truncate(tmp_path / "huge", 1 << 42)
+
+    async def script(speaker: Speaker) -> None:
+        for _ in range(20):
+            found = await speaker.client.read_text_file(reading(tmp_path / "huge", line=2, limit=1))
+            assert found.content == "second\n"
+        with pytest.raises(InvalidParams, match="16 MiB in one read"):
+            await speaker.client.read_text_file(reading(tmp_path / "huge"))
+
+    async with working(script, tmp_path, files="rw"):
+        pass
+
+
+@requirement("R-DIR-10", "R-DIR-12")
+async def test_file_with_further_names_is_refused(tmp_path: Path) -> None:
+    roots = tmp_path / "roots"
+    roots.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    os.link(tmp_path / "secret", roots / "a")
+
+    async def script(speaker: Speaker) -> None:
+        with pytest.raises(InvalidParams, match="further names"):
+            await speaker.client.read_text_file(reading(roots / "a"))
+        with pytest.raises(InvalidParams, match="further names"):
+            await speaker.client.write_text_file(writing(roots / "a", "gotcha"))
+
+    async with working(script, roots, files="rw"):
+        pass
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+@requirement("R-DIR-10", "R-DIR-12")
+async def test_cwd_that_the_agent_exchanges_for_a_link_does_not_lead_out(tmp_path: Path) -> None:
+    roots = tmp_path / "roots"
+    roots.mkdir()
+    (tmp_path / "secret").write_text("secret")
+
+    async def script(speaker: Speaker) -> None:
+        roots.rmdir()
+        roots.symlink_to(tmp_path)
+        with pytest.raises(InvalidParams, match="outside"):
+            await speaker.client.read_text_file(reading(roots / "secret"))
+
+    async with working(script, roots, files="rw"):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/a\0b", "/" + "x" * 5000, "/\udc00"], ids=["nul", "long", "odd"])
+async def test_text_that_cannot_be_a_path_is_a_wrong_parameter(tmp_path: Path, path: str) -> None:
+    setup = Setup(cwd=str(tmp_path), real_roots=(str(tmp_path),))
+    server = FileServer("rw")
+    with pytest.raises(InvalidParams):
+        await server.read(setup, path, None, None)
+    with pytest.raises(InvalidParams):
+        await server.write(setup, path, "x")
+
+
+@requirement("R-SUBAG-09", "R-DIR-12")
+async def test_subagent_reaches_no_file_outside_of_its_parents_directories(tmp_path: Path) -> None:
+    inside, sibling = tmp_path / "inside", tmp_path / "inside2"
+    for folder in (inside, sibling):
+        folder.mkdir()
+        (folder / "a").write_text("a")
+    (inside / "child").mkdir()
+    (inside / "child" / "a").write_text("child")
+    (inside / "out").symlink_to(sibling)
+    parent = Setup(cwd=str(inside), real_roots=(str(inside),))
+    server = FileServer("rw")
+    child = within(Setup(cwd=str(inside / "child")), parent)
+    assert await server.read(child, str(inside / "child" / "a"), None, None) == "child"
+    for cwd in ("/", str(tmp_path), str(sibling), str(inside / "out"), "\0"):
+        child = within(Setup(cwd=cwd), parent)
+        for path in (inside / "a", sibling / "a"):
+            with pytest.raises(InvalidParams):
+                await server.read(child, str(path), None, None)
