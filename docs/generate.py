@@ -19,6 +19,7 @@ from accord.client import events
 from accord.coder.embedded.page import page
 from accord.coder.embedded.table import FAMILIES
 from accord.model import content, permission, session, tools
+from accord.rules.quirks import QUIRKS, Quirk
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
@@ -27,6 +28,7 @@ from accord.wire.method import Method
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
 EMBEDDED_PAGE = Path(__file__).parent / "reference" / "embedded-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
+QUIRKS_PAGE = Path(__file__).parent / "reference" / "compatibility.md"
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (
     ["accord"],
@@ -52,6 +54,19 @@ gate the peer did not offer raises `NotOffered` before anything is sent; one tha
 this side did not offer it is answered with -32601.
 
 A method without a result is a notification. *Unstable* methods are sent only by those who opted in.
+"""
+
+
+QUIRKS_INTRO = """\
+# Compatibility
+
+<!-- Written by docs/generate.py from the table of quirks; `make docs` does it again. -->
+
+Real programs deviate from the protocol. This page lists the deviations that Accord tolerates, and
+its response to each. The table is data, in `accord.rules.quirks`; client, agent and conformance kit
+use the same rows. Accord itself deviates in one of these ways only: it sends `session/set_model` to
+agents that know nothing else.
+
 """
 
 
@@ -252,6 +267,35 @@ def _help(words: list[str]) -> str:
     return done.stdout
 
 
+def quirks_page() -> str:
+    """Return the text of `docs/reference/compatibility.md`."""
+    headings = {"client": "Clients", "agent": "Agents", "both": "Clients and agents"}
+    lines = [QUIRKS_INTRO.rstrip(), ""]
+    for by, heading in headings.items():
+        lines += [f"## {heading}", ""]
+        for row in QUIRKS.values():
+            if row.by == by:
+                lines += _quirk(row)
+    return "\n".join(lines)
+
+
+def _quirk(row: Quirk) -> Iterator[str]:
+    versions = " and ".join(map(str, row.versions))
+    yield f"### `{row.id}`"
+    yield ""
+    yield f"* Deviation: {row.does}"
+    yield f"* Accord: {row.response}"
+    yield f"* Version of the protocol: {versions}"
+    yield f"* Programs: {'; '.join(row.programs)}"
+    yield f"* Evidence: {row.evidence}"
+    yield f"* Concerns: {', '.join(f'`{name}`' for name in row.concerns)}"
+    for early, now in row.methods.items():
+        yield f"* Method: `{early}` is read as `{now}`"
+    for method, (early, now) in row.keys.items():
+        yield f"* Key in `{method}`: `{early}` is read as `{now}`"
+    yield ""
+
+
 def embedded_page() -> str:
     """Return the text of `docs/reference/embedded-model.md`."""
     return page(FAMILIES)
@@ -262,3 +306,4 @@ if __name__ == "__main__":
     COMMANDS_PAGE.write_text(commands_page(), "utf-8")
     EMBEDDED_PAGE.write_text(embedded_page(), "utf-8")
     EVENTS_PAGE.write_text(events_page(), "utf-8")
+    QUIRKS_PAGE.write_text(quirks_page(), "utf-8")

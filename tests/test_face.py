@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+
+import pytest
 
 import accord
 
 
-def test_every_public_name_is_listed_before_it_is_used() -> None:
-    code = "import accord; print(*dir(accord))"
+@pytest.mark.parametrize("name", ["accord", "accord.agent", "accord.v1", "accord.v2"])
+def test_every_public_name_is_listed_before_it_is_used(name: str) -> None:
+    code = f"import {name} as face; print(*dir(face))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(accord.__all__) - set(done.stdout.split())
+    assert not set(importlib.import_module(name).__all__) - set(done.stdout.split())
 
 
 def test_every_public_name_can_be_had() -> None:

@@ -20,6 +20,7 @@ from accord.errors import (
 from accord.router import connect, serve
 from accord.transports.base import Transport
 from accord.transports.memory import pair
+from quirk import quirk
 from requirement import requirement
 from sides import QUICK, Raw, cancel, request, settled, success
 
@@ -513,6 +514,7 @@ async def test_where_the_repeat_is_refused_and_there_is_one_transport_the_refusa
     await there.aclose()
 
 
+@quirk("version-refused-code")
 @requirement("R-INIT-07", "R-INIT-15", "R-INIT-32")
 @pytest.mark.parametrize(
     ("clients", "answer"),
@@ -523,6 +525,7 @@ async def test_where_the_repeat_is_refused_and_there_is_one_transport_the_refusa
         ((Client1, Client2), {"result": {**V2_BODY, "protocolVersion": 3}}),
         ((Client1, Client2), {"result": None}),
         ((Client1,), {"error": {"code": -32022, "message": "No", "data": {"supported": [2]}}}),
+        ((Client1,), {"error": {"code": -32001, "message": "No"}}),
     ],
 )
 async def test_an_agent_of_other_versions_is_unsupported_and_left(
@@ -630,6 +633,7 @@ async def test_a_handler_that_returns_none_is_answered_as_its_method_allows(
         assert "The handler of session/prompt returned None" in caplog.text
 
 
+@quirk("null-result")
 @requirement("R-GEN-10")
 async def test_a_null_result_is_taken_where_nothing_is_required() -> None:
     async with connecting(Client1()) as (opened, agents, _):

@@ -25,6 +25,7 @@ from accord.errors import (
 from accord.jsonrpc.message import RequestId
 from accord.routes import Context, Route, Routes, not_served
 from accord.rules.gates import closed_methods, closed_variants, is_open, opening
+from accord.rules.quirks import tolerates
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
@@ -59,6 +60,7 @@ class Kit(Struct, frozen=True, kw_only=True):
     modernize: Callable[[str, Any], tuple[str, Any]]
 
 
+@tolerates("null-result")
 @cache
 def _result_decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
     """Decode a result; null too where the type has no required field (R-GEN-10)."""

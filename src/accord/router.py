@@ -32,6 +32,7 @@ from accord.jsonrpc.message import RequestId
 from accord.routes import Context, Limits, Route, Routes
 from accord.rules.lifecycle import AgentLifecycle
 from accord.rules.negotiation import requested_version, select, spoken, v1_params_of
+from accord.rules.quirks import QUIRKS
 from accord.tasks import discard
 from accord.transports.base import Transport, TransportFactory
 from accord.version import ProtocolVersion
@@ -329,7 +330,7 @@ class _ClientSide:
         try:
             return await connection.call("initialize", params, settle)
         except RequestError as exc:
-            if exc.code in (-32022, -32001):
+            if exc.code == -32022 or exc.code in QUIRKS["version-refused-code"].codes:
                 raise UnsupportedVersion(
                     f"The agent refuses protocol version {version}: {exc.text}", raw=exc.data
                 ) from exc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from accord import (
     McpHttp,
     McpStdio,
     NotOffered,
+    RequestError,
     Select,
     Switch,
     Text,
     UserText,
 )
 from client.wire import BOTH, agent_by_hand
+from quirk import quirk
 from requirement import requirement
 from sides import Raw
 
@@ -169,6 +172,7 @@ async def test_listing_asks_for_page_after_page(version: int) -> None:
     assert cursors == [None, "c1", "c2"]
 
 
+@quirk("unknown-session-closed")
 @requirement("R-SESS-31")
 @BOTH
 async def test_closing_and_deleting_what_is_gone_succeeds(version: int) -> None:
@@ -299,15 +303,112 @@ async def test_mode_option_is_used_and_modes_are_ignored() -> None:
         assert session.transcript.mode == "slow"
 
 
+@quirk("set-model", "options-not-returned")
 async def test_early_models_are_an_option() -> None:
-    models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]}
+    known = [{"modelId": name, "name": name} for name in ("m", "n")]
+    models = {"currentModelId": "m", "availableModels": known}
     async with by_hand(1) as (agent, raw):
         answer = {"sessionId": "s1", "models": models}
         _, session = await answering(raw, agent.new_session("/"), answer)
         (option,) = session.transcript.options
         assert (option.category, option.value) == ("model", "m")
-        request, _ = await answering(raw, session.set_option(option.id, "m"), {})
+        request, _ = await answering(raw, session.set_option(option.id, "n"), {})
         assert request["method"] == "session/set_model"
+        assert [option.value for option in session.transcript.options] == ["n"]
+
+
+@quirk("options-not-returned")
+@pytest.mark.parametrize("sent", ["nothing", "before", "after"])
+async def test_option_that_was_set_is_not_stale(sent: str) -> None:
+    """What the agent itself sends of its options counts, whenever it sends it."""
+
+    def options(*values: str) -> list[Any]:
+        choices = [{"value": value, "name": value} for value in ("a", "b", "c")]
+        return [
+            {"id": f"o{n}", "name": "O", "type": "select", "currentValue": v, "options": choices}
+            for n, v in enumerate(values)
+        ]
+
+    async with by_hand(1) as (agent, raw):
+        opened = {"sessionId": "s1", "configOptions": options("a", "a")}
+        _, session = await answering(raw, agent.new_session("/"), opened)
+        update = {"sessionUpdate": "config_option_update", "configOptions": options("c", "b")}
+        setting = session.set_option("o1", "b")
+        before = [update] if sent == "before" else []
+        answer = {"configOptions": options("c", "b") if sent == "after" else []}
+        await answering(raw, setting, answer, *before)
+        values = [option.value for option in session.transcript.options]
+        assert values == (["a", "b"] if sent == "nothing" else ["c", "b"])
+
+
+STATE = {"sessionUpdate": "session_info_update", "title": "Old"}
+HISTORY = {
+    1: [
+        said("user", "Hi", "1"),
+        said("agent", "Hello", "2"),
+        {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": "completed"},
+        STATE,
+    ],
+    2: [
+        said("user", "Hi", "1"),
+        said("agent", "Hello", "2"),
+        {"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T"},
+        {"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "aGk="},
+        STATE,
+    ],
+}
+
+
+@quirk("replay-on-resume")
+@requirement("R-SESS-12")
+@pytest.mark.parametrize(
+    ("version", "offers", "method"),
+    [
+        (1, {"loadSession": True}, "session/load"),
+        (1, V1_OFFERS, "session/resume"),
+        (2, V2_OFFERS, "session/resume"),
+    ],
+)
+async def test_history_that_was_not_asked_for_is_dropped(
+    version: int, offers: Any, method: str
+) -> None:
+    key = "agentCapabilities" if version == 1 else "capabilities"
+    async with agent_by_hand(version, initialize={key: offers}) as (agent, raw):
+        opening = asyncio.ensure_future(agent.load_session("s1", "/", replay=False))
+        request = await raw.get()
+        assert request["method"] == method
+        for each in HISTORY[version]:
+            raw.tell("session/update", {"sessionId": "s1", "update": each})
+        raw.answer(request["id"], {})
+        # In the same breath as the response: this is new.
+        raw.tell("session/update", {"sessionId": "s1", "update": said("agent", "New", "3")})
+        transcript = (await opening).transcript
+        assert [m.text for m in transcript.messages] == ["New"]
+        assert (transcript.items, transcript.terminals) == (transcript.messages, {})
+        assert transcript.title == "Old"
+
+
+@quirk("error-after-cancel")
+@requirement("R-SESS-31")
+@pytest.mark.parametrize("refused", [False, True])
+async def test_turn_of_a_session_that_is_closed_is_cancelled_not_broken(refused: bool) -> None:
+    error = {"code": -32603, "message": "App server connection closed"}
+    async with by_hand(1) as (agent, raw):
+        _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
+        with contextlib.suppress(RequestError):
+            async with session.prompt("Hi") as turn:
+                prompt = await raw.get()
+                closing = asyncio.ensure_future(session.close())
+                close = await raw.get()
+                if refused:
+                    raw.send({"jsonrpc": "2.0", "id": close["id"], "error": error})
+                    with pytest.raises(RequestError):
+                        await closing
+                raw.send({"jsonrpc": "2.0", "id": prompt["id"], "error": error})
+                if not refused:
+                    raw.answer(close["id"], {})
+                    await closing
+        assert turn.stop_reason == ("error" if refused else "cancelled")
 
 
 @requirement("R-CMD-01")
@@ -336,6 +437,7 @@ async def test_agent_that_says_v2_and_is_v1_is_taken_for_v1() -> None:
         assert agent.version == 1
 
 
+@quirk("prompt-echoed")
 async def test_prompt_that_a_v1_agent_echoes_is_not_there_twice() -> None:
     async with agent_by_hand(1) as (agent, raw):
         _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})

@@ -52,6 +52,11 @@ def test_page_of_the_embedded_model_is_what_its_table_says() -> None:
     assert generate["EMBEDDED_PAGE"].read_text("utf-8") == generate["embedded_page"](), "make docs"
 
 
+def test_page_of_quirks_is_up_to_date() -> None:
+    generate = runpy.run_path(str(DOCS / "generate.py"))
+    assert generate["QUIRKS_PAGE"].read_text("utf-8") == generate["quirks_page"](), "make docs"
+
+
 def test_page_of_events_is_what_the_events_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["EVENTS_PAGE"].read_text("utf-8") == generate["events_page"](), "make docs"

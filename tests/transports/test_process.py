@@ -17,6 +17,7 @@ import pytest
 from accord.errors import ConnectionLost, StartError
 from accord.testing import Recorder
 from accord.transports.process import ProcessTransport, process
+from quirk import quirk
 from requirement import requirement
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -131,6 +132,7 @@ async def test_process_gets_only_its_own_file_descriptors() -> None:
 # What it says.
 
 
+@quirk("noise-on-stdout")
 async def test_lines_that_are_not_json_are_noise() -> None:
     noise: list[str] = []
     lines = [
@@ -253,6 +255,7 @@ async def test_process_may_write_its_last_while_it_is_being_closed() -> None:
         assert transport.stderr_tail == "done"
 
 
+@quirk("stays-after-stdin")
 @requirement("R-STDIO-07")
 async def test_process_that_stays_is_terminated() -> None:
     script = "trap 'echo terminated >&2; exit' TERM; echo '{}'; while :; do sleep 0.01; done"

@@ -206,13 +206,20 @@ class ConnectedAgent:
         system_prompt: str | SystemPrompt | None = None,
         replay: bool = True,
     ) -> ClientSession:
-        """Open a stored session, with its history in the transcript unless `replay` is false."""
+        """Open a stored session, with its history in the transcript unless `replay` is false.
+
+        Without `replay`, history that an agent sends nevertheless is dropped: one that can only
+        load sessions always replays.
+        """
         setup = _setup(cwd, roots, mcp_servers, system_prompt)
         # The replay comes before the answer, and afresh.
         feed = self._desk.feeds[session_id] = Feed(session_id, self._dialect.read)
         self._desk.setups[session_id] = setup
+        feed.drops_history = not replay
         try:
-            opened = await self._dialect.load_session(session_id, setup, replay=replay)
+            opened = await self._dialect.load_session(
+                session_id, setup, replay=replay, opened=feed.is_live
+            )
         except BaseException:
             if self._desk.feeds.get(session_id) is feed:
                 self._desk.forget(session_id)

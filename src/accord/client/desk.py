@@ -17,6 +17,7 @@ from accord.client.terminals import TerminalServer
 from accord.errors import MethodNotFound, ResourceNotFound
 from accord.model.login import LoginStatus
 from accord.model.permission import PermissionOption
+from accord.rules.quirks import tolerates
 
 __all__ = ("Desk", "Extension")
 
@@ -62,6 +63,7 @@ class Desk:
                 raise ValueError(f"The name of an extension begins with an underscore: {name!r}")
         self._pages: dict[str, asyncio.Event] = {}
 
+    @tolerates("updates-before-session")
     def feed(self, session_id: str, read: Read) -> Feed:
         """Return what comes for a session, from before it is known here."""
         feed = self.feeds.get(session_id)

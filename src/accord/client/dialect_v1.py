@@ -91,7 +91,9 @@ class DialectV1:
         )
         return self._opened(answer.session_id, answer)
 
-    async def load_session(self, session_id: str, setup: Setup, *, replay: bool) -> Opened:
+    async def load_session(
+        self, session_id: str, setup: Setup, *, replay: bool, opened: Callable[[Any], None]
+    ) -> Opened:
         if replay or not self.offers("resume_session"):
             answer = await self.wire.load_session(
                 v1.LoadSessionRequest(
@@ -100,7 +102,8 @@ class DialectV1:
                     mcp_servers=_servers(setup),
                     additional_directories=list(setup.roots),
                     system_prompt=_system_prompt(setup),
-                )
+                ),
+                opened=opened,
             )
         else:
             answer = await self.wire.resume_session(
@@ -110,7 +113,8 @@ class DialectV1:
                     mcp_servers=_servers(setup),
                     additional_directories=list(setup.roots),
                     system_prompt=_system_prompt(setup),
-                )
+                ),
+                opened=opened,
             )
         return self._opened(session_id, answer)
 

@@ -67,7 +67,9 @@ class DialectV2:
         )
         return _opened(answer.session_id, answer)
 
-    async def load_session(self, session_id: str, setup: Setup, *, replay: bool) -> Opened:
+    async def load_session(
+        self, session_id: str, setup: Setup, *, replay: bool, opened: Callable[[Any], None]
+    ) -> Opened:
         answer = await self.wire.resume_session(
             v2.ResumeSessionRequest(
                 session_id=session_id,
@@ -76,7 +78,8 @@ class DialectV2:
                 additional_directories=list(setup.roots),
                 system_prompt=_system_prompt(setup),
                 replay_from=v2.ReplayFromStart() if replay else None,
-            )
+            ),
+            opened=opened,
         )
         return _opened(session_id, answer)
 

@@ -12,8 +12,22 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from accord.client.events import Event, Text, UserText
+from accord.client.events import (
+    Compaction,
+    Event,
+    Media,
+    Notice,
+    Rewritten,
+    SessionMessage,
+    Terminal,
+    TerminalOutput,
+    Text,
+    Thought,
+    ToolCall,
+    UserText,
+)
 from accord.client.transcript import Transcript
+from accord.rules.quirks import tolerates
 
 __all__ = ("MOST_EVENTS", "EventQueue", "Feed", "Read")
 
@@ -21,6 +35,21 @@ MOST_EVENTS = 2048  # that wait for a listener before the agent has to wait
 
 # Reads an update of one version: what it says is so from now on.
 Read: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
+
+# What was said and done. The other events are about the session as it is now.
+_HISTORY = (
+    Compaction,
+    Media,
+    Notice,
+    Rewritten,
+    SessionMessage,
+    Terminal,
+    TerminalOutput,
+    Text,
+    Thought,
+    ToolCall,
+    UserText,
+)
 
 
 class EventQueue:
@@ -121,6 +150,7 @@ class Feed:
         "_listeners",
         "_read",
         "cancelling",
+        "drops_history",
         "echo",
         "ended",
         "fail",
@@ -138,6 +168,7 @@ class Feed:
         self.watch: Callable[[Event], None] | None = None  # told of all that is not `Text`
         self.fail: Callable[[BaseException], None] | None = None  # told when the connection ends
         self.echo = ""  # of our prompt, as far as it has not come
+        self.drops_history = False  # the session is being opened without a replay
         self.cancelling = False  # the turn was cancelled and has not ended yet
         self.turns_from: list[int] = []  # the item of the transcript that each turn began with
         self.ended: BaseException | None = None  # the connection has
@@ -158,6 +189,8 @@ class Feed:
             # What streams, without a detour.
             self.transcript.apply(event)
             return queue.put(event)
+        if self.drops_history:
+            event = _without_history(event)
         if event is None or (self.echo and type(event) is UserText and self._is_echo(event)):
             return None
         if type(event) is tuple:
@@ -167,6 +200,11 @@ class Feed:
             return waits
         return self.emit(event)  # type: ignore[arg-type]  # no tuple
 
+    def is_live(self, _response: object = None) -> None:
+        """The session is open: what comes from now on is new."""
+        self.drops_history = False
+
+    @tolerates("prompt-echoed")
     def _is_echo(self, event: UserText) -> bool:
         """Tell whether an agent repeats the prompt, which is known already."""
         if not self.echo.startswith(event.text):
@@ -224,6 +262,15 @@ class Feed:
             self.fail(error)
         for queue in self._listeners:
             queue.end()
+
+
+@tolerates("replay-on-resume")
+def _without_history(
+    events: Event | tuple[Event, ...] | None,
+) -> Event | tuple[Event, ...] | None:
+    if type(events) is tuple:
+        return tuple(event for event in events if not isinstance(event, _HISTORY)) or None
+    return None if isinstance(events, _HISTORY) else events
 
 
 def _later(first: Awaitable[None] | None, second: Awaitable[None] | None) -> Awaitable[None] | None:

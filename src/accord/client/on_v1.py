@@ -16,6 +16,7 @@ from accord.client.terminals import TerminalServer
 from accord.errors import DecodeError, InvalidParams
 from accord.model.permission import PermissionOption
 from accord.model.session import Info
+from accord.rules.quirks import tolerates
 from accord.wire.base import replace
 from accord.wire.codec import to_builtins
 
@@ -64,6 +65,7 @@ class ClientV1(v1.Client):
             feed = self._desk.feed(params.session_id, read)
         return feed.take(params.update)
 
+    @tolerates("unknown-updates")
     def unreadable_notification(self, method: str, params: Any, error: DecodeError) -> None:
         """Show an update that version 1 does not know as it came (A-30)."""
         if method != "session/update" or not jsontext.is_object(params):

@@ -44,6 +44,7 @@ from accord.model.session import (
     Usage,
 )
 from accord.model.tools import Location
+from accord.rules.quirks import tolerates
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
@@ -72,6 +73,7 @@ def _chunk(said: _Said, role: Role) -> Callable[[Any, Transcript], Event]:
     return read_chunk
 
 
+@tolerates("unannounced-tool-call")
 def tool_call_of(details: v1.ToolCallDetails, transcript: Transcript) -> ToolCall | None:
     """Return a tool call with an update applied: None leaves a field as it was (A-24)."""
     changes: dict[str, Any] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
+from msgspec.structs import replace
+
 from accord.client.desk import Desk
 from accord.client.dialect import Dialect, Opened, SessionStatus, Setup
 from accord.client.events import Commands, Event, ModeChanged, Options, TitleChanged
@@ -14,6 +16,7 @@ from accord.client.turn import ClientTurn
 from accord.errors import LocalProtocolError
 from accord.model.content import Content, need_contents
 from accord.model.session import SessionOption
+from accord.rules.quirks import tolerates
 
 __all__ = ("ClientSession", "SessionView", "SubagentSession")
 
@@ -130,16 +133,37 @@ class ClientSession(SessionView):
     async def _set(self, option: SessionOption, value: str | bool) -> None:
         feed = self._feed
         with feed.never_full():
+            before = self.transcript.options
             options = await self._dialect.set_option(self.id, option, value)
             if options is not None:
                 feed.emit(Options(options))
-            elif option.category == "mode" and self.transcript.mode != value:
-                feed.emit(ModeChanged(str(value)))
+            elif self.transcript.options is before:
+                # The agent sent no options, neither in its response nor before it.
+                self._changed(option, value)
+
+    @tolerates("options-not-returned")
+    def _changed(self, option: SessionOption, value: str | bool) -> None:
+        """Take an option as changed that the agent has set without returning the options."""
+        if option.value == value:
+            return
+        if option.category == "mode":
+            self._feed.emit(ModeChanged(str(value)))
+            return
+        changed = replace(option, value=value)
+        options = self.transcript.options
+        self._feed.emit(Options(tuple(changed if o is option else o for o in options)))
 
     async def close(self) -> None:
         """Let the agent stop what runs in the session and free it; it can be opened again."""
-        with self._feed.never_full():
-            await self._dialect.close_session(self.id)
+        feed = self._feed
+        before = feed.cancelling
+        feed.cancelling = feed.cancelling or feed.queue is not None
+        try:
+            with feed.never_full():
+                await self._dialect.close_session(self.id)
+        except BaseException:
+            feed.cancelling = before
+            raise
         await self._desk.leave(self.id)
 
     async def rename(self, title: str) -> str:

@@ -22,6 +22,7 @@ from accord.errors import (
 )
 from accord.model.content import Content
 from accord.model.session import StopReason, Tokens
+from accord.rules.quirks import tolerates
 
 if TYPE_CHECKING:
     from typing import Self
@@ -184,6 +185,7 @@ class ClientTurn:
         except AccordError:
             log.debug("! the turn could not be cancelled", exc_info=True)
 
+    @tolerates("error-after-cancel")
     def _end(self, ended: Ended, error: BaseException | None = None) -> None:
         if self._over.is_set():
             return
@@ -282,5 +284,6 @@ class _Ending:
         return None if idle is None else _ended(idle)
 
 
+@tolerates("idle-without-reason")
 def _ended(idle: StateChanged) -> Ended:
     return Ended(stop_reason=idle.stop_reason or "end_turn", tokens=idle.tokens, error=idle.error)

@@ -13,6 +13,7 @@ from typing import Any
 
 from accord.errors import InvalidParams, UnsupportedVersion, VersionNotOffered
 from accord.jsontext import is_object
+from accord.rules.quirks import tolerates
 from accord.version import ProtocolVersion
 
 __all__ = ("is_false_v2", "requested_version", "select", "spoken", "v1_params_of")
@@ -47,6 +48,7 @@ def select(requested: int, offered: Collection[ProtocolVersion]) -> ProtocolVers
     return 2 if 2 in fitting else 1
 
 
+@tolerates("false-v2")
 def is_false_v2(result: dict[str, Any]) -> bool:
     """Tell whether a result says version 2 but has the body of version 1, as some agents' do."""
     has_v2_body = is_object(result.get("info"))

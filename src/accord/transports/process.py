@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from accord import jsontext
 from accord.errors import ConnectionClosed, ConnectionLost, StartError, TransportError
+from accord.rules.quirks import tolerates
 from accord.transports.base import FRAME_BYTES, Frame, Receiver
 from accord.transports.commands import (
     argv_of,
@@ -187,6 +188,7 @@ class ProcessTransport(PipeTransport):
             message += f": {last[:200]}"
         return ConnectionLost(message, exit_status=status, stderr=tail)
 
+    @tolerates("stays-after-stdin")
     async def _close(self) -> None:
         # The output is read on: a process that cannot write does not get to its end.
         self._feed = _drop
@@ -223,6 +225,7 @@ class ProcessTransport(PipeTransport):
             _show(self._on_noise, bytes(line[:_SHOWN_BYTES]))
 
 
+@tolerates("noise-on-stdout")
 class _NoiseFilter:
     """Lets JSON through to the receiver, and everything else to `noise`."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from accord.errors import DecodeError
+from accord.rules.quirks import QUIRKS, tolerates
 from accord.v1.config import (
     SessionConfigOption,
     SessionConfigSelect,
@@ -37,11 +38,8 @@ __all__ = (
 )
 
 LEGACY_METHODS: dict[str, str] = {
-    "fs/readTextFile": "fs/read_text_file",
-    "fs/writeTextFile": "fs/write_text_file",
-    "session/set_model": "session/set_config_option",
-    "terminal/waitForExit": "terminal/wait_for_exit",
-    "unstable_resumeSession": "session/resume",
+    **QUIRKS["early-methods"].methods,
+    **QUIRKS["set-model"].methods,
 }
 
 _MODEL = "model"
@@ -64,14 +62,15 @@ def modernize(method: str, params: Any) -> tuple[str, Any]:
 
 
 def _set_model(params: Params) -> Params:
-    if "modelId" not in params:
+    old, new = QUIRKS["set-model"].keys["session/set_model"]
+    if old not in params:
         return params
-    rest = {key: value for key, value in params.items() if key != "modelId"}
-    return rest | {"configId": _MODEL, "value": params["modelId"]}
+    rest = {key: value for key, value in params.items() if key != old}
+    return rest | {"configId": _MODEL, new: params[old]}
 
 
 def _set_mode(params: Params) -> Params:
-    return _renamed(params, "mode", "modeId")
+    return _renamed(params, *QUIRKS["mode-key"].keys["session/set_mode"])
 
 
 def _renamed(params: Params, old: str, new: str) -> Params:
@@ -84,6 +83,7 @@ def _setup(params: Params) -> Params:
     return _each(params, "mcpServers", _mcp_server)
 
 
+@tolerates("mcp-server-shapes")
 def _mcp_server(server: Params) -> Params:
     """Add the lists that are left out (A-92); make lists of the maps."""
     match server.get("type"):
@@ -105,6 +105,7 @@ def _prompt(params: Params) -> Params:
     return _each(params, "prompt", _block)
 
 
+@tolerates("context-block")
 def _block(block: Params) -> Params:
     if block.get("type") == "context" and "resource" in block:
         return block | {"type": "resource"}
@@ -115,7 +116,7 @@ def _update(params: Params) -> Params:
     update = params.get("update")
     match update:
         case {"sessionUpdate": "current_mode_update"}:
-            newer = _renamed(update, "modeId", "currentModeId")
+            newer = _renamed(update, *QUIRKS["current-mode-key"].keys["session/update"])
         case {"content": {"type": "context"} as block}:
             newer = update | {"content": _block(block)}
         case _:
@@ -186,6 +187,7 @@ def model_option(models: Any) -> SessionConfigSelect | None:
 SETUP_CALLS = frozenset({"new_session", "load_session", "resume_session", "fork_session"})
 
 
+@tolerates("set-model")
 def models_in(
     text: bytes, options: Sequence[SessionConfigOption] | None
 ) -> SessionConfigSelect | None:

@@ -10,6 +10,7 @@ from msgspec import Raw
 from accord.binding import Remote
 from accord.connection import Connection
 from accord.errors import LocalProtocolError, ResourceNotFound
+from accord.rules.quirks import tolerates
 from accord.v1.auth import (
     AuthenticateRequest,
     AuthenticateResponse,
@@ -228,6 +229,7 @@ class RemoteAgent(Remote):
             )
         )
 
+    @tolerates("unknown-session-closed")
     async def close_session(self, params: CloseSessionRequest) -> CloseSessionResponse:
         """Cancel what runs in a session and free it; an unknown one is a success (R-SESS-31)."""
         try:
@@ -235,6 +237,7 @@ class RemoteAgent(Remote):
         except ResourceNotFound:
             return CloseSessionResponse()
 
+    @tolerates("unknown-session-closed")
     async def delete_session(self, params: DeleteSessionRequest) -> DeleteSessionResponse:
         """Delete a session for good; an unknown one is a success (R-SESS-31)."""
         try:
@@ -254,13 +257,29 @@ class RemoteAgent(Remote):
         """Create a session."""
         return await self._call("new_session", params)
 
-    async def load_session(self, params: LoadSessionRequest) -> LoadSessionResponse:
-        """Open a stored session; returns when its replay has been handled."""
-        return await self._call("load_session", params)
+    async def load_session(
+        self,
+        params: LoadSessionRequest,
+        *,
+        opened: Callable[[LoadSessionResponse], None] | None = None,
+    ) -> LoadSessionResponse:
+        """Open a stored session; returns when its replay has been handled.
 
-    async def resume_session(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
-        """Open a stored session without a replay."""
-        return await self._call("resume_session", params)
+        `opened` gets the response before any later message of the agent is handled.
+        """
+        return await self._call("load_session", params, opened)
+
+    async def resume_session(
+        self,
+        params: ResumeSessionRequest,
+        *,
+        opened: Callable[[ResumeSessionResponse], None] | None = None,
+    ) -> ResumeSessionResponse:
+        """Open a stored session without a replay.
+
+        `opened` gets the response before any later message of the agent is handled.
+        """
+        return await self._call("resume_session", params, opened)
 
     async def fork_session(self, params: ForkSessionRequest) -> ForkSessionResponse:
         """Create a session that goes on from another one, which stays as it is."""

@@ -8,6 +8,7 @@ from typing import Any
 from accord.binding import Remote
 from accord.connection import Connection
 from accord.errors import LocalProtocolError, NotOffered, ResourceNotFound
+from accord.rules.quirks import tolerates
 from accord.v2.auth import (
     AuthMethodAgent,
     AuthStatusRequest,
@@ -136,6 +137,7 @@ class RemoteAgent(Remote):
         """Cancel the foreground work of a session."""
         await self._notify("session/cancel", params)
 
+    @tolerates("unknown-session-closed")
     async def close_session(self, params: CloseSessionRequest) -> CloseSessionResponse:
         """Cancel what runs in a session and free it; an unknown one is a success (R-SESS-31)."""
         try:
@@ -143,6 +145,7 @@ class RemoteAgent(Remote):
         except ResourceNotFound:
             return CloseSessionResponse()
 
+    @tolerates("unknown-session-closed")
     async def delete_session(self, params: DeleteSessionRequest) -> DeleteSessionResponse:
         """Delete a session for good; an unknown one is a success (R-SESS-31)."""
         try:
@@ -164,9 +167,17 @@ class RemoteAgent(Remote):
         """Create a session."""
         return await self._call("new_session", params)
 
-    async def resume_session(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
-        """Open a stored session; returns when its replay has been handled."""
-        return await self._call("resume_session", params)
+    async def resume_session(
+        self,
+        params: ResumeSessionRequest,
+        *,
+        opened: Callable[[ResumeSessionResponse], None] | None = None,
+    ) -> ResumeSessionResponse:
+        """Open a stored session; returns when its replay has been handled.
+
+        `opened` gets the response before any later message of the agent is handled.
+        """
+        return await self._call("resume_session", params, opened)
 
     async def fork_session(self, params: ForkSessionRequest) -> ForkSessionResponse:
         """Create a session that goes on from another one, which stays as it is."""

@@ -13,13 +13,14 @@ from accord.conformance.observe.handshake import is_of_other_version
 from accord.conformance.shapes import Problem, Visit, problems, shown
 from accord.conformance.talk import methods
 from accord.jsontext import is_array, is_object
+from accord.rules.quirks import tolerates
 from accord.v1.legacy import LEGACY_METHODS
 from accord.wire.method import Method
 
 __all__ = ("Shapes",)
 
-# Keys of early drafts, which programs that serve old peers still send beside the new ones.
-_EARLY_KEYS = {"models"}
+# Keys of early drafts, which programs that serve old peers still send in addition to the new ones.
+_EARLY_KEYS = tolerates("set-model")({"models"})
 # A client that knows both versions says who it is in the words of both.
 _EITHER_VERSION = {"clientInfo", "clientCapabilities", "info", "capabilities"}
 

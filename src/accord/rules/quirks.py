@@ -1,0 +1,274 @@
+"""The quirks of real programs that Accord tolerates: one table for client, agent and kit.
+
+A row describes one deviation and the response to it. The code that tolerates it names the row, by
+`QUIRKS["id"]` where it uses the data of the row, else by `tolerates("id")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+__all__ = ("QUIRKS", "Quirk", "Where", "tolerates")
+
+T = TypeVar("T")
+
+Where: TypeAlias = Literal["client", "agent", "both"]
+
+
+class Quirk(Struct, frozen=True, kw_only=True):
+    """A deviation of some programs, and what Accord does about it."""
+
+    id: str
+    by: Where  # the side that deviates
+    versions: tuple[int, ...]  # of the protocol
+    programs: tuple[str, ...]  # with their versions, if known
+    does: str  # what they do
+    response: str  # what Accord does about it
+    evidence: str  # where it was seen
+    concerns: tuple[str, ...]  # rules, methods and fields
+    methods: Mapping[str, str] = {}  # early names of methods
+    keys: Mapping[str, tuple[str, str]] = {}  # by method: an early key of its params, and its name
+    codes: tuple[int, ...] = ()  # of errors
+
+
+def tolerates(*ids: str) -> Callable[[T], T]:
+    """Mark the code that implements rows of the table; raise `KeyError` for an unknown row."""
+    for name in ids:
+        QUIRKS[name]
+    return lambda code: code
+
+
+_EARLY = ("programs of early 2026 and before",)
+_PYTHON_SDK = "PyPI agent-client-protocol 0.12.1 and 1.0.0rc3"
+_FINDINGS = "conformance findings: "
+
+_ROWS = (
+    # The handshake.
+    Quirk(
+        id="false-v2",
+        by="agent",
+        versions=(2,),
+        programs=("fast-agent 0.10.46", "gptme 0.35.1", f"{_PYTHON_SDK}, echo_agent.py"),
+        does="answers `initialize` with version 2 and a body of version 1",
+        response="continues in version 1; the kit reports R-INIT-06 or R-INIT-12",
+        evidence=_FINDINGS + "False version 2",
+        concerns=("R-INIT-06", "R-INIT-12", "initialize"),
+    ),
+    Quirk(
+        id="version-refused-code",
+        by="agent",
+        versions=(1,),
+        programs=_EARLY,
+        does="refuses a version of the protocol with the error -32001",
+        response="reads it as -32022",
+        evidence="the protocol's early texts",
+        concerns=("R-INIT-31", "initialize"),
+        codes=(-32001,),
+    ),
+    # Early spellings of version 1.
+    Quirk(
+        id="early-methods",
+        by="both",
+        versions=(1,),
+        programs=_EARLY,
+        does="calls methods by early names",
+        response="serves them as the methods they became; never sends them",
+        evidence="the protocol's early texts",
+        concerns=("R-INIT-08",),
+        methods={
+            "fs/readTextFile": "fs/read_text_file",
+            "fs/writeTextFile": "fs/write_text_file",
+            "terminal/waitForExit": "terminal/wait_for_exit",
+            "unstable_resumeSession": "session/resume",
+        },
+    ),
+    Quirk(
+        id="set-model",
+        by="both",
+        versions=(1,),
+        programs=("Codex adapter 2.6.0", *_EARLY),
+        does="has `models` in the results of setup requests, and the method `session/set_model`",
+        response="shows them as the option `model` and sets that by `session/set_model`, unless "
+        "the agent has an option of the category `model`; an agent serves `session/set_model` as "
+        "`session/set_config_option`; the kit does not call `models` an unknown key",
+        evidence="frames of the adapter; the protocol's early texts",
+        concerns=("session/set_model", "models", "R-GEN-12"),
+        methods={"session/set_model": "session/set_config_option"},
+        keys={"session/set_model": ("modelId", "value")},
+    ),
+    Quirk(
+        id="mode-key",
+        by="client",
+        versions=(1,),
+        programs=_EARLY,
+        does="names the mode `mode` in `session/set_mode`",
+        response="reads it as `modeId`",
+        evidence="the protocol's early texts",
+        concerns=("session/set_mode",),
+        keys={"session/set_mode": ("mode", "modeId")},
+    ),
+    Quirk(
+        id="current-mode-key",
+        by="agent",
+        versions=(1,),
+        programs=_EARLY,
+        does="names the mode `modeId` in the update `current_mode_update`",
+        response="reads it as `currentModeId`",
+        evidence="an example in the protocol's pages of August 2025",
+        concerns=("session/update", "current_mode_update"),
+        keys={"session/update": ("modeId", "currentModeId")},
+    ),
+    Quirk(
+        id="mcp-server-shapes",
+        by="client",
+        versions=(1,),
+        programs=_EARLY,
+        does="leaves out `args`, `env` or `headers` of an MCP server, or writes maps for lists",
+        response="reads them as empty lists, and maps as lists of names and values",
+        evidence="the protocol's early texts",
+        concerns=("R-MCP-12", "mcpServers"),
+    ),
+    Quirk(
+        id="context-block",
+        by="both",
+        versions=(1,),
+        programs=_EARLY,
+        does='sends content of the type "context" with a resource',
+        response="reads it as an embedded resource",
+        evidence="the protocol's early texts",
+        concerns=("session/prompt", "session/update"),
+    ),
+    Quirk(
+        id="null-result",
+        by="both",
+        versions=(1, 2),
+        programs=_EARLY,
+        does="answers with null where the result has no required field",
+        response="reads it as an empty result",
+        evidence="examples in the protocol's pages",
+        concerns=("R-GEN-10",),
+    ),
+    # Sessions.
+    Quirk(
+        id="updates-before-session",
+        by="agent",
+        versions=(1, 2),
+        programs=(
+            "Claude adapter 0.100.0",
+            "fast-agent 0.10.46",
+            "gptme 0.35.1",
+            "Mistral Vibe 3.0.2",
+        ),
+        does="sends updates of a session before the response to `session/new`, or outside turns",
+        response="keeps them for the session, of at most 256 sessions that are not open",
+        evidence="frames of these programs",
+        concerns=("session/update", "session/new"),
+    ),
+    Quirk(
+        id="replay-on-resume",
+        by="agent",
+        versions=(1,),
+        programs=("fast-agent 0.10.46",),
+        does="replays the conversation in `session/resume`",
+        response="drops what is replayed, as the caller of `load_session(replay=False)` asks",
+        evidence=_FINDINGS + "fast-agent 0.10.46",
+        concerns=("R-SESS-12", "session/resume"),
+    ),
+    Quirk(
+        id="unknown-session-closed",
+        by="agent",
+        versions=(1, 2),
+        programs=("dual-version-agent.js on npm @agentclientprotocol/sdk",),
+        does="refuses to close or delete a session that it does not know",
+        response="counts -32002 as success",
+        evidence=_FINDINGS + "TypeScript SDK",
+        concerns=("R-SESS-31", "R-SESS-32"),
+    ),
+    Quirk(
+        id="options-not-returned",
+        by="agent",
+        versions=(1,),
+        programs=_EARLY,
+        does="does not return the options after one was set",
+        response="takes the option that was set as changed, and the others as they were",
+        evidence="agents that only know `session/set_model`",
+        concerns=("session/set_config_option", "configOptions"),
+    ),
+    # Turns.
+    Quirk(
+        id="prompt-echoed",
+        by="agent",
+        versions=(1,),
+        programs=("not recorded",),
+        does="repeats the prompt as `user_message_chunk`",
+        response="leaves the repetition out of events and transcript",
+        evidence="version 1 does not say whether an agent repeats the prompt",
+        concerns=("session/prompt", "user_message_chunk"),
+    ),
+    Quirk(
+        id="unannounced-tool-call",
+        by="agent",
+        versions=(1,),
+        programs=("Gemini CLI 0.61.0",),
+        does="announces a tool call only in the permission request, or by its first update",
+        response="begins the tool call with what came",
+        evidence=_FINDINGS + "Gemini CLI 0.61.0",
+        concerns=("R-TOOL-01", "tool_call_update"),
+    ),
+    Quirk(
+        id="error-after-cancel",
+        by="agent",
+        versions=(1,),
+        programs=("Mistral Vibe 3.0.2",),
+        does="answers the prompt of a closed session or of a cancelled turn with an error",
+        response="ends the turn with the stop reason `cancelled`",
+        evidence=_FINDINGS + "Mistral Vibe 3.0.2",
+        concerns=("R-CANCEL-06",),
+    ),
+    Quirk(
+        id="idle-without-reason",
+        by="agent",
+        versions=(2,),
+        programs=("any: the schema lets agents leave it out",),
+        does="ends its work with an idle state that has no `stopReason`",
+        response="ends the turn with `end_turn`",
+        evidence="the schema of version 2 has no default",
+        concerns=("state_update", "stopReason"),
+    ),
+    Quirk(
+        id="unknown-updates",
+        by="agent",
+        versions=(1,),
+        programs=("several, of the unstable protocol",),
+        does="sends updates that version 1 does not define",
+        response="gives them to the caller as `UnknownUpdate`, as they came",
+        evidence="the closed type of the schema; SDKs drop such updates",
+        concerns=("session/update",),
+    ),
+    # Processes.
+    Quirk(
+        id="noise-on-stdout",
+        by="agent",
+        versions=(1, 2),
+        programs=("OpenCode", "gptme", "wrappers on npx"),
+        does="writes lines on stdout that are not JSON: banners, warnings",
+        response="skips them and hands them to `on_noise`; `accord ask` shows them on failure",
+        evidence="issues of these programs",
+        concerns=("R-STDIO-04",),
+    ),
+    Quirk(
+        id="stays-after-stdin",
+        by="agent",
+        versions=(1, 2),
+        programs=("Codex adapter 2.6.0", "Claude adapter 0.100.0", "Mistral Vibe 3.0.2"),
+        does="keeps running after its stdin was closed",
+        response="ends the process group: SIGTERM, then SIGKILL; the kit advises",
+        evidence=_FINDINGS + "The end of the process",
+        concerns=("stdio",),
+    ),
+)
+
+QUIRKS: Mapping[str, Quirk] = {row.id: row for row in _ROWS}

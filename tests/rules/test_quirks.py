@@ -1,0 +1,69 @@
+"""The table of quirks: each row is used by code, shown by a test, and backed by evidence."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from accord.rules.quirks import QUIRKS, tolerates
+from requirement import own_test_files, rules
+
+SOURCE = Path(__file__).parents[2] / "src" / "accord"
+DOCS = Path(__file__).parents[2] / "docs"
+HEADINGS = DOCS / "explanation" / "conformance-findings.md"
+
+
+def named_in(path: Path) -> set[str]:
+    """Return the rows that a file names, in calls of `tolerates` and `quirk` and by key."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case ast.Call(func=ast.Name(id="tolerates" | "quirk"), args=arguments):
+                keys = arguments
+            case ast.Subscript(value=ast.Name(id="QUIRKS"), slice=key):
+                keys = [key]
+            case _:
+                continue
+        found |= {key.value for key in keys if isinstance(key, ast.Constant)}
+    return found
+
+
+@cache
+def in_code() -> dict[Path, set[str]]:
+    return {path: named_in(path) for path in SOURCE.rglob("*.py") if path.name != "quirks.py"}
+
+
+@pytest.mark.parametrize("row", QUIRKS.values(), ids=lambda row: row.id)
+def test_row_is_used_by_code_and_shown_by_a_test(row) -> None:
+    assert any(row.id in names for names in in_code().values()), "no code tolerates this"
+    assert any(row.id in named_in(path) for path in own_test_files()), "no test shows this"
+
+
+@pytest.mark.parametrize("row", QUIRKS.values(), ids=lambda row: row.id)
+def test_row_says_who_does_what_and_how_that_is_known(row) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.id)
+    for text in (row.does, row.response, row.evidence, *row.programs, *row.concerns):
+        assert text == text.strip()
+        assert text
+        assert not text.endswith(".")
+    assert row.programs
+    assert row.concerns
+    assert set(row.versions) <= {1, 2}
+    assert {name for name in row.concerns if name.startswith("R-")} <= rules().keys()
+
+
+@pytest.mark.parametrize("row", QUIRKS.values(), ids=lambda row: row.id)
+def test_evidence_in_the_findings_exists(row) -> None:
+    where, found, heading = row.evidence.partition("conformance findings: ")
+    if found and not where:
+        assert re.search(rf"^##+ {re.escape(heading)}$", HEADINGS.read_text("utf-8"), re.MULTILINE)
+
+
+def test_code_names_rows_that_exist() -> None:
+    assert not set().union(*in_code().values()) - QUIRKS.keys()
+    with pytest.raises(KeyError):
+        tolerates("no such row")
