@@ -44,6 +44,7 @@ LAYERS = {
     "accord.jsontext": 0,
     "accord.excerpt": 0,
     "accord.reason": 0,
+    "accord.rules.quirks": 0,  # data
     "accord.wire": 1,
     "accord.jsonrpc": 1,
     "accord.v1": 2,
