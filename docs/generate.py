@@ -33,6 +33,7 @@ EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (
     ["accord"],
     ["accord", "ask"],
+    ["accord", "agents"],
     ["accord", "check"],
     ["accord", "check", "rules"],
     ["accord", "check", "trace"],
@@ -75,8 +76,8 @@ COMMANDS_INTRO = """\
 
 <!-- Written by docs/generate.py from the programs' own help; `make docs` does it again. -->
 
-`accord ask` and `accord check` need the extra `cli` (`pip install 'accord[cli]'`);
-`accord agent` and `python -m accord.schema` need nothing.
+`accord ask`, `accord agents` and `accord check` need the extra `cli` (`pip install 'accord[cli]'`);
+`accord agent`, `accord --help` and `python -m accord.schema` need nothing.
 
 What `accord ask --json` writes stands in [Events as JSON](ask-json.md).
 """
@@ -107,7 +108,7 @@ accord ask "echo Hello" --json --agent "accord agent script" | jq -r 'select(.ev
 
 | `event` | Fields |
 |---|---|
-| `session` | `session_id`; `agent` with `name` and `version`; `protocol_version`: 1 or 2 |
+| `session` | `session_id`; `agent`: `name`, `version`; `protocol_version`; `options` by id |
 | `end` | `stop_reason`; `text`: all that the agent said in the turn; `tokens` or null |
 | `error` | `message`; `code`: that of the JSON-RPC error, or null |
 

@@ -79,7 +79,7 @@ LAYERS = {
 }
 # What an extra installs, for the programs that need it and nothing else.
 EXTRAS = {
-    "accord.cli": {"click", "rich"},
+    "accord.cli": {"click", "platformdirs", "rich"},
     "accord.conformance.testing": {"pytest"},
     "accord.coder": {"httpx", "httpx2", "keyring", "mcp", "pydantic_ai"},
 }

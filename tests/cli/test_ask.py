@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -172,24 +173,28 @@ def test_agent_that_wants_a_login_says_how(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "Missing argument 'PROMPT'"),
-        ([""], "empty PROMPT"),
+        ([], "Expected a PROMPT, got an empty one"),
+        ([""], "Expected a PROMPT, got an empty one"),
         (["hi", "--session", "x", "--continue"], "exclude each other"),
         (["hi", "no-such-file"], "'no-such-file' does not exist"),
         (["hi", "."], "is a directory"),
         (["hi", "--cwd", "nowhere"], "'nowhere' does not exist"),
-        (["hi", "--agent", ""], "Expected a command line, got ''"),
+        (["hi", "--agent", ""], "Expected a name or a command line, got ''"),
         (["hi", "--agent", "'open"], "No closing quotation"),
         (["hi", "--allow", "eat:*"], "Expected a kind of tool call, got 'eat' in 'eat:*'"),
         (["hi", "--allow", ":x"], "got '' in ':x'"),
-        (["hi", "--continue"], "no session to go on with in"),
+        (["hi", "--continue"], "no session to continue in"),
         (["hi", "--frobnicate"], "No such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_command_line_is_status_2(
-    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    why: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     assert ask(*words) == 2
     assert why in " ".join(capsys.readouterr().err.split())
 

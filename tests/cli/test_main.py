@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -56,11 +55,68 @@ def test_agent_starts_with_what_it_needs_only() -> None:
     assert not LATE & set(done.stderr.split())
 
 
-def test_missing_extra_is_one_clear_line(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['click'] = None\n"
-        "from accord.cli.main import main; sys.exit(main(['--help']))"
-    )
-    done = run(start=("-c", code))
+NO_EXTRAS = (
+    "import sys; sys.modules.update(click=None, rich=None, platformdirs=None)\n"
+    "from accord.cli.main import main; sys.exit(main({words!r}))"
+)
+
+
+@pytest.mark.parametrize("words", [["ask", "hello"], ["agents"], ["check", "rules"]])
+def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
+    done = run(start=("-c", NO_EXTRAS.format(words=words)))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "accord: this needs more packages: pip install 'accord[cli]'\n"
+    assert done.stderr == (
+        f"accord: `accord {words[0]}` needs more packages: pip install 'accord[cli]'\n"
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
+def test_help_and_version_need_no_extras(words: list[str]) -> None:
+    done = run(start=("-c", NO_EXTRAS.format(words=words)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run("--help").stdout
+    version = run(start=("-c", NO_EXTRAS.format(words=["--version"])))
+    assert version.stdout == f"accord {accord.__version__}\n"
+
+
+def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    words = line.split(" ")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    monkeypatch.setenv("_ACCORD_COMPLETE", "bash_complete")
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
+    return [candidate.partition(",")[2] for candidate in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "candidates"),
+    [
+        ("accord a", ["agent", "agents", "ask"]),
+        ("accord agent ", ["coder", "script"]),
+        ("accord agent --mo", ["--mode", "--model"]),
+        ("accord agent --mode p", ["plan"]),
+        ("accord agent --fetch s", ["script"]),
+        ("accord ask --prot", ["--protocol"]),
+        ("accord ask --protocol ", ["1", "2"]),
+        ("accord check tr", ["trace"]),
+    ],
+)
+def test_shells_complete_commands_and_options(
+    line: str, candidates: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert completed(line, monkeypatch) == candidates
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_printed(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ACCORD_COMPLETE", f"{shell}_source")
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_ACCORD_COMPLETE" in done.stdout
+
+
+def test_completion_without_extras_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ACCORD_COMPLETE", "bash_complete")
+    done = run(start=("-c", NO_EXTRAS.format(words=[])))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -14,7 +14,23 @@ if TYPE_CHECKING:
 
 # An editor waits for the answer to `initialize`: what that does without is imported later.
 
-__all__ = ("main",)
+__all__ = ("AGENTS", "FLAGS", "OPTIONS", "main")
+
+AGENTS = ("coder", "script")
+_MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+FLAGS = ("bypass-permissions", "fetch", "help")
+# The options, and the values of those that have a fixed set.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "base-url": (),
+    "bypass-permissions": (),
+    "data": (),
+    "fetch": (),
+    "help": (),
+    "login": (),
+    "max-requests": (),
+    "mode": _MODES,
+    "model": (),
+}
 
 USAGE = "usage: accord agent [coder|script] [OPTIONS]"
 HELP = f"""\
@@ -39,7 +55,6 @@ Options of the coder:
   --max-requests N      ask the model at most so many times in a turn (default: 100)
   --login PROVIDER      ask for the key of a provider, keep it, and do nothing else
 """
-_MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 
 
 class _Wrong(AccordError):
@@ -71,7 +86,7 @@ def _read(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
         if not word.startswith("-"):
             if name is not None:
                 raise _Wrong(f"unexpected argument {word!r}")
-            if word not in ("coder", "script"):
+            if word not in AGENTS:
                 raise _Wrong(f"there is no agent {word!r}")
             name = word
             continue
@@ -81,18 +96,12 @@ def _read(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def _value(option: str, equals: str, value: str, words: Iterator[str]) -> str:
-    if option in ("--bypass-permissions", "--fetch"):
+    name = option.removeprefix("--")
+    if option == f"--{name}" and name in FLAGS:
         if equals:
             raise _Wrong(f"{option} takes no value")
         return ""
-    if option not in (
-        "--model",
-        "--base-url",
-        "--mode",
-        "--data",
-        "--max-requests",
-        "--login",
-    ):
+    if option != f"--{name}" or name not in OPTIONS:
         raise _Wrong(f"unexpected argument {option!r}")
     if not equals:
         value = next(words, "")

@@ -2,60 +2,105 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
+from accord.cli import settings
+from accord.cli.agent_names import find
 from accord.cli.turn import Asked, run
-from accord.transports.process import argv_of
+from accord.version import ProtocolVersion
+
+if TYPE_CHECKING:
+    from accord.model.mcp import McpServer
 
 __all__ = ("command",)
 
-
-def _words(_context: click.Context, _option: click.Parameter, value: str | None) -> list[str]:
-    if value is None:
-        return [sys.executable, "-m", "accord", "agent"]
-    try:
-        return argv_of(value)
-    except ValueError as exc:
-        raise click.BadParameter(f"Expected a command line, got {value!r}: {exc}") from None
+PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}
 
 
 def _rules(
     _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
-    if not value:
-        return value
+    if value and (fault := _fault(value)) is not None:
+        raise click.BadParameter(fault)
+    return value
+
+
+def _fault(rules: Iterable[str]) -> str | None:
+    """Return what is wrong with a rule of --allow or --deny; None if nothing is."""
     from accord.model.tools import ToolKind
 
     known, _ = get_args(ToolKind)
-    for rule in value:
+    for rule in rules:
         kind = rule.partition(":")[0]
         if kind not in ("*", *get_args(known)) and not kind.startswith("_"):
-            raise click.BadParameter(
+            return (
                 f"Expected a kind of tool call, got {kind!r} in {rule!r}: it is one of "
                 f"{', '.join(get_args(known))}, or * for all"
             )
+    return None
+
+
+def _seconds(
+    _context: click.Context, _option: click.Parameter, value: float | None
+) -> float | None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise click.BadParameter(f"Expected a number of seconds above 0, got {value:g}")
+    return value
+
+
+def _assignments(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    for assignment in value:
+        name, equals, _ = assignment.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"Expected ID=VALUE, got {assignment!r}")
     return value
 
 
 @click.command()
-@click.argument("prompt")
+@click.argument("prompt", required=False)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--agent",
-    "words",
-    metavar="COMMAND",
-    callback=_words,
-    help="The agent to start; else the bundled one.",
+    "agent",
+    metavar="NAME|COMMAND",
+    help="A name that `accord agents` lists, or a command that starts the agent.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(list(PROTOCOLS)),
+    help="Speak only this version [default: the newest that the agent speaks].",
 )
 @click.option(
     "--cwd",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="The directory that the session works in.",
+    help="Working directory of the session [default: .].",
+)
+@click.option("--model", metavar="NAME", help="Model of the session.")
+@click.option("--mode", metavar="NAME", help="Mode of the session.")
+@click.option(
+    "--option",
+    "options",
+    metavar="ID=VALUE",
+    multiple=True,
+    callback=_assignments,
+    help="Set an option of the session; repeatable.",
+)
+@click.option(
+    "--mcp",
+    "mcp_files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Give the agent the MCP servers of this JSON file (`mcpServers`); repeatable.",
 )
 @click.option(
     "--allow",
@@ -63,54 +108,135 @@ def _rules(
     metavar="RULE",
     multiple=True,
     callback=_rules,
-    help="Allow what matches, as `edit`, `edit:src/*` or `execute:pytest*`; may be repeated.",
+    help="Allow matching actions, such as `edit`, `edit:src/*` or `execute:pytest*`; repeatable.",
 )
-@click.option("--yes", is_flag=True, help="Allow everything that the agent asks for.")
+@click.option(
+    "--deny",
+    "denied",
+    metavar="RULE",
+    multiple=True,
+    callback=_rules,
+    help="Reject matching actions, whatever --allow and --yes say; repeatable.",
+)
+@click.option("--yes", is_flag=True, help="Allow all permission requests.")
 @click.option(
     "--terminals",
     is_flag=True,
-    help="Run commands for an agent of version 1 on this machine, as editors do.",
+    help="Let v1 agents run commands on this machine.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write events as JSON lines.")
-@click.option("--continue", "goes_on", is_flag=True, help="Go on with the latest session here.")
-@click.option("--session", "session_id", metavar="ID", help="Go on with this session.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=float,
+    callback=_seconds,
+    help="Cancel the turn after this time; the exit status is then 3.",
+)
+@click.option("--quiet", is_flag=True, help="Print only the answer; ask nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines; ask nothing.")
+@click.option("--continue", "goes_on", is_flag=True, help="Continue the latest session here.")
+@click.option("--session", "session_id", metavar="ID", help="Continue the session with this ID.")
 def command(
-    prompt: str,
+    prompt: str | None,
     files: tuple[Path, ...],
-    words: list[str],
+    agent: str | None,
+    protocol: str | None,
     cwd: Path,
+    model: str | None,
+    mode: str | None,
+    options: tuple[str, ...],
+    mcp_files: tuple[Path, ...],
     rules: tuple[str, ...],
+    denied: tuple[str, ...],
     yes: bool,
     terminals: bool,
+    timeout_s: float | None,
+    quiet: bool,
     as_json: bool,
     goes_on: bool,
     session_id: str | None,
 ) -> int:
-    """Ask an agent, and show what it does and says.
+    """Send one prompt to an agent and show what it does.
 
-    FILES go with the prompt. What the agent asks permission for is decided by --allow and --yes,
-    else asked at the terminal, else refused. What else it asks the user, in forms, is asked at
-    the terminal alone. Ctrl-C cancels the turn, or declines a form; a second one quits.
+    Without PROMPT, or with `-`, the prompt is read from standard input. FILES are attached to it.
 
-    The exit status is 0 when the agent came to an end, 1 when it failed, 2 when the command line
-    is wrong, 3 when the agent stopped short, 4 when it refused, 130 when the turn was cancelled.
+    Permission requests are decided by --deny, --allow and --yes; otherwise you are asked at the
+    terminal, and without a terminal they are rejected. Forms and logins are shown only at a
+    terminal. Ctrl-C cancels the turn or declines the open form; press it twice to quit.
+
+    Exit status: 0 turn completed, 1 agent failed, 2 usage error, 3 stopped early, 4 agent refused,
+    130 cancelled.
     """
     if goes_on and session_id is not None:
         raise click.UsageError("--continue and --session exclude each other")
-    if not prompt and not files:
-        raise click.UsageError("Expected something to ask, got an empty PROMPT")
+    if quiet and as_json:
+        raise click.UsageError("--quiet and --json exclude each other")
+    try:
+        known = settings.load()
+        named = find(agent, known)
+    except settings.WrongSettings as wrong:
+        raise click.UsageError(str(wrong)) from None
+    except ValueError as exc:
+        raise click.BadParameter(
+            f"Expected a name or a command line, got {agent!r}: {exc}", param_hint="--agent"
+        ) from None
+    for key, listed in (("allow", known.ask.allow), ("deny", known.ask.deny)):
+        if listed and (fault := _fault(listed)) is not None:
+            raise click.UsageError(f"The settings file {settings.path()}: ask.{key}: {fault}")
+    defaults = named.entry
+    if defaults.mcp is not None and not mcp_files:
+        mcp_files = (settings.path().parent / defaults.mcp,)
+    if prompt is None or prompt == "-":
+        prompt = _from_stdin(is_named=prompt == "-")
+    if not prompt.strip() and not files:
+        raise click.UsageError("Expected a PROMPT, got an empty one")
 
     return run(
         Asked(
             prompt=prompt,
-            words=words,
+            words=named.argv,
+            env=defaults.env,
             cwd=cwd.absolute(),
             files=files,
-            rules=rules,
+            protocol=defaults.protocol if protocol is None else PROTOCOLS[protocol],
+            rules=(*known.ask.allow, *rules),
+            denied=(*known.ask.deny, *denied),
             yes=yes,
+            model=model or defaults.model,
+            mode=mode or defaults.mode,
+            options=(*_as_assignments(defaults.options), *options),
+            mcp_servers=_mcp_servers(mcp_files),
+            timeout_s=timeout_s or known.ask.timeout,
             terminals=terminals,
             as_json=as_json,
+            quiet=quiet,
             goes_on=goes_on,
             session_id=session_id,
         )
     )
+
+
+def _from_stdin(*, is_named: bool) -> str:
+    if sys.stdin is None or (sys.stdin.isatty() and not is_named):
+        raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise click.UsageError(f"Expected a prompt in UTF-8 on standard input: {exc}") from None
+
+
+def _as_assignments(options: Mapping[str, str | bool]) -> Iterator[str]:
+    for name, value in options.items():
+        yield f"{name}={'on' if value is True else 'off' if value is False else value}"
+
+
+def _mcp_servers(files: tuple[Path, ...]) -> tuple[McpServer, ...]:
+    if not files:
+        return ()
+    from accord.cli.mcp_file import WrongMcpFile, read_mcp_file
+
+    try:
+        return tuple(server for file in files for server in read_mcp_file(file))
+    except WrongMcpFile as wrong:
+        raise click.UsageError(f"--mcp: {wrong}") from None

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import click
+from click.shell_completion import CompletionItem
 
 from accord.version import __version__
 
@@ -19,7 +20,7 @@ class Commands(click.Group):
     def __init__(self, summaries: Mapping[str, str]) -> None:
         super().__init__(
             name="accord",
-            help="The Agent Client Protocol: ask agents, and be one.",
+            help="Use, serve and test agents that speak the Agent Client Protocol.",
             context_settings={"help_option_names": ["-h", "--help"]},
         )
         self.summaries = summaries
@@ -32,7 +33,18 @@ class Commands(click.Group):
         """Import a command."""
         if cmd_name not in self.summaries:
             return None
+        if cmd_name == "agent":
+            return _agent()
         return importlib.import_module(f"accord.cli.{cmd_name}").command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command without importing any."""
+        found = [
+            CompletionItem(name, help=summary)
+            for name, summary in sorted(self.summaries.items())
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summaries without importing anything."""
@@ -40,8 +52,26 @@ class Commands(click.Group):
             formatter.write_dl(sorted(self.summaries.items()))
 
 
+def _agent() -> click.Command:
+    """Return what the shell completes for `accord agent`, which itself runs without click."""
+    from accord.cli.agent import AGENTS, FLAGS, OPTIONS
+
+    params: list[click.Parameter] = [
+        click.Argument(["name"], type=click.Choice(AGENTS), required=False),
+        *(
+            click.Option(
+                [f"--{name}"],
+                is_flag=name in FLAGS,
+                type=click.Choice(choices) if choices else None,
+            )
+            for name, choices in OPTIONS.items()
+        ),
+    ]
+    return click.Command("agent", params=params)
+
+
 def main(arguments: Sequence[str], summaries: Mapping[str, str]) -> int:
-    """Run a command; return the exit status, 2 for what cannot be understood."""
+    """Run a command, or complete one; return the exit status, 2 for a usage error."""
     group = click.version_option(__version__, message="accord %(version)s")(Commands(summaries))
     try:
         status = group.main(list(arguments), prog_name="accord", standalone_mode=False)

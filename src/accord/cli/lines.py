@@ -72,6 +72,7 @@ class Lines:
                 "session_id": session.id,
                 "agent": info,
                 "protocol_version": agent.version,
+                "options": {option.id: option.value for option in session.transcript.options},
             }
         )
 

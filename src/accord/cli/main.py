@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,28 +10,65 @@ __all__ = ("COMMANDS", "main")
 
 # Each has a file of its own. All but `agent` have a click command there, called `command`.
 COMMANDS = {
-    "agent": "Serve the bundled agent on stdin and stdout, for editors.",
-    "ask": "Ask an agent, and show what it does and says.",
-    "check": "Check that the rules of the protocol are kept.",
+    "agent": "Serve a bundled agent on stdin and stdout.",
+    "agents": "List the agents that have a name.",
+    "ask": "Send one prompt to an agent and show the result.",
+    "check": "Test agents and clients against the protocol.",
 }
+_COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
+_EXTRA = {"click", "platformdirs", "rich"}  # what the extra `cli` installs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["agent"]:
-        # An editor waits for it: it starts without click.
-        from accord.cli import agent
+    completes = _COMPLETION in os.environ
+    if not completes:
+        if words[:1] in ([], ["-h"], ["--help"]):
+            print(_help(), end="")
+            return 0
+        if words[:1] == ["--version"]:
+            from accord.version import __version__
 
-        return agent.main(words[1:])
+            print(f"accord {__version__}")
+            return 0
+        if words[:1] == ["agent"]:
+            # An editor waits for it: it starts without click.
+            from accord.cli import agent
+
+            return agent.main(words[1:])
     try:
         from accord.cli import group
+
+        return group.main(words, COMMANDS)
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
+        if error.name not in _EXTRA:
             raise
-        print("accord: this needs more packages: pip install 'accord[cli]'", file=sys.stderr)
+        if completes:
+            return 0  # the shell shows no candidates, and no error in the middle of a line
+        print(
+            f"accord: `accord {words[0]}` needs more packages: pip install 'accord[cli]'",
+            file=sys.stderr,
+        )
         return 2
-    return group.main(words, COMMANDS)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "".join(f"  {name:<{width}}  {summary}\n" for name, summary in sorted(COMMANDS.items()))
+    return f"""\
+Usage: accord [OPTIONS] COMMAND [ARGS]...
+
+  Use, serve and test agents that speak the Agent Client Protocol.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+{rows}
+Run `accord COMMAND --help` for the options of a command.
+"""
 
 
 if __name__ == "__main__":

@@ -61,8 +61,9 @@ class Screen(Protocol):
 class LateScreen:
     """The screen, which is imported when it is first needed."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
         self._as_json = as_json
+        self._quiet = quiet
         self._made: Screen | None = None
 
     def get(self) -> Screen:
@@ -71,6 +72,10 @@ class LateScreen:
                 from accord.cli.lines import Lines
 
                 self._made = Lines()
+            elif self._quiet:
+                from accord.cli.quiet import Quiet
+
+                self._made = Quiet()
             else:
                 from accord.cli.render import Rendered
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import errno
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from accord.cli.attach import attached
-from accord.cli.interrupts import Interrupts
+from accord.cli.interrupts import Deadline, Interrupts
+from accord.cli.login import LoginAtTerminal, log_in, run_login
 from accord.cli.screen import LateScreen
-from accord.errors import AccordError, AuthRequired, NotOffered, RequestError, ResourceNotFound
+from accord.cli.session_setup import apply_choices, open_session
+from accord.errors import AccordError, AuthRequired, RequestError
 from accord.transports.process import ProcessTransport, process
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
-    from accord.client.dialect import SessionListing
     from accord.client.permissions import Policy
-    from accord.client.session import ClientSession
+    from accord.model.mcp import McpServer
     from accord.model.session import StopReason
+    from accord.version import ProtocolVersion
 
 # The agent's process starts first; what it does not need is imported while it starts, too.
 
@@ -54,10 +56,19 @@ class Asked:
     words: Sequence[str]  # the command line of the agent
     cwd: Path
     files: tuple[Path, ...] = ()
+    env: Mapping[str, str | None] = field(default_factory=dict[str, str | None])  # of the agent
+    protocol: ProtocolVersion | None = None  # None: the newest that the agent speaks
     rules: tuple[str, ...] = ()  # of --allow
+    denied: tuple[str, ...] = ()  # rules of --deny
     yes: bool = False
+    model: str | None = None
+    mode: str | None = None
+    options: tuple[str, ...] = ()  # as ID=VALUE
+    mcp_servers: tuple[McpServer, ...] = ()
+    timeout_s: float | None = None  # for the turn
     terminals: bool = False
     as_json: bool = False
+    quiet: bool = False
     goes_on: bool = False  # --continue
     session_id: str | None = None
 
@@ -65,43 +76,72 @@ class Asked:
 def run(asked: Asked) -> int:
     """Run the turn; return the exit status."""
     words = asked.words
-    screen = LateScreen(as_json=asked.as_json)
+    screen = LateScreen(as_json=asked.as_json, quiet=asked.quiet)
     heard = _Heard()
     logins: list[str] = []
+    there = not (asked.as_json or asked.quiet) and _somebody()
 
     async def converse(ways: Callable[[], ProcessTransport]) -> int:
         from accord.client.connect import connect
 
         # The screen is imported once `initialize` is on its way.
         asyncio.get_running_loop().call_later(0, screen.wait, words[0])
-        there = not asked.as_json and _somebody()
         async with connect(
             ways,
-            permissions=_policies(asked.rules, screen, yes=asked.yes, there=there),
+            permissions=_policies(asked, screen, there=there),
             # Whoever cannot be asked is not offered to be.
             on_form=screen.fill_in if there else None,
             on_url=screen.visit if there else None,
             terminals=asked.terminals,
+            terminal_login=there,
+            versions=(1, 2) if asked.protocol is None else (asked.protocol,),
             initialize_timeout_s=INITIALIZE_S,
         ) as agent:
             logins.extend(f"{method.id} ({method.name})" for method in agent.auth_methods)
-            session = await _open(agent, asked)
-            screen.get().begin(agent, session)
-            contents = [*([asked.prompt] if asked.prompt else []), *attached(agent, asked.files)]
-            turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
-            show = screen.get().show
-            with Interrupts(turn, screen.get().decline):
-                async with turn:
-                    async for event in turn:
-                        show(event)
-            screen.get().end(turn)
-            return status_of(turn.stop_reason)
+            try:
+                return await take_turn(agent)
+            except AuthRequired as refused:
+                if not there:
+                    raise
+                await log_in(agent, refused, screen.fill_in)
+            return await take_turn(agent)  # R-AUTH-12
+
+    async def take_turn(agent: ConnectedAgent) -> int:
+        session = await open_session(
+            agent,
+            asked.cwd,
+            session_id=asked.session_id,
+            latest=asked.goes_on,
+            mcp_servers=asked.mcp_servers,
+        )
+        await apply_choices(session, model=asked.model, mode=asked.mode, options=asked.options)
+        screen.get().begin(agent, session)
+        contents = [*([asked.prompt] if asked.prompt else []), *attached(agent, asked.files)]
+        turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
+        show = screen.get().show
+        with Interrupts(turn, screen.get().decline), Deadline(turn, asked.timeout_s) as deadline:
+            async with turn:
+                async for event in turn:
+                    show(event)
+        screen.get().end(turn)
+        if deadline.is_over and turn.stop_reason == "cancelled":
+            click.echo(
+                f"accord ask: cancelled after {asked.timeout_s:g} seconds (--timeout)", err=True
+            )
+            return SHORT
+        return status_of(turn.stop_reason)
 
     from accord.agent.running import run as run_to_end
 
     async def main() -> int:
         try:
-            return await _with_agent(words, heard, converse)
+            return await _with_agent(asked, heard, converse)
+        except LoginAtTerminal as login:
+            screen.close()
+            status = await run_login(words, asked.env, login.method)
+            if status != 0:  # R-AUTH-17
+                raise AccordError(f"{login}, and ended with status {status}") from None
+            return await _with_agent(asked, heard, converse)  # R-AUTH-18
         finally:
             screen.close()  # before a signal ends this
 
@@ -145,10 +185,16 @@ def status_of(stop_reason: StopReason | None) -> int:
 
 
 async def _with_agent(
-    words: Sequence[str], heard: _Heard, converse: Callable[[Callable[[], ProcessTransport]], Any]
+    asked: Asked, heard: _Heard, converse: Callable[[Callable[[], ProcessTransport]], Any]
 ) -> int:
     """Start the agent's process, and then do all else."""
-    make = process(*words, on_stderr=heard.stderr, on_noise=heard.noise, stop_times_s=STOP_TIMES_S)
+    make = process(
+        *asked.words,
+        env=asked.env,
+        on_stderr=heard.stderr,
+        on_noise=heard.noise,
+        stop_times_s=STOP_TIMES_S,
+    )
     first = make()
     ready = [first]
     try:
@@ -196,43 +242,11 @@ def _somebody() -> bool:
     return is_seen(sys.stdin) and (is_seen(sys.stdout) or is_seen(sys.stderr))
 
 
-def _policies(
-    rules: tuple[str, ...], screen: LateScreen, *, yes: bool, there: bool
-) -> list[Policy]:
-    from accord.client.permissions import allow, ask_one_at_a_time, remember
+def _policies(asked: Asked, screen: LateScreen, *, there: bool) -> list[Policy]:
+    from accord.client.permissions import allow, ask_one_at_a_time, deny, remember
 
-    policies: list[Policy] = [allow("*")] if yes else [allow(*rules)]
+    allowed = ("*",) if asked.yes else asked.rules
+    policies: list[Policy] = [deny(*asked.denied), allow(*allowed)]
     if there:
         policies.append(remember(ask_one_at_a_time(lambda request: screen.get().ask(request))))
     return policies
-
-
-async def _open(agent: ConnectedAgent, asked: Asked) -> ClientSession:
-    cwd, session_id = asked.cwd, asked.session_id
-    if asked.goes_on:
-        try:
-            known = [listing async for listing in agent.list_sessions(cwd)]
-        except NotOffered:
-            raise click.UsageError("The agent does not keep sessions") from None
-        if not known:
-            raise click.UsageError(f"There is no session to go on with in {cwd}")
-        session_id = max(known, key=_changed_at).id
-    if session_id is None:
-        return await agent.new_session(cwd)
-    try:
-        return await agent.load_session(session_id, cwd, replay=False)
-    except NotOffered:
-        raise click.UsageError("The agent does not keep sessions") from None
-    except ResourceNotFound as exc:
-        raise ResourceNotFound(f"The agent has no session {session_id!r}") from exc
-
-
-def _changed_at(listing: SessionListing) -> float:
-    """Return when a session last changed; one that does not say so is the oldest."""
-    from datetime import UTC, datetime
-
-    try:
-        time = datetime.fromisoformat(listing.updated_at or "")
-    except ValueError:
-        return float("-inf")
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -56,6 +56,7 @@ async def connect(
     on_login: Callable[[LoginStatus], None] | None = None,
     extensions: Mapping[str, Extension] | None = None,
     unstable: bool = False,
+    terminal_login: bool = False,
     info: Info | None = None,
     cwd: _StrPath | None = None,
     env: Mapping[str, str | None] | None = None,
@@ -73,7 +74,9 @@ async def connect(
     `on_form` and `on_url` ask the user on behalf of the agent; `on_login` is told when somebody
     has logged in to it, or out. `extensions` serve requests and notifications of the agent's own
     by their names, which begin with an underscore. With `unstable` an agent of version 1 is told
-    that subagents and several plans are welcome, as the unstable protocol has it.
+    that subagents and several plans are welcome, as the unstable protocol has it. With
+    `terminal_login` the agent may offer logins that run its own command at the user's terminal:
+    set it only if you can do that (`AuthMethod.terminal`).
 
     `cwd` and `env` are for the agent's process, as are `on_stderr` and `on_noise`, which are told
     of what it writes to stderr and of lines on its stdout that are not JSON.
@@ -92,6 +95,7 @@ async def connect(
         on_login=on_login,
         extensions=extensions,
         unstable=unstable,
+        terminal_login=terminal_login,
     )
     info = info or Info("accord", __version__)
 

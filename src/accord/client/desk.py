@@ -43,6 +43,7 @@ class Desk:
         on_login: Callable[[LoginStatus], None] | None = None,
         extensions: Mapping[str, Extension] | None = None,
         unstable: bool = False,
+        terminal_login: bool = False,
     ) -> None:
         if permissions is None:
             permissions = ()
@@ -56,6 +57,7 @@ class Desk:
         self.on_form = on_form
         self.on_url = on_url
         self.unstable = unstable
+        self.terminal_login = terminal_login
         self._on_login = on_login
         self._extensions = dict(extensions or {})
         for name in self._extensions:

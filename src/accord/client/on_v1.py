@@ -43,6 +43,7 @@ class ClientV1(v1.Client):
         url = None if desk.on_url is None else v1.ElicitationUrlCapabilities()
         asks = form is not None or url is not None
         return v1.ClientCapabilities(
+            auth=v1.AuthCapabilities(terminal=desk.terminal_login),
             fs=v1.FileSystemCapabilities(
                 read_text_file=desk.files.readable, write_text_file=desk.files.writable
             ),

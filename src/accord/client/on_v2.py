@@ -33,8 +33,10 @@ class ClientV2(v2.Client):
         form = None if desk.on_form is None else v2.ElicitationFormCapabilities()
         url = None if desk.on_url is None else v2.ElicitationUrlCapabilities()
         asks = form is not None or url is not None
+        terminal = v2.TerminalAuthCapabilities() if desk.terminal_login else None
         return v2.ClientCapabilities(
-            elicitation=v2.ElicitationCapabilities(form=form, url=url) if asks else None
+            auth=v2.ClientAuthCapabilities(terminal=terminal) if terminal else None,
+            elicitation=v2.ElicitationCapabilities(form=form, url=url) if asks else None,
         )
 
     def session_update(

@@ -1,0 +1,127 @@
+"""Opens the session of `accord ask`, new or stored, and sets its model, mode and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from accord.errors import NotOffered, ResourceNotFound
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.dialect import SessionListing
+    from accord.client.session import ClientSession
+    from accord.model.mcp import McpServer
+    from accord.model.session import SessionOption
+
+__all__ = ("apply_choices", "open_session")
+
+_ON = {"true": True, "on": True, "yes": True, "1": True}
+_OFF = {"false": False, "off": False, "no": False, "0": False}
+
+
+async def open_session(
+    agent: ConnectedAgent,
+    cwd: Path,
+    *,
+    session_id: str | None,
+    latest: bool,
+    mcp_servers: Sequence[McpServer] = (),
+) -> ClientSession:
+    """Open the session with this id, the latest one of the folder, or else a new one."""
+    if latest:
+        try:
+            known = [listing async for listing in agent.list_sessions(cwd)]
+        except NotOffered:
+            raise click.UsageError(
+                "The agent cannot list its sessions: name one with --session ID"
+            ) from None
+        if not known:
+            raise click.UsageError(f"The agent has no session to continue in {cwd}")
+        session_id = max(known, key=_changed_at).id
+    if session_id is None:
+        return await agent.new_session(cwd, mcp_servers=mcp_servers)
+    try:
+        return await agent.load_session(session_id, cwd, mcp_servers=mcp_servers, replay=False)
+    except NotOffered:
+        raise click.UsageError("The agent does not keep sessions") from None
+    except ResourceNotFound as exc:
+        raise ResourceNotFound(f"The agent has no session {session_id!r}") from exc
+
+
+async def apply_choices(
+    session: ClientSession, *, model: str | None, mode: str | None, options: Sequence[str]
+) -> None:
+    """Set what --model, --mode and --option say.
+
+    Raises `click.UsageError` that lists what the agent offers when it does not offer a choice.
+    """
+    if model is not None:
+        found = _by_category(session, "model")
+        if found is None:
+            raise click.UsageError("--model: the agent lets clients choose no model")
+        await _set(session, found, model, "--model")
+    if mode is not None:
+        found = session.transcript.mode_option
+        if found is None:
+            raise click.UsageError("--mode: the agent has no modes")
+        await _set(session, found, mode, "--mode")
+    for assignment in options:
+        name, _, value = assignment.partition("=")
+        known = {option.id: option for option in session.transcript.options}
+        if name not in known:
+            raise click.UsageError(
+                f"--option: expected one of {_listed(known)}, got {name!r}"
+                if known
+                else "--option: the agent has no options"
+            )
+        await _set(session, known[name], value, f"--option {name}")
+
+
+async def _set(session: ClientSession, option: SessionOption, given: str, where: str) -> None:
+    from accord.model.session import Select
+
+    value: str | bool = given
+    if isinstance(option, Select):
+        choices = {choice.value for choice in option.choices}
+        if given not in choices:  # a name is accepted where no value is
+            named = [choice.value for choice in option.choices if choice.name == given]
+            if len(named) != 1:
+                raise click.UsageError(
+                    f"{where}: expected one of {_listed(choices)}, got {given!r}"
+                )
+            value = named[0]
+    else:
+        switched = (_ON | _OFF).get(given.lower())
+        if switched is None:
+            raise click.UsageError(f"{where}: expected on or off, got {given!r}")
+        value = switched
+    if value != option.value:
+        await session.set_option(option.id, value)
+
+
+def _by_category(session: ClientSession, category: str) -> SessionOption | None:
+    for option in session.transcript.options:
+        if option.category == category or option.id == category:
+            return option
+    return None
+
+
+def _listed(names: Iterable[str]) -> str:
+    from accord.cli.shown import one_line
+
+    return ", ".join(map(one_line, sorted(names)))
+
+
+def _changed_at(listing: SessionListing) -> float:
+    """Return when a session last changed; one that does not say so is the oldest."""
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(listing.updated_at or "")
+    except ValueError:
+        return float("-inf")
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

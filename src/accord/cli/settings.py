@@ -1,0 +1,89 @@
+"""The settings file of the user: agents by name, and defaults for `accord ask`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from accord.errors import AccordError
+from accord.transports.commands import argv_of
+
+__all__ = ("AgentEntry", "AskDefaults", "Settings", "WrongSettings", "load", "path")
+
+FILE = "settings.toml"
+
+
+class WrongSettings(AccordError):
+    """The settings file cannot be read, or says something that has no meaning."""
+
+
+class AgentEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """One table `[agents.NAME]`: how to start an agent, and its defaults."""
+
+    command: str | list[str]
+    env: dict[str, str] = {}
+    protocol: Literal[1, 2] | None = None
+    model: str | None = None
+    mode: str | None = None
+    options: dict[str, str | bool] = {}
+    mcp: str | None = None  # a file, relative to the settings file
+
+
+class AskDefaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[ask]`: what `accord ask` does when the command line does not say."""
+
+    agent: str | None = None
+    allow: list[str] = []
+    deny: list[str] = []
+    timeout: float | None = None
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """All that the file can hold; an absent file is an empty one."""
+
+    agents: dict[str, AgentEntry] = {}
+    ask: AskDefaults = AskDefaults()
+
+
+def path() -> Path:
+    """Return where the settings are: in the folder ACCORD_CONFIG, else the platform's own."""
+    named = os.environ.get("ACCORD_CONFIG")
+    if named:
+        return Path(named).expanduser().absolute() / FILE
+    from platformdirs import user_config_path
+
+    return user_config_path("accord", appauthor=False, roaming=True) / FILE
+
+
+def load() -> Settings:
+    """Read the settings file. Raises `WrongSettings`, which names the file and the fault."""
+    where = path()
+    try:
+        text = where.read_text("utf-8")
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise WrongSettings(f"Cannot read the settings file {where}: {exc}") from None
+    import tomllib  # not at the top: most users have no settings file
+
+    try:
+        settings = msgspec.convert(tomllib.loads(text), Settings)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
+        raise WrongSettings(f"The settings file {where} is wrong: {exc}") from None
+    for name, entry in settings.agents.items():
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise WrongSettings(
+                f"The settings file {where} is wrong: expected letters, digits, - and _ in the "
+                f"name of an agent, got {name!r}"
+            )
+        try:
+            argv_of(entry.command)
+        except ValueError as exc:
+            raise WrongSettings(
+                f"The settings file {where} is wrong: agents.{name}.command: {exc}"
+            ) from None
+    return settings

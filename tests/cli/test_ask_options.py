@@ -1,0 +1,125 @@
+"""Options of `accord ask`: where the prompt comes from, what the session is set to, time limits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.cli.main import main
+
+SCRIPT = ["--agent", "script"]
+BOTH = pytest.mark.parametrize("version", ["1", "2"], ids=["v1", "v2"])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACCORD_CONFIG", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ask(*words: str) -> int:
+    return main(["ask", *SCRIPT, *words])
+
+
+def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def run(*words: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "accord", "ask", *SCRIPT, *words],
+        input=stdin,
+        capture_output=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [("--quiet",), ("--quiet", "-")], ids=["no prompt", "-"])
+def test_prompt_is_read_from_standard_input(words: tuple[str, ...]) -> None:
+    done = run(*words, stdin="echo grüß dich\n".encode())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == "grüß dich\n"
+
+
+@pytest.mark.parametrize(
+    ("stdin", "fault"), [(b"", b"an empty one"), (b" \n", b"an empty one"), (b"\xff", b"UTF-8")]
+)
+def test_standard_input_that_is_no_prompt_is_a_usage_error(stdin: bytes, fault: bytes) -> None:
+    done = run(stdin=stdin)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert fault in done.stderr
+
+
+@BOTH
+def test_protocol_chooses_the_version(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("--protocol", version, "--json", "echo hi") == 0
+    assert events(capsys)[0]["protocol_version"] == int(version)
+
+
+@BOTH
+def test_model_mode_and_options_are_set_before_the_prompt(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--model", "large", "--mode", "read", "--option", "brief=on")
+    assert ask("--protocol", version, *words, "--json", "echo hi") == 0
+    options = events(capsys)[0]["options"]
+    assert options == {"model": "large", "mode": "read", "brief": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("--model", "gpt"), "--model: expected one of large, small, tiny, got 'gpt'"),
+        (("--mode", "x"), "--mode: expected one of ask, auto, read, got 'x'"),
+        (("--option", "nope=1"), "--option: expected one of brief, mode, model, got 'nope'"),
+        (("--option", "brief=maybe"), "--option brief: expected on or off, got 'maybe'"),
+        (("--option", "brief"), "Expected ID=VALUE, got 'brief'"),
+        (("--timeout", "0"), "Expected a number of seconds above 0, got 0"),
+        (("--timeout", "nan"), "Expected a number of seconds above 0, got nan"),
+        (("--deny", "dance"), "Expected a kind of tool call, got 'dance'"),
+        (("--protocol", "3"), "'3' is not one of '1', '2'"),
+        (("--quiet", "--json"), "--quiet and --json exclude each other"),
+        (("--agent", "it's"), "Expected a name or a command line"),
+    ],
+)
+def test_choice_that_is_not_there_is_a_usage_error_with_those_that_are(
+    words: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(*words, "echo hi") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert fault in " ".join(said.err.split())
+
+
+@BOTH
+def test_denied_rule_wins_over_yes(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("--protocol", version, "--yes", "--quiet", "permission") == 0
+    assert "1 of 1 allowed" in capsys.readouterr().out
+    assert ask("--protocol", version, "--yes", "--deny", "*", "--quiet", "permission") == 0
+    assert "0 of 1 allowed" in capsys.readouterr().out
+
+
+@BOTH
+def test_turn_that_takes_too_long_is_cancelled(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("--protocol", version, "--timeout", "0.1", "--json", "wait forever") == 3
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[-1])["stop_reason"] == "cancelled"
+    assert "cancelled after 0.1 seconds (--timeout)" in said.err
+
+
+def test_timeout_does_not_touch_a_turn_that_is_over_in_time() -> None:
+    assert ask("--timeout", "50", "--quiet", "echo hi") == 0
+
+
+def test_quiet_prints_only_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("--quiet", "echo hi") == 0
+    assert capsys.readouterr() == ("hi\n", "")

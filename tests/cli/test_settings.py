@@ -1,0 +1,106 @@
+"""The settings file: agents by name, defaults, and errors that name the fault."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.cli import settings
+from accord.cli.agent_names import find, named_agents
+from accord.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACCORD_CONFIG", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "settings.toml").write_text(text, "utf-8")
+
+
+def test_absent_file_is_empty_settings() -> None:
+    assert settings.load() == settings.Settings()
+    assert find(None, settings.load()).name == "accord"
+
+
+def test_named_agent_is_started_with_its_defaults(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = json.dumps([sys.executable, "-m", "accord", "agent", "script"])
+    write(
+        folder,
+        f"""
+        [ask]
+        agent = "mine"
+
+        [agents.mine]
+        command = {command}
+        protocol = 1
+        mode = "read"
+        options = {{ brief = true }}
+        """,
+    )
+    assert main(["ask", "--json", "echo hi"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0]["protocol_version"] == 1
+    assert {"mode": "read", "brief": True}.items() <= lines[0]["options"].items()
+
+
+def test_users_agent_takes_the_place_of_a_well_known_one(folder: Path) -> None:
+    write(folder, '[agents.claude]\ncommand = "my-claude --acp"')
+    found = find("claude", settings.load())
+    assert (found.argv, found.source) == (("my-claude", "--acp"), "settings")
+
+
+def test_what_is_no_name_is_a_command_line() -> None:
+    assert find("python 'my agent.py'", settings.load()).argv == ("python", "my agent.py")
+    with pytest.raises(ValueError, match="closing quotation"):
+        find("python 'my", settings.load())
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[ask]\nallow = ['dance']", "ask.allow: Expected a kind of tool call, got 'dance'"),
+        ("agents = 3", "Expected `object`, got `int` - at `$.agents`"),
+        ("[agents.x]\ncomand = 'x'", "field `com"),
+        ("[agents.x]\ncommand = 'x'\nprotcol = 1", "unknown field `protcol`"),
+        ("[agents.x]\ncommand = 'x'\nprotocol = 3", "Invalid enum value 3"),
+        ("[agents.'a b']\ncommand = 'x'", "'a b'"),
+        ("[ask", "TOML"),
+        ('[agents.x]\ncommand = "it\'s"', "agents.x.command"),
+        ("[agents.x]\ncommand = []", "agents.x.command"),
+    ],
+)
+@pytest.mark.parametrize("command", [["ask", "hello"], ["agents"]])
+def test_wrong_settings_name_the_file_and_the_fault(
+    text: str, fault: str, command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, text)
+    if "dance" in text and command == ["agents"]:
+        return  # it reads no rules
+    assert main(command) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert str(folder / "settings.toml") in said
+    assert fault in said or fault == "TOML"
+
+
+def test_agents_lists_names_and_marks_the_default(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, f"[ask]\nagent = 'mine'\n[agents.mine]\ncommand = ['{sys.executable}']")
+    assert main(["agents"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[:3] for row in rows if row.startswith("*")] == [["*", "mine", "settings"]]
+    assert main(["agents", "--json"]) == 0
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed.keys() == named_agents(settings.load()).keys()
+    assert listed["mine"]["default"]
+    assert listed["mine"]["installed"]
+    assert listed["script"]["source"] == "bundled"
