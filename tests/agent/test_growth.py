@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Image, Turn
+from accord.agent import shown_v1
 from accord.agent.shown_v1 import ShownTool, ShownTools
 from agent.talk import V1, talk
 
@@ -37,7 +38,10 @@ def _nothing(_session_id: str, _tool_id: str) -> None:
 
 
 @pytest.mark.parametrize("others", [1, 2000])
-async def test_v1_looks_at_the_tool_calls_of_one_session_alone(others: int) -> None:
+async def test_v1_looks_at_the_tool_calls_of_one_session_alone(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown_v1, "OFTEN_S", 1000.0)  # all of them wait
     tools = ShownTools(_nothing)
     for index in range(others):
         session_id = f"other-{index}"

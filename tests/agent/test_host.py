@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
-from accord.agent.kept import Kept
+from accord.agent.records import report_from
 from accord.agent.reports import Ended, Said
 from accord.errors import NotOffered, ResourceNotFound
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
@@ -92,8 +92,8 @@ async def test_end_of_a_turn_that_was_taken_away_is_in_the_log(version: int) -> 
         first.send("wait").add_done_callback(lambda _: None)
         await agent.began.wait()
         await take(second, first.session_id)
-        reports = await Kept(first_store).reports(first.session_id)
-        assert reports[-1] == Ended("cancelled")
+        entries = await first_store.read(first.session_id)
+        assert report_from(entries[-1]) == Ended("cancelled")
 
 
 @BOTH

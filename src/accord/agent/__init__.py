@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from accord.agent.nes import NextEdits
     from accord.agent.peer import ConnectedClient
     from accord.agent.plan import Plan
+    from accord.agent.store_fallback import FallbackStore
     from accord.agent.subagent import Subagent
     from accord.agent.terminals import Ran, Terminals
     from accord.agent.tool import ToolCall
@@ -29,6 +30,7 @@ __all__ = (
     "Compaction",
     "ConnectedClient",
     "Elicitation",
+    "FallbackStore",
     "Files",
     "Login",
     "LoginState",
@@ -52,6 +54,7 @@ _LAZY = {
     "Compaction": "accord.agent.compaction",
     "ConnectedClient": "accord.agent.peer",
     "Elicitation": "accord.agent.elicit",
+    "FallbackStore": "accord.agent.store_fallback",
     "Files": "accord.agent.files",
     "Login": "accord.agent.mixins",
     "LoginState": "accord.model.login",

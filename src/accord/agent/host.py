@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,9 +19,8 @@ from accord.errors import InvalidParams, ResourceNotFound, TransportError
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
     from accord.agent.course import Course
-    from accord.agent.kept import Kept
+    from accord.agent.kept import Kept, Loaded
     from accord.agent.link import Link
-    from accord.agent.reports import Report
     from accord.agent.session import Session
     from accord.agent.store import Page
     from accord.agent.subagent import Subagent
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from accord.model.content import Content
     from accord.model.login import Account, LoginState
     from accord.model.mcp import McpServer
-    from accord.model.session import SystemPrompt
+    from accord.model.session import SessionOption, SystemPrompt
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -152,14 +151,9 @@ class Host:
             read=None if self.kept is None else partial(self.kept.history, session_id),
         )
 
-    async def _open(self, session: Session, reports: Sequence[Report] = ()) -> Session:
-        from accord.agent.reports import OptionsReport
-
+    async def _open(self, session: Session, stored: Sequence[SessionOption] = ()) -> Session:
         await self.agent.open_session(session)
-        for report in reversed(reports):
-            if isinstance(report, OptionsReport):
-                session.take_stored(report.options)
-                break
+        session.take_stored(stored)
         self.sessions[session.id] = self.agent.open_sessions[session.id] = session
         session.is_open = True
         return session
@@ -181,18 +175,27 @@ class Host:
         session = self.sessions.get(session_id)
         if session is None:
             await self._take_away(session_id)
-        reports = await kept.reports(session_id)
         if session is None:
-            session = self._session(session_id, setup, first=len(reports))
+            loaded = await kept.load(session_id)
+            session = self._session(session_id, setup, first=loaded.count)
             session.title_now, session.title_is_users = stored.title, stored.title_is_users
-            await self._open(session, reports)
-        elif setup.system_prompt is not None:
+            await self._open(session, loaded.options)
+            if replay:
+                async with session.quiet():
+                    await self._replay(session, loaded)
+            return session
+        if setup.system_prompt is not None:
             session.system_prompt = setup.system_prompt
         if replay:
-            runs = bool(session.turns or session.tools)
-            for report in kept.shown(reports, running=runs):
-                await self.link.show(session_id, report)
+            async with session.quiet():  # nothing is shown both as history and as news
+                await self._replay(session, await kept.load(session_id))
         return session
+
+    async def _replay(self, session: Session, loaded: Loaded) -> None:
+        runs = bool(session.turns or session.tools)
+        async with aclosing(loaded.reports(running=runs)) as reports:
+            async for report in reports:
+                await self.link.show(session.id, report)
 
     def subagent(self, owner: Verbs, title: str, **details: Any) -> Subagent:
         """Return a session inside of another; `details` as `Verbs.subagent` has them."""
@@ -207,11 +210,11 @@ class Host:
         kept = self._kept
         copy = f"session-{os.urandom(12).hex()}"
         stored = await kept.fork(session_id, copy, setup.cwd, setup.additional)
-        reports = await kept.reports(copy)
-        session = self._session(copy, setup, first=len(reports))
-        session.title_now = stored.title
         try:
-            return await self._open(session, reports)
+            loaded = await kept.load(copy)
+            session = self._session(copy, setup, first=loaded.count)
+            session.title_now = stored.title
+            return await self._open(session, loaded.options)
         except BaseException:
             await kept.delete(copy)
             raise

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.agent.records import report_from, report_to
-from accord.agent.replay import folded
-from accord.agent.reports import CommandsReport, Ended, NoticeReport, Report, Said, TitleReport
+from accord.agent.replay import Fold
+from accord.agent.reports import (
+    CommandsReport,
+    Ended,
+    NoticeReport,
+    OptionsReport,
+    Report,
+    Said,
+    TitleReport,
+)
 from accord.agent.store import Page, SessionStore, Stored
 from accord.errors import InvalidParams, ResourceNotFound
+from accord.model.session import SessionOption
 
-__all__ = ("Kept",)
+__all__ = ("Kept", "Loaded")
+
+_AT_ONCE = 128  # reports of a replay before others get their turn
+
+
+class Loaded(Struct):
+    """A session as it was stored."""
+
+    count: int  # entries
+    options: tuple[SessionOption, ...]
+    fold: Fold
+
+    async def reports(self, *, running: bool) -> AsyncGenerator[Report, None]:
+        """Iterate over what a replay shows; what a running turn has not ended stays open."""
+        for number, report in enumerate(self.fold.all(running=running), 1):
+            yield report
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
 
 
 class Kept:
@@ -46,7 +75,7 @@ class Kept:
             title_is_users=source.title_is_users,
             updated_at=_now(),
         )
-        await self._store.create(stored, await self._store.read(session_id))
+        await self._store.copy(session_id, stored)
         return stored
 
     def recorder(self, session_id: str) -> Callable[[Report], Awaitable[None]]:
@@ -66,18 +95,27 @@ class Kept:
 
         return record
 
-    async def reports(self, session_id: str) -> list[Report]:
-        """Return all that happened in a session."""
-        found = map(report_from, await self._store.read(session_id))
-        return [report for report in found if report is not None]
+    async def load(self, session_id: str) -> Loaded:
+        """Return what happened in a session; others get their turn meanwhile."""
+        count = 0
+        options: tuple[SessionOption, ...] = ()
+        fold = Fold()
+        async with aclosing(self._store.read_pages(session_id)) as pages:
+            async for page in pages:
+                for entry in page:
+                    count += 1
+                    report = report_from(entry)
+                    if isinstance(report, OptionsReport):
+                        options = report.options
+                    elif report is not None:
+                        fold.add(report)
+                await asyncio.sleep(0)
+        return Loaded(count, options, fold)
 
     async def history(self, session_id: str) -> list[Report]:
         """Return what happened in a session, each thing once."""
-        return folded(await self.reports(session_id))
-
-    def shown(self, reports: Sequence[Report], *, running: bool) -> list[Report]:
-        """Return what a replay shows; what a running turn has not ended stays open."""
-        return folded(reports, running=running)
+        loaded = await self.load(session_id)
+        return [report async for report in loaded.reports(running=False)]
 
     async def delete(self, session_id: str) -> None:
         """Forget a session."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -30,12 +30,12 @@ from accord.agent.reports import (
     ToolReport,
     UsageReport,
 )
-from accord.model.content import Content
 from accord.model.tools import ToolContent
 
-__all__ = ("folded",)
+__all__ = ("Fold", "folded")
 
 _ENDED = frozenset({"completed", "failed", "cancelled"})
+_MOST_PIECES = 1024  # of a text before they are put together
 _OUTPUT_BYTES = 256 * 1024  # of a terminal: its end
 
 
@@ -44,31 +44,68 @@ def folded(reports: Iterable[Report], *, running: bool = False) -> list[Report]:
 
     Each thing stands where it began. Options and commands are left out: they are told anew.
     """
-    fold = _Fold()
+    fold = Fold()
     for report in reports:
         fold.add(report)
-    return fold.all(running=running)
+    return list(fold.all(running=running))
 
 
-class _Fold:
+class _Parts:
+    """Content that grows: text that goes on is one text, however many pieces it came in."""
+
+    def __init__(self) -> None:
+        self._found: list[ToolContent] = []
+        self._texts: list[str] = []  # that follow each other
+        self._recent: list[str] = []  # as above, the last of them
+
+    def add(self, part: ToolContent, *, goes_on: bool) -> None:
+        if type(part) is not str:
+            self._end_text()
+            self._found.append(part)
+            return
+        if not goes_on:
+            self._end_text()
+        self._recent.append(part)
+        if len(self._recent) == _MOST_PIECES:
+            self._texts.append("".join(self._recent))
+            self._recent.clear()
+
+    def _end_text(self) -> None:
+        if self._texts or self._recent:
+            self._found.append("".join((*self._texts, *self._recent)))
+            self._texts.clear()
+            self._recent.clear()
+
+    def all(self) -> tuple[ToolContent, ...]:
+        """Return all of it."""
+        self._end_text()
+        return tuple(self._found)
+
+
+class Fold:
+    """What reports come to, while they are added; it takes as much memory as what it returns."""
+
     def __init__(self) -> None:
         # By what it is about, in the order of first appearance.
         self._kept: dict[tuple[str, ...], Report] = {}
-        self._said: dict[tuple[str, ...], list[Content]] = {}
-        self._items: dict[str, list[tuple[ToolContent, bool]]] = {}
+        self._said: dict[tuple[str, ...], _Parts] = {}
+        self._items: dict[str, _Parts] = {}
         self._outputs: dict[str, bytearray] = {}
         self._exits: dict[str, TerminalEnded] = {}
 
     def add(self, report: Report) -> None:
+        """Take what happened next."""
         match report:
             case Said(role, message_id, content):
                 key = "said", role, message_id
-                self._kept.setdefault(key, report)
-                self._said.setdefault(key, []).extend(content)
+                self._kept.setdefault(key, Said(role, message_id, ()))
+                for part in content:
+                    # Of the user each piece is what it was, of others text goes on.
+                    self._parts(key).add(part, goes_on=role != "user")
             case ToolReport(id=tool_id):
                 self._add_tool(tool_id, report)
             case ToolPart(tool_id, content, goes_on):
-                self._items.setdefault(tool_id, []).append((content, goes_on))
+                self._items.setdefault(tool_id, _Parts()).add(content, goes_on=goes_on)
             case PlanReport(id=plan_id) | PlanText(id=plan_id) | PlanLink(id=plan_id):
                 self._kept["plan", plan_id] = report
             case PlanGone(plan_id):
@@ -78,7 +115,7 @@ class _Fold:
             case CompactionPart(compaction_id, content):
                 key = "compaction", compaction_id
                 self._kept.setdefault(key, CompactionReport(compaction_id, "in_progress"))
-                self._said.setdefault(key, []).append(content)
+                self._parts(key).add(content, goes_on=True)
             case SubagentReport(id=child_id):
                 self._add("subagent", child_id, report)
             case SessionSaid(id=message_id):
@@ -98,9 +135,15 @@ class _Fold:
             case OptionsReport() | CommandsReport() | Ended() | NoticeReport():
                 pass
 
+    def _parts(self, key: tuple[str, ...]) -> _Parts:
+        return self._said.setdefault(key, _Parts())
+
     def _add_tool(self, tool_id: str, report: ToolReport) -> None:
         if report.content is not UNSET:
-            self._items[tool_id] = [(item, False) for item in report.content]
+            parts = self._items[tool_id] = _Parts()
+            for item in report.content:
+                parts.add(item, goes_on=False)
+            report = replace(report, content=UNSET)
         self._add("tool", tool_id, report)
 
     def _add(
@@ -117,66 +160,39 @@ class _Fold:
             report = replace(before, **changes)
         self._kept[kind, entity] = report
 
-    def all(self, *, running: bool) -> list[Report]:
-        found: list[Report] = []
+    def all(self, *, running: bool) -> Iterator[Report]:
+        """Return the fewest reports that show the same, each thing where it began."""
         for key, report in self._kept.items():
             match report:
-                case Said("user", message_id, _):
-                    found.append(Said("user", message_id, tuple(self._said[key])))
                 case Said(role, message_id, _):
-                    content = _joined((part, True) for part in self._said[key])
-                    found.append(Said(role, message_id, content))  # type: ignore[arg-type]  # of messages
+                    yield Said(role, message_id, self._said[key].all())  # type: ignore[arg-type]  # of messages
                 case ToolReport(id=tool_id, status=status):
-                    found.append(
-                        replace(
-                            report,
-                            begins=True,
-                            status=status if running or status in _ENDED else "cancelled",
-                            cancellable=report.cancellable
-                            if running and status not in _ENDED
-                            else UNSET,
-                            content=_joined(self._items.get(tool_id, ())) or UNSET,
-                        )
+                    items = self._items.get(tool_id)
+                    yield replace(
+                        report,
+                        begins=True,
+                        status=status if running or status in _ENDED else "cancelled",
+                        cancellable=report.cancellable
+                        if running and status not in _ENDED
+                        else UNSET,
+                        content=UNSET if items is None else items.all() or UNSET,
                     )
                 case CompactionReport(status=status):
-                    summary = _joined((part, True) for part in self._said.get(key, ()))
+                    summary = self._said.get(key)
                     ended = running or status in _ENDED
-                    found.append(
-                        replace(
-                            report,
-                            status=status if ended else "cancelled",
-                            summary=summary or UNSET,
-                        )
+                    yield replace(
+                        report,
+                        status=status if ended else "cancelled",
+                        summary=UNSET if summary is None else summary.all() or UNSET,
                     )
                 case SubagentReport(state=state) if state != "idle" and not running:
-                    found.append(replace(report, state="idle", stop_reason="cancelled"))
+                    yield replace(report, state="idle", stop_reason="cancelled")
                 case TerminalStarted(id=terminal_id):
                     ended = terminal_id in self._exits or not running
-                    found.append(replace(report, cancellable=not ended and report.cancellable))
+                    yield replace(report, cancellable=not ended and report.cancellable)
                     if output := self._outputs.get(terminal_id):
-                        found.append(TerminalOutput(terminal_id, bytes(output)))
+                        yield TerminalOutput(terminal_id, bytes(output))
                     if ended:
-                        found.append(self._exits.get(terminal_id, TerminalEnded(terminal_id)))
+                        yield self._exits.get(terminal_id, TerminalEnded(terminal_id))
                 case _:
-                    found.append(report)
-        return found
-
-
-def _joined(parts: Iterable[tuple[ToolContent, bool]]) -> tuple[ToolContent, ...]:
-    """Return the parts with text that goes on in the text before it."""
-    found: list[ToolContent] = []
-    texts: list[str] = []
-    for part, goes_on in parts:
-        if isinstance(part, str):
-            if texts and not goes_on:
-                found.append("".join(texts))
-                texts.clear()
-            texts.append(part)
-            continue
-        if texts:
-            found.append("".join(texts))
-            texts.clear()
-        found.append(part)
-    if texts:
-        found.append("".join(texts))
-    return tuple(found)
+                    yield report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -76,6 +77,7 @@ class Session(Verbs):
         self.children: list[Subagent] = []  # as above
         self._record = record
         self._read = read
+        self._order = asyncio.Lock()  # what is stored next is sent next
         self._count = first
         self._role: MessageRole | None = None
         self._message_id = ""
@@ -105,8 +107,9 @@ class Session(Verbs):
         return self._say_stored(role, self._message_id, content)
 
     async def _say_stored(self, role: MessageRole, message_id: str, content: Content) -> None:
-        await self.record(Said(role, message_id, (content,)))
-        await self.link.said(self.id, role, message_id, content)
+        async with self._order:
+            await self.record(Said(role, message_id, (content,)))
+            await self.link.said(self.id, role, message_id, content)
 
     def end_message(self) -> None:
         """Let what is said next begin a message of its own."""
@@ -114,8 +117,19 @@ class Session(Verbs):
 
     async def report(self, report: Report) -> None:
         """Store and send a report."""
-        await self.record(report)
-        await self.link.show(self.id, report)
+        if self._record is None:
+            await self.record(report)
+            await self.link.show(self.id, report)
+            return
+        async with self._order:
+            await self.record(report)
+            await self.link.show(self.id, report)
+
+    @asynccontextmanager
+    async def quiet(self) -> AsyncGenerator[None, None]:
+        """Let nothing be stored or shown meanwhile but by the caller: for replays."""
+        async with self._order:
+            yield
 
     async def record(self, report: Report) -> None:
         """Store a report, before anybody is told of it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 __all__ = (
+    "PAGE_ENTRIES",
     "Archived",
     "MemoryStore",
     "Page",
@@ -18,6 +19,8 @@ __all__ = (
     "page_of",
     "place_after",
 )
+
+PAGE_ENTRIES = 256  # that are read at a time
 
 # Which sessions to list by whether they are archived.
 Archived: TypeAlias = Literal["exclude", "include", "only"]
@@ -68,6 +71,19 @@ class SessionStore(ABC):
     @abstractmethod
     async def read(self, session_id: str) -> list[bytes]:
         """Return all entries in order; raise KeyError for an unknown session."""
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        """Iterate over all entries in order, some at a time; raise KeyError as `read` does.
+
+        By default over what `read` returns; override it so that long sessions take little memory.
+        """
+        entries = await self.read(session_id)
+        for first in range(0, len(entries), PAGE_ENTRIES):
+            yield entries[first : first + PAGE_ENTRIES]
+
+    async def copy(self, session_id: str, session: Stored) -> None:
+        """Keep a new session with the entries of another; raise as `create` and `read` do."""
+        await self.create(session, await self.read(session_id))
 
     @abstractmethod
     async def list(

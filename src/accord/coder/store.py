@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,32 +21,41 @@ log = logging.getLogger("accord.coder")
 
 
 class UserStore(SessionStore):
-    """Keeps sessions in `sessions.sqlite` in a directory, which nobody else can look into.
+    """Keeps sessions in `sessions.sqlite` in a directory, which only the user can read.
 
-    If that cannot be, they are kept as long as the process runs, and the log says so: a full
-    disk is no reason not to work.
+    If that cannot be, or can no longer be, they are kept as long as the process runs, and the log
+    says so: a full disk is no reason not to work.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._opened: SessionStore | None = None
+        self._opening = asyncio.Lock()
 
     async def _store(self) -> SessionStore:
         if self._opened is None:
-            import sqlite3
-
-            from accord import MemoryStore, SqliteStore
-            from accord.coder.places import private_dir
-
-            path = self._folder / "sessions.sqlite"
-            try:
-                private_dir(self._folder)
-                self._opened = SqliteStore(path)
-                await self._opened.list(limit=1)
-            except (OSError, ValueError, sqlite3.Error) as exc:
-                log.error("! sessions are not kept: %s: %s", path, exc)
-                self._opened = MemoryStore()
+            async with self._opening:
+                if self._opened is None:
+                    self._opened = await self._open()
         return self._opened
+
+    async def _open(self) -> SessionStore:
+        import sqlite3
+
+        from accord import MemoryStore, SqliteStore
+        from accord.agent import FallbackStore
+        from accord.coder.places import private_dir
+
+        path = self._folder / "sessions.sqlite"
+        try:
+            if not self._folder.is_dir():  # a folder of somebody's stays as it is
+                private_dir(self._folder)
+            store = SqliteStore(path)
+            await store.list(limit=1)
+        except (OSError, ValueError, sqlite3.Error) as exc:
+            log.error("! sessions are not kept: %s: %s", path, exc)
+            return MemoryStore()
+        return FallbackStore(store)
 
     async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
         await (await self._store()).create(session, entries)
@@ -61,6 +71,13 @@ class UserStore(SessionStore):
 
     async def read(self, session_id: str) -> list[bytes]:
         return await (await self._store()).read(session_id)
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        async for page in (await self._store()).read_pages(session_id):
+            yield page
+
+    async def copy(self, session_id: str, session: Stored) -> None:
+        await (await self._store()).copy(session_id, session)
 
     async def list(
         self,

@@ -1,0 +1,405 @@
+"""Stores when the disk is full, the file is locked or the session is long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+import tracemalloc
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import Agent, MemoryStore, SessionStore, SqliteStore, Turn
+from accord.agent import FallbackStore, kept, store_fallback
+from accord.agent.kept import Kept
+from accord.agent.records import report_to
+from accord.agent.reports import Report, Said, ToolPart, ToolReport
+from accord.agent.store import PAGE_ENTRIES, Stored
+from accord.testing import StoreContract
+from agent.talk import BOTH, V1, talk
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="modes of files are of POSIX")
+
+
+class Echo(Agent):
+    """Says what it is told."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+
+    async def prompt(self, turn: Turn) -> None:
+        async with turn.tool("Look") as call:
+            await call.stream("looked")
+        await turn.say(turn.text)
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def _session(session_id: str = "a", **fields: Any) -> Stored:
+    return Stored(id=session_id, cwd="/", updated_at="2026-01-01T00:00:00.000000Z", **fields)
+
+
+class Locked:
+    """Another process that holds the lock of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def release(self) -> None:
+        self._db.execute("COMMIT")
+        self._db.close()
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+# Locks.
+
+
+@pytest.mark.parametrize("work", ["create", "append", "put", "delete", "copy"])
+async def test_loop_goes_on_while_another_process_has_the_file(tmp_path: Path, work: str) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path)
+    await store.create(_session())
+    other = Locked(path)
+    does = {
+        "create": lambda: store.create(_session("b")),
+        "append": lambda: store.append("a", b"1"),
+        "put": lambda: store.put(_session(title="new")),
+        "delete": lambda: store.delete("a"),
+        "copy": lambda: store.copy("a", _session("b")),
+    }
+    doing = asyncio.ensure_future(does[work]())
+    await _turns(1000)  # nothing here is held up
+    assert not doing.done()
+    assert await asyncio.wait_for(_read_elsewhere(path), 10) == []
+    other.release()
+    await asyncio.wait_for(doing, 10)
+    await store.aclose()
+
+
+async def _read_elsewhere(path: Path) -> list[bytes]:
+    store = SqliteStore(path)
+    try:
+        return await store.read("a")
+    finally:
+        await store.aclose()
+
+
+async def test_entries_keep_their_order_while_the_file_is_locked(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path)
+    await store.create(_session())
+    other = Locked(path)
+    doing = [asyncio.ensure_future(store.append("a", b"%d" % n)) for n in range(20)]
+    await _turns(10)
+    other.release()
+    doing += [asyncio.ensure_future(store.append("a", b"%d" % n)) for n in range(20, 40)]
+    await asyncio.gather(*doing)
+    assert await store.read("a") == [b"%d" % n for n in range(40)]
+    await store.aclose()
+
+
+async def test_file_that_stays_locked_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from accord.agent import store_sqlite
+
+    monkeypatch.setattr(store_sqlite, "_BUSY_S", 0.05)
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path)
+    await store.create(_session())
+    other = Locked(path)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        await store.append("a", b"1")
+    other.release()
+    await store.append("a", b"2")
+    assert await store.read("a") == [b"2"]
+    await store.aclose()
+
+
+# Long sessions.
+
+
+async def _filled(store: SessionStore, entries: Sequence[Report]) -> Kept:
+    await store.create(_session(), [report_to(report) for report in entries])
+    return Kept(store)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_others_get_their_turn_while_a_long_session_is_loaded(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "sessions.db")
+    # Of each kind: some long messages, and many short tool calls.
+    entries: list[Report] = []
+    for number in range(4000):
+        entries += [
+            Said("agent", f"message-{number // 1000}", ("word ",)),
+            ToolReport(id=f"tool-{number}", begins=True, title="Look", status="completed"),
+        ]
+    sessions = await _filled(store, entries)
+    read = shown = 0
+    real = kept.report_from
+
+    def counted(entry: bytes) -> Report | None:
+        nonlocal read
+        read += 1
+        return real(entry)
+
+    monkeypatch.setattr(kept, "report_from", counted)
+    most = before = 0
+
+    async def others() -> None:
+        nonlocal most, before
+        while True:
+            most = max(most, read + shown - before)
+            before = read + shown
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    loaded = await sessions.load("a")
+    async for _ in loaded.reports(running=False):
+        shown += 1
+    beside.cancel()
+    assert read == 8000
+    assert shown == 4004
+    assert most <= PAGE_ENTRIES + 1
+    await store.aclose()
+
+
+async def test_large_entries_come_few_at_a_time(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db")
+    await store.create(_session(), [b"x" * 500_000] * 12)
+    pages = [len(page) async for page in store.read_pages("a")]
+    assert sum(pages) == 12
+    assert max(pages) <= 3
+    await store.aclose()
+
+
+async def test_what_is_added_while_a_session_is_read_is_not_part_of_it(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db")
+    await store.create(_session(), [b"1"] * 1000)
+    count = 0
+    async for page in store.read_pages("a"):
+        count += len(page)
+        await store.append("a", b"2")
+    assert count == 1000
+    await store.aclose()
+
+
+async def test_long_session_takes_the_memory_of_what_it_shows(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db")
+    count = 30_000
+    output: list[Report] = [ToolReport(id="tool-1", begins=True, title="Look")]
+    output += [ToolPart("tool-1", "word ", goes_on=True)] * count
+    output += [Said("agent", "message-1", ("word ",))] * count
+    sessions = await _filled(store, output)
+    del output
+    tracemalloc.start()
+    try:
+        loaded = await sessions.load("a")
+        shown = [report async for report in loaded.reports(running=False)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(shown) == 2
+    # Two texts of 150 kB, some copies of them, and a few pages; as a list it was 20 MB.
+    assert peak < 4_000_000
+    await store.aclose()
+
+
+class Slow(MemoryStore):
+    """Lets others do something between two pages."""
+
+    between: Any = None
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        async for page in super().read_pages(session_id):
+            yield page
+            if self.between is not None:
+                await self.between()
+
+
+@BOTH
+async def test_what_is_said_during_a_replay_is_shown_once_and_behind_it(version: int) -> None:
+    store = Slow()
+    said = asyncio.Event()
+    more = asyncio.Event()
+
+    class Talks(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            await turn.say("one ")
+            said.set()
+            await more.wait()
+            await turn.say("two ")
+
+    agent = Talks()
+    agent.store = store
+    async with talk(agent, version) as client:
+        sent = client.send("go")
+        await said.wait()
+        await client.until(lambda: client.said() == "one ")
+
+        async def between() -> None:
+            more.set()
+            await _turns(20)
+
+        store.between = between
+        del client.updates[:]
+        if version == V1:
+            request: Any = client.types.LoadSessionRequest(
+                session_id=client.session_id, cwd=client.cwd, mcp_servers=[]
+            )
+            await client.remote.load_session(request)
+        else:
+            request = client.types.ResumeSessionRequest(
+                session_id=client.session_id,
+                cwd=client.cwd,
+                replay_from=client.types.ReplayFromStart(),
+            )
+            await client.remote.resume_session(request)
+        assert await client.stopped(sent) == "end_turn"
+        assert client.said() == "one two "
+
+
+# Full disks.
+
+
+class TestFallbackStore(StoreContract):
+    async def store(self) -> SessionStore:
+        return FallbackStore(MemoryStore())
+
+    async def reopened(self, store: SessionStore) -> SessionStore:
+        return store
+
+
+class Full(SqliteStore):
+    """On a disk that can be filled."""
+
+    async def fill(self) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            (pages,) = db.execute("PRAGMA page_count").fetchone()
+            db.execute(f"PRAGMA max_page_count = {pages}")
+
+        await self._long(work)
+
+    async def empty(self) -> None:
+        await self._long(lambda db: db.execute("PRAGMA max_page_count = 1000000"))
+
+
+@BOTH
+async def test_agent_goes_on_when_the_disk_is_full(
+    version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Full(tmp_path / "sessions.db")
+    long = "x" * 20_000
+    async with talk(Echo(FallbackStore(disk)), version) as client:
+        assert await client.prompt("first") == "end_turn"
+        await disk.fill()
+        for _ in range(3):
+            assert await client.prompt(long) == "end_turn"
+        old = client.session_id
+        await client.open()  # another one
+        assert await client.prompt(long) == "end_turn"
+        assert client.session_id != old
+        listed = await client.remote.list_sessions(client.types.ListSessionsRequest())
+        assert {info.session_id for info in listed.sessions} == {old, client.session_id}
+    assert caplog.text.count("sessions are not kept from here on") == 1
+
+
+async def test_store_gets_what_it_has_missed_when_it_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Full(tmp_path / "sessions.db")
+    store = FallbackStore(disk)
+    await store.create(_session("a"), [b"1"])
+    await disk.fill()
+    await store.append("a", b"2" * 20_000)
+    await store.put(_session("a", title="new"))
+    await store.create(_session("b"), [b"3" * 20_000])
+    await store.append("b", b"4")
+    assert await store.read("a") == [b"1", b"2" * 20_000]
+    assert await store.read("b") == [b"3" * 20_000, b"4"]
+    assert await store.get("a") == _session("a", title="new")
+    assert await disk.read("a") == [b"1"]
+    await store.copy("b", _session("c"))
+    assert await store.read("c") == [b"3" * 20_000, b"4"]
+    await disk.empty()
+    monkeypatch.setattr(store_fallback, "RETRY_S", 0.0)
+    store._retry_at = 0.0
+    await store.append("a", b"5")
+    await store.append("b", b"6")
+    await store.append("c", b"7")
+    assert await disk.read("a") == [b"1", b"2" * 20_000, b"5"]
+    assert await disk.get("a") == _session("a", title="new")
+    assert await disk.read("b") == [b"3" * 20_000, b"4", b"6"]
+    assert await disk.read("c") == [b"3" * 20_000, b"4", b"7"]
+    assert "kept again" in caplog.text
+    await store.aclose()
+
+
+async def test_full_disk_takes_back_all_of_a_transaction(tmp_path: Path) -> None:
+    disk = Full(tmp_path / "sessions.db")
+    await disk.create(_session("a"))
+    await disk.fill()
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        await disk.create(_session("b"), [b"x" * 100_000])
+    assert await disk.get("b") is None
+    await disk.empty()
+    await disk.create(_session("b"), [b"x"])
+    assert await disk.read("b") == [b"x"]
+    await disk.aclose()
+
+
+# Who can read it.
+
+
+@POSIX
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+async def test_only_the_owner_can_read_what_is_stored(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o775)
+    before = os.umask(umask)
+    try:
+        store = SqliteStore(folder / "sessions.db")
+        await store.create(_session(), [b"1"])
+        modes = _modes(folder)
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("sessions.db", "sessions.db-wal", "sessions.db-shm"), 0o600)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o775
+    await store.aclose()
+
+
+@POSIX
+async def test_file_that_others_could_read_is_the_owners_from_now_on(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path)
+    await store.create(_session(), [b"1"])
+    for name in _modes(tmp_path):
+        (tmp_path / name).chmod(0o644)
+    again = SqliteStore(path)
+    assert await again.read("a") == [b"1"]
+    assert set(_modes(tmp_path).values()) == {0o600}
+    await again.aclose()
+    await store.aclose()
+
+
+@POSIX
+async def test_file_may_be_shared_where_that_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, mode=0o660)
+    await store.create(_session())
+    assert set(_modes(tmp_path).values()) == {0o660}
+    await store.aclose()
