@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from accord.transports.commands import environment, find_program, why_not_started
 from accord.transports.fds import Reader, open_reader
 from accord.transports.group import CREATION_FLAGS, Group
+from accord.transports.guarding import Mark, start_guardian
 
 __all__ = ("LocalCommand", "Output")
 
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the command has ended
-_TERMINATE_S = 2.0
-_KILL_S = 2.0
+_STOP_TIMES_S = (0.0, 2.0, 2.0)
 
 
 class Output:
@@ -51,6 +51,9 @@ class Output:
 class LocalCommand:
     """Runs from its making on; `aclose` ends it with everything that it has started.
 
+    So does the end of this process, even by SIGKILL: see `accord.transports.group.Group`, which
+    also says what is out of reach.
+
     Raises `StartError` when it cannot be started. `on_output` gets the bytes as they come,
     stdout and stderr in one.
     """
@@ -68,8 +71,11 @@ class LocalCommand:
         self.output = Output(output_bytes)
         self._on_output = on_output
         self._over: asyncio.Future[None] = loop.create_future()
-        popen, fd = _spawn(argv, cwd, environment(env))
-        self._group = Group(loop, popen)
+        start_guardian()  # first: whenever we are killed, it knows us
+        mark = Mark("c")
+        popen, fd = _spawn(argv, cwd, environment(env), mark)
+        self._group = Group(loop, popen, mark)
+        self._group.guard_command(_STOP_TIMES_S)
         self._reader: Reader = open_reader(loop, fd, self._received, self._ended)
         self._group.exited.add_done_callback(self._left)
         self._closing: asyncio.Task[None] | None = None
@@ -97,7 +103,7 @@ class LocalCommand:
     async def kill(self) -> None:
         """End it and all that it has started; the output so far is kept."""
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._group.end((0.0, _TERMINATE_S, _KILL_S)))
+            self._closing = asyncio.ensure_future(self._group.end(_STOP_TIMES_S))
         await asyncio.shield(self._closing)
 
     async def aclose(self) -> None:
@@ -123,7 +129,7 @@ class LocalCommand:
 
 
 def _spawn(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str] | None
+    argv: Sequence[str], cwd: str, env: dict[str, str] | None, mark: Mark
 ) -> tuple[subprocess.Popen[bytes], int]:
     name = argv[0]
     program = find_program(name, cwd, env)
@@ -136,7 +142,7 @@ def _spawn(
             stdout=theirs,
             stderr=theirs,
             cwd=cwd,
-            env=env,
+            env=mark.environment(env),
             start_new_session=True,
             creationflags=CREATION_FLAGS,
         )

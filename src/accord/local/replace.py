@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable
 
@@ -64,7 +63,7 @@ def _open_old(folder: int | None, name: str) -> int | None:
 
 
 def _by_rename(folder: int | None, name: str, data: bytes, old: int | None) -> None:
-    temporary = f".accord-{secrets.token_hex(8)}.tmp"
+    temporary = f".accord-{os.urandom(8).hex()}.tmp"
     if folder is None:
         temporary = os.path.join(os.path.dirname(name), temporary)  # noqa: PTH118, PTH120  # a text
     mode = 0o666 if old is None else 0o600

@@ -13,6 +13,8 @@ import threading
 import weakref
 from typing import Protocol, TypeAlias
 
+from accord.transports.guarding import Mark, guard
+
 if sys.platform == "win32":
     from accord.transports.windows_job import CREATION_FLAGS, members_of, pidfd_of
 else:
@@ -27,10 +29,15 @@ StopTimes: TypeAlias = tuple[float, float, float]
 
 _LOOK_AGAIN_S = 0.02  # nobody tells about the end of a process that is not our child
 _REAP_S = 1.0
+# An agent is told of our end by that of its stdin; that it is ended if it does not obey can wait
+# until it has been started.
+_GUARD_AGENT_AFTER_S = 1.0
 
 
 class Members(Protocol):
     """The leader and the others, as the operating system knows them."""
+
+    takes_strays: bool  # whether those count too that have left the group
 
     def terminate(self) -> None: ...
 
@@ -50,29 +57,51 @@ class Members(Protocol):
 
 
 class Group:
-    """The group of a child that was started with `new_group`.
+    """The group of a child that was started with `start_new_session` and a mark.
 
     The leader's exit is watched, but it is not reaped before the group has got its last
     signal: as long as it is there, dead or alive, its number cannot belong to somebody else.
-    Members that leave the group on purpose (`setsid`) are out of reach. When this object is
-    lost or the interpreter exits, the group is killed. When we are killed ourselves, the end of
-    its stdin is all that it gets to know; on Windows the system kills it.
+    When this object is lost or the interpreter exits, the group is killed; when we are killed
+    ourselves, the guardian ends it within some seconds (on Windows the system does, at once).
+
+    On Linux, processes that have left the group (`setsid`, a double fork) are found by the mark
+    in their environment. Those of a command are always ended. Those of an agent are ended
+    unless it has left by itself: a browser that it has opened for the user, say, goes on. Out of
+    reach are programs that have another environment (`env -i`, `sudo`, what a system service
+    starts), and on macOS all that leave the group.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, popen: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, popen: subprocess.Popen[bytes], mark: Mark
+    ) -> None:
         self.exited: asyncio.Future[int | None] = loop.create_future()
         self._loop = loop
         self._popen = popen
-        self._members: Members = members_of(popen)
-        self._kill = weakref.finalize(self, _kill_now, popen, self._members, os.getpid())
+        self._mark = mark
+        self._members: Members = members_of(popen, mark)
+        self._kill = weakref.finalize(self, _kill_now, popen, self._members, mark, os.getpid())
         self._pidfd = -1
+        self._guarding: asyncio.TimerHandle | None = None
         self._watch()
+
+    def guard_command(self, stop_times_s: StopTimes) -> None:
+        """Have it ended when we are gone, with all that it has started."""
+        self._members.takes_strays = True
+        guard(self._mark, self._popen.pid, *stop_times_s[:2])
+
+    def guard_agent(self, stop_times_s: StopTimes) -> None:
+        """Have it ended when we are gone and it does not leave; from some time on."""
+        # Not a method: a timer must not keep this object.
+        self._guarding = self._loop.call_later(
+            _GUARD_AGENT_AFTER_S, guard, self._mark, self._popen.pid, *stop_times_s[:2]
+        )
 
     async def end(self, stop_times_s: StopTimes) -> None:
         """Wait, terminate, kill, each for its time; the leader's stdin is closed by now."""
         leave_s, terminate_s, kill_s = stop_times_s
         try:
-            await self._leader_gone(leave_s)
+            if not await self._leader_gone(leave_s):
+                self._members.takes_strays = True
             # A leader that has gone may have left others behind: they are asked as well.
             self._members.terminate()
             if not await self._all_gone(terminate_s):
@@ -82,6 +111,8 @@ class Group:
                     log.warning("! process %d survives being killed", self._popen.pid)
         finally:
             self._unwatch()
+            if self._guarding is not None:
+                self._guarding.cancel()
             self._kill()  # whoever is left, when we were cancelled
 
     def _watch(self) -> None:
@@ -153,10 +184,12 @@ def _wait_in_thread(
         loop.call_soon_threadsafe(Group.seen_in_thread, group)
 
 
-def _kill_now(popen: subprocess.Popen[bytes], members: Members, owner: int) -> None:
+def _kill_now(popen: subprocess.Popen[bytes], members: Members, mark: Mark, owner: int) -> None:
     if os.getpid() != owner:
         return  # a fork of us, whose children these are not
     if popen.returncode is None or members.alive():
+        members.takes_strays = True
         members.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             popen.wait(_REAP_S)
+    mark.release()

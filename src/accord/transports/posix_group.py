@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from accord.transports.guarding import Mark
+
 if sys.platform == "win32":
     raise ImportError("Windows has no process groups that can be killed")
 
@@ -17,8 +19,8 @@ __all__ = ("CREATION_FLAGS", "ProcessGroup", "members_of", "pidfd_of")
 CREATION_FLAGS = 0  # `start_new_session` is all it takes
 
 
-def members_of(popen: subprocess.Popen[bytes]) -> ProcessGroup:
-    return ProcessGroup(popen)
+def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> ProcessGroup:
+    return ProcessGroup(popen, mark)
 
 
 def pidfd_of(pid: int) -> int:
@@ -31,17 +33,32 @@ def pidfd_of(pid: int) -> int:
 class ProcessGroup:
     """The leader's number is the group's; see `accord.transports.group.Members`."""
 
-    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], mark: Mark) -> None:
+        self.takes_strays = False
         self._popen = popen
         self._number = popen.pid
+        self._mark = mark
 
     def terminate(self) -> None:
         self._signal(signal.SIGTERM)
+        self._signal_strays(signal.SIGTERM)
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
+        self._signal_strays(signal.SIGKILL)
 
     def alive(self) -> bool:
+        return self._group_alive() or bool(self._strays())
+
+    def _strays(self) -> list[int]:
+        return self._mark.bearers(self._number) if self.takes_strays else []
+
+    def _signal_strays(self, number: int) -> None:
+        for pid in self._strays():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+    def _group_alive(self) -> bool:
         if not self._signal(0):
             return False
         # In a container there may be nobody who reaps orphans: the dead count no more.

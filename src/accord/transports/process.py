@@ -23,6 +23,7 @@ from accord.transports.commands import (
 )
 from accord.transports.fds import Reader, open_reader
 from accord.transports.group import CREATION_FLAGS, Group, StopTimes, exit_text
+from accord.transports.guarding import Mark
 from accord.transports.pipes import PipeTransport
 
 __all__ = ("ProcessTransport", "argv_of", "process")
@@ -109,9 +110,11 @@ class ProcessTransport(PipeTransport):
         if self._closed is not None:
             raise ConnectionClosed("The transport was closed")
         loop = asyncio.get_running_loop()
-        popen, error_fd = self._spawn()
+        mark = Mark("a")
+        popen, error_fd = self._spawn(mark)
         # From here on the process has an owner, come what may.
-        self._group = Group(loop, popen)
+        self._group = Group(loop, popen, mark)
+        self._group.guard_agent(self._stop_times_s)
         self.pid = popen.pid
         log.debug("= process %d started: %s", popen.pid, self._argv[0])
         try:
@@ -135,7 +138,7 @@ class ProcessTransport(PipeTransport):
             raise StartError(f"Cannot watch {self._argv[0]}: {exc}") from exc
         self._group.exited.add_done_callback(self._exited)
 
-    def _spawn(self) -> tuple[subprocess.Popen[bytes], int]:
+    def _spawn(self, mark: Mark) -> tuple[subprocess.Popen[bytes], int]:
         name, *args = self._argv
         env = environment(self._env)
         program = find_program(name, self._cwd, env)
@@ -157,7 +160,7 @@ class ProcessTransport(PipeTransport):
                 stdout=their_out,
                 stderr=their_err,
                 cwd=self._cwd,
-                env=env,
+                env=mark.environment(env),
                 start_new_session=True,
                 creationflags=CREATION_FLAGS,
             )

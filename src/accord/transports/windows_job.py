@@ -15,6 +15,8 @@ import subprocess
 import sys
 from ctypes import wintypes
 
+from accord.transports.guarding import Mark
+
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
 
@@ -26,7 +28,8 @@ _BASIC_ACCOUNTING, _EXTENDED_LIMITS = 1, 9  # JOBOBJECTINFOCLASS
 _KILL_ON_JOB_CLOSE = 0x2000
 
 
-def members_of(popen: subprocess.Popen[bytes]) -> Job:
+def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> Job:
+    del mark  # a job loses nobody
     return Job(popen)
 
 
@@ -77,6 +80,7 @@ class Job:
     """
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self.takes_strays = True
         self._popen = popen
         self._kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         self._kernel.CreateJobObjectW.restype = wintypes.HANDLE

@@ -1,0 +1,42 @@
+"""Owns a family: as a command, or as an agent. Prints what the family prints, then waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from accord.local.command import LocalCommand
+from accord.testing import Recorder
+from accord.transports import group
+from accord.transports.process import process
+
+FAMILY = [sys.executable, str(Path(__file__).parent / "family.py")]
+
+
+async def main() -> None:
+    kind, *how = sys.argv[1:]
+    if "fork" in how:
+        # It holds what it inherits, and outlives us.
+        before = LocalCommand(["true"], cwd="/")
+        await before.wait()
+        if os.fork() == 0:
+            os.setsid()
+            os.close(1)
+            os.read(0, 1)
+            os._exit(0)
+    if kind == "command":
+        command = LocalCommand([*FAMILY, *how], cwd="/", on_output=lambda text: os.write(1, text))
+        await command.wait()
+    else:
+        group._GUARD_AGENT_AFTER_S = 0.0
+        transport = process(*FAMILY, *how, stop_times_s=(0.5, 0.5, 2.0))()
+        heard = Recorder()
+        await transport.start(heard)
+        await heard.until(lambda: bool(heard.frames))
+        os.write(1, bytes(heard.frames[0]) + b"\n")
+        await heard.until(lambda: heard.ended)
+
+
+asyncio.run(main())

@@ -1,0 +1,189 @@
+"""Nothing of what was started outlives its owner, whatever ends the owner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from accord.local.command import LocalCommand
+from accord.testing import Recorder
+from accord.transports import guarding
+from accord.transports.process import process
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="marks are found on Linux only")
+
+PROGRAMS = Path(__file__).parent / "programs"
+FAMILY = [sys.executable, str(PROGRAMS / "family.py")]
+LONGEST_S = 30.0
+
+
+class Family:
+    """Processes that are no children of ours, watched by what cannot be reused."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self.pids = pids
+        self._watched = [os.pidfd_open(pid) for pid in pids]
+
+    def wait_all_gone(self) -> None:
+        until = time.monotonic() + LONGEST_S
+        for pid, fd in zip(self.pids, self._watched, strict=True):
+            left = max(until - time.monotonic(), 0.0)
+            assert select.select([fd], [], [], left)[0], f"{pid} of {self.pids} lives on"
+
+    def alive(self) -> list[bool]:
+        return [not select.select([fd], [], [], 0)[0] for fd in self._watched]
+
+    def kill(self) -> None:
+        for fd in self._watched:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+            os.close(fd)
+
+
+@contextmanager
+def watched(line: bytes) -> Iterator[Family]:
+    family = Family(json.loads(line)["pids"])
+    try:
+        yield family
+    finally:
+        family.kill()
+
+
+class Heard:
+    """What a command prints; gives its first line."""
+
+    def __init__(self) -> None:
+        self._text = b""
+        self._line = asyncio.Event()
+
+    def __call__(self, data: bytes) -> None:
+        self._text += data
+        if b"\n" in self._text:
+            self._line.set()
+
+    async def line(self) -> bytes:
+        async with asyncio.timeout(LONGEST_S):
+            await self._line.wait()
+        return self._text.partition(b"\n")[0]
+
+
+@pytest.mark.parametrize("how", [[], ["stubborn"], ["done"]], ids=["obeys", "stubborn", "done"])
+async def test_closing_a_command_ends_those_too_that_have_left_its_group(how: list[str]) -> None:
+    heard = Heard()
+    command = LocalCommand([*FAMILY, *how], cwd="/", on_output=heard)
+    try:
+        with watched(await heard.line()) as family:
+            if "done" in how:
+                await command.wait()
+            await command.aclose()
+            family.wait_all_gone()
+    finally:
+        await command.aclose()
+
+
+async def test_closing_a_command_leaves_another_alone() -> None:
+    heard = Heard()
+    one = LocalCommand(FAMILY, cwd="/", on_output=heard)
+    try:
+        with watched(await heard.line()) as family:
+            other_heard = Heard()
+            other = LocalCommand(FAMILY, cwd="/", on_output=other_heard)
+            try:
+                with watched(await other_heard.line()) as second:
+                    await other.aclose()
+                    second.wait_all_gone()
+                    assert all(family.alive())
+            finally:
+                await other.aclose()
+            await one.aclose()
+            family.wait_all_gone()
+    finally:
+        await one.aclose()
+
+
+@pytest.mark.parametrize("how", ["eof", "stubborn"])
+async def test_what_an_agent_leaves_behind_is_ended_unless_it_left_by_itself(how: str) -> None:
+    transport, heard = (
+        process(*FAMILY, how, stop_times_s=(10.0 if how == "eof" else 0.1, 0.2, 2.0))(),
+        Recorder(),
+    )
+    await transport.start(heard)
+    try:
+        await heard.until(lambda: bool(heard.frames))
+        with watched(bytes(heard.frames[0])) as family:
+            await transport.aclose()
+            if how == "eof":
+                # The browser, say, that it has opened for the user.
+                assert family.alive() == [False, False, True, True]
+            else:
+                family.wait_all_gone()
+    finally:
+        await transport.aclose()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
+@pytest.mark.parametrize(
+    "kind",
+    ["command", "command stubborn", "command fork", "agent stubborn"],
+    ids=lambda kind: kind.replace(" ", "-"),
+)
+def test_nothing_outlives_an_owner_that_is_killed(kind: str, number: int) -> None:
+    command = [sys.executable, str(PROGRAMS / "owner.py"), *kind.split()]
+    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert owner.stdin is not None
+    assert owner.stdout is not None
+    try:
+        with watched(owner.stdout.readline()) as family:
+            owner.send_signal(number)
+            assert owner.wait(LONGEST_S) == -number
+            family.wait_all_gone()
+            # The guardian holds nothing of ours: readers see the end.
+            assert owner.stdout.read() == b""
+    finally:
+        owner.kill()
+        owner.wait(LONGEST_S)
+        owner.stdin.close()
+        owner.stdout.close()
+
+
+async def test_guardian_that_is_killed_is_replaced_and_knows_what_runs() -> None:
+    heard = Heard()
+    command = LocalCommand(FAMILY, cwd="/", on_output=heard)
+    try:
+        with watched(await heard.line()) as family:
+            first = guarding._owner.guardian
+            os.kill(first, signal.SIGKILL)
+            await asyncio.to_thread(os.waitid, os.P_PID, first, os.WEXITED | os.WNOWAIT)
+            other = LocalCommand(["true"], cwd="/")
+            await other.wait()
+            await other.aclose()
+            assert guarding._owner.guardian != first
+            assert all(family.alive())
+            await command.aclose()
+            family.wait_all_gone()
+    finally:
+        await command.aclose()
+    assert not guarding._owner.guarded
+
+
+async def test_mark_goes_after_those_of_outer_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(guarding.MARK_VARIABLE, "outer.a1,")
+    command = LocalCommand(["sh", "-c", f"echo ${guarding.MARK_VARIABLE}"], cwd="/", env={"A": "b"})
+    try:
+        await command.wait()
+        text = command.output.text()
+    finally:
+        await command.aclose()
+    assert text.startswith("outer.a1,")
+    assert text.removeprefix("outer.a1,").startswith(f"{guarding._owner.name}.c")
