@@ -7,6 +7,7 @@ import os
 import select
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -83,6 +84,8 @@ def test_agent_that_keeps_all_rules_passes(
     ]
     traces = sorted((tmp_path / "trace").iterdir())
     assert len(traces) == 4
+    if sys.platform != "win32":
+        assert {stat.S_IMODE(file.stat().st_mode) for file in traces} == {0o600}
     status, out, _ = run(capsys, "trace", str(traces[0]))
     assert status == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -61,3 +62,15 @@ def test_devices_are_written_to_and_not_replaced() -> None:
     prove_writable({"--json": Path(os.devnull), "--html": Path(os.devnull)})
     write_whole(Path(os.devnull), b"x")
     assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has modes")
+@pytest.mark.parametrize("exists", [False, True])
+def test_private_file_is_for_the_user_alone(exists: bool, tmp_path: Path) -> None:
+    file = tmp_path / "trace.ndjson"
+    if exists:
+        file.touch(0o644)
+    write_whole(file, b"secret", private=True)
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"secret", 0o600)
+    write_whole(file, b"public")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

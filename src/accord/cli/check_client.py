@@ -90,7 +90,7 @@ def client(
             else:
                 data = report_bytes(_FORMATS[name], result)
             try:
-                write_whole(path, data)
+                write_whole(path, data, private=name == "--trace")
             except OSError as error:
                 told[name] = f"{name}: cannot write {path}: {error.strerror}"
             else:

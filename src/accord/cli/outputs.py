@@ -11,6 +11,8 @@ import click
 
 __all__ = ("prove_folder", "prove_writable", "write_whole")
 
+_PRIVATE = 0o600
+
 
 def prove_writable(files: Mapping[str, Path | None]) -> None:
     """Raise `click.UsageError` when one of the files cannot be written, or is named twice.
@@ -42,16 +44,26 @@ def prove_folder(path: Path, name: str) -> None:
         raise click.UsageError(f"{name}: cannot write into {path}: {error.strerror}") from None
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody reads half of it; raise `OSError`, and leave the old one."""
-    if _is_special(path) or not _beside(path):
+def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file so that nobody reads half of it; raise `OSError`, and leave the old one.
+
+    Only the user can read a private file; else an old file keeps its mode.
+    """
+    if _is_special(path):
         path.write_bytes(data)
+        return
+    if not _beside(path):
+        path.write_bytes(data)
+        if private:
+            path.chmod(_PRIVATE)
         return
     real = Path(os.path.realpath(path))
     part = _part_of(real)
+    mode = _PRIVATE if private else 0o666
     try:
-        part.write_bytes(data)
-        if real.exists():
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+        if real.exists() and not private:
             shutil.copymode(real, part)
         part.replace(real)
     finally:

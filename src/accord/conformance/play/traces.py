@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from accord.conformance import recording
@@ -10,12 +11,20 @@ from accord.conformance.play.line import Line
 
 __all__ = ("trace_bytes", "write_trace")
 
+PRIVATE = 0o600  # the mode of a trace
+
 
 def write_trace(folder: Path, name: str, line: Line) -> Path:
-    """Write the frames of a connection into a folder; return the file."""
+    """Write the frames of a connection into a folder; return the file.
+
+    Only the user can read the file: prompts, file contents and secrets pass in frames.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name.replace("/", "-") + ".ndjson")
-    path.write_bytes(trace_bytes(line))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+    with os.fdopen(descriptor, "wb") as file:
+        path.chmod(PRIVATE)  # of a file that was there before
+        file.write(trace_bytes(line))
     return path
 
 
