@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from accord.coder.rules import Effect, Rule, host_of, rules_from, rules_to, usual
+from accord.coder.rules import EFFECTS, Effect, Rule, host_of, rules_from, rules_to, usual
 
 PROJECT = "/home/me/project"
 
@@ -167,3 +169,18 @@ def test_rules_come_back_from_their_document() -> None:
 def test_what_is_no_rule_is_named(document: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"expected|there is no"):
         rules_from(document)
+
+
+def test_a_pattern_has_a_longest_length() -> None:
+    with pytest.raises(ValueError, match="1001 characters"):
+        rules_from({"reject": {"edit": ["*" * 1001]}})
+    assert usual("allow", "edit", f"{PROJECT}/{'a' * 1001}", project=PROJECT) is None
+
+
+@pytest.mark.parametrize("kind", ["edit", "mcp"])
+def test_no_rule_is_slow(kind: str) -> None:
+    began = time.process_time()
+    for pattern in ("*a" * 40 + "b", "**/*a" * 40 + "b", "**a" * 100 + "b"):
+        for effect in EFFECTS:
+            assert not covers(effect, kind, pattern, f"{PROJECT}/" + ("a" * 200 + "/") * 15)
+    assert time.process_time() - began < 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -225,3 +226,34 @@ def test_addresses_of_no_public_network_are_known(address: str) -> None:
 
 def test_html_that_is_broken_still_gives_text() -> None:
     assert text_of_html("a <b>b</a></p></ul> &lt;c <img alt='d'><br>e") == "a b\n\n<c [d]\ne\n"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<!--",
+        "<![",
+        "<a ",
+        "<a b=",
+        "<a b='",
+        "<",
+        "</",
+        "<?",
+        "&#",
+        "<svg>",
+        "<svg></p>",
+        "<script>",
+    ],
+)
+def test_html_of_an_attacker_is_read_in_one_pass(piece: str) -> None:
+    began = time.process_time()
+    text_of_html(piece.replace("_", " ") * 100_000)
+    assert time.process_time() - began < 5  # the standard library takes hours
+
+
+def test_html_that_is_not_closed_lasts_to_the_end() -> None:
+    assert text_of_html("a <!-- b --> c <!-- d <p> e") == "a  c\n"
+    assert text_of_html("a <a href='/b>c</a> d") == "a\n"
+    assert text_of_html("<a\nHREF = /b >c</A> 1 < 2 <3") == "c (/b) 1 < 2 <3\n"
+    assert text_of_html("<script>if (a < b) '<p>'</SCRIPT >d &amp; &#9999999999;") == "d & \ufffd\n"
+    assert text_of_html(f"a &#{'9' * 6000};").startswith("a &#999")

@@ -19,6 +19,7 @@ from accord.agent import WorkCancelled
 from accord.coder.conversation import Results, ToolResult, ToolUse
 from accord.coder.gate import Refused, go_on, judge
 from accord.coder.tools.base import Outcome, Tool, ToolFailed
+from accord.coder.wildcards import PatternTooLong
 from accord.coder.work import Work
 from accord.local.files import OutsideRoots
 
@@ -121,7 +122,7 @@ async def _failed(why: str, call: ToolCall, use: ToolUse) -> ToolResult:
 def _why(error: Exception, tool: Tool[Any]) -> str:
     """Say what went wrong, to the model and the user."""
     match error:
-        case ToolFailed() | OutsideRoots():
+        case ToolFailed() | OutsideRoots() | PatternTooLong():
             return str(error)
         case FileNotFoundError(filename=str() as path):
             return f"There is no file {path}."

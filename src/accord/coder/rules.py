@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.coder.command_line import argv_of, commands_in, usual_rule
+from accord.coder.wildcards import MAX_CHARACTERS, check_length, path_pattern, text_pattern
 
 __all__ = ("EFFECTS", "KINDS", "Effect", "Rule", "host_of", "rules_from", "rules_to", "usual")
 
@@ -57,7 +57,7 @@ class Rule(Struct, frozen=True):
             return self._covers_command(subject)
         if kind == "fetch":
             return self._covers_host(subject)
-        return _fits(self.pattern, subject, widely=self.effect == "reject")
+        return text_pattern(self.pattern, ignore_case=self.effect == "reject").matches(subject)
 
     def _covers_path(self, path: str, project: str) -> bool:
         pattern = self.pattern.replace("\\", "/") if os.sep == "\\" else self.pattern
@@ -67,8 +67,7 @@ class Rule(Struct, frozen=True):
             if below.startswith("../"):
                 return False
             path = below
-        flags = re.IGNORECASE if self.effect == "reject" else 0
-        return re.fullmatch(_regex(pattern), path, flags | re.DOTALL) is not None
+        return path_pattern(pattern, ignore_case=self.effect == "reject").matches(path)
 
     def _covers_command(self, command: str) -> bool:
         if command.strip() == self.pattern.strip():
@@ -115,6 +114,11 @@ def host_of(url: str) -> str | None:
 
 def usual(effect: Effect, kind: str, subject: str, *, project: str) -> Rule | None:
     """Return the rule that "always" stands for; None where there is no sensible one."""
+    rule = _usual(effect, kind, subject, project)
+    return None if rule is None or len(rule.pattern) > MAX_CHARACTERS else rule
+
+
+def _usual(effect: Effect, kind: str, subject: str, project: str) -> Rule | None:
     if kind in _PATHS:
         below = os.path.relpath(subject, project)
         inside = not below.startswith("..") and not os.path.isabs(below)  # noqa: PTH117  # a text
@@ -140,6 +144,10 @@ def rules_from(document: Mapping[str, Any]) -> list[Rule]:
     for effect, kinds in tables.items():
         if unknown := sorted(set(kinds) - set(KINDS)):
             raise ValueError(f"there is no {effect}.{unknown[0]}; there are {', '.join(KINDS)}")
+        for kind, patterns in kinds.items():
+            if kind != "execute":
+                for pattern in patterns:
+                    check_length(pattern)
     return [
         Rule(effect, kind, pattern)
         for effect, kinds in tables.items()
@@ -160,34 +168,3 @@ def _begins(words: Sequence[str], wanted: Sequence[str], *, goes_on: bool) -> bo
     if goes_on:
         return tuple(words[: len(wanted)]) == tuple(wanted)
     return tuple(words) == tuple(wanted)
-
-
-def _fits(pattern: str, subject: str, *, widely: bool) -> bool:
-    if widely:
-        pattern, subject = pattern.lower(), subject.lower()
-    return fnmatchcase(subject, pattern)
-
-
-def _regex(pattern: str) -> str:
-    """Return the regular expression of a pattern of paths."""
-    found: list[str] = []
-    at = 0
-    while at < len(pattern):
-        rest = pattern[at:]
-        if rest.startswith("**/"):
-            found.append("(?:[^/]+/)*")
-            at += 3
-        elif rest.startswith("**"):
-            found.append(".*")
-            at += 2
-        elif rest[0] in "*?":
-            found.append("[^/]*" if rest[0] == "*" else "[^/]")
-            at += 1
-        elif (shut := re.match(r"\[([^\]/]+)\]", rest)) is not None:
-            inside = re.sub(r"([\\\[^&~|])", r"\\\1", shut[1].removeprefix("!"))
-            found.append(f"[^/{inside}]" if shut[1].startswith("!") else f"[{inside}]")
-            at += shut.end()
-        else:
-            found.append(re.escape(rest[0]))
-            at += 1
-    return "".join(found)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 __all__ = ("git_patch",)
 
+_MAX_PAIRS = 200_000  # of equal lines; a text with more is shown as replaced
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 
 
@@ -26,18 +29,70 @@ def git_patch(path: str, old: str | None, new: str | None) -> str:
 
 
 def _hunks(old: str, new: str) -> list[str]:
-    from difflib import unified_diff
-
+    before, after = _lines(old), _lines(new)
     lines: list[str] = []
-    diff = unified_diff(_lines(old), _lines(new))
-    for index, line in enumerate(diff):
-        if index < 2:
-            continue
-        if line.endswith("\n"):
-            lines.append(line[:-1])
-        else:
-            lines += [line, "\\ No newline at end of file"]
+    for group in _grouped(before, after):
+        first, last = group[0], group[-1]
+        here, there = _range(first[1], last[2]), _range(first[3], last[4])
+        lines.append(f"@@ -{here} +{there} @@")
+        for kind, begin, end, new_begin, new_end in group:
+            if kind == "equal":
+                for line in before[begin:end]:
+                    _add(" ", line, lines)
+                continue
+            for line in before[begin:end]:
+                _add("-", line, lines)
+            for line in after[new_begin:new_end]:
+                _add("+", line, lines)
     return lines
+
+
+def _add(sign: str, line: str, lines: list[str]) -> None:
+    if line.endswith("\n"):
+        lines.append(f"{sign}{line[:-1]}")
+    else:
+        lines += [f"{sign}{line}", "\\ No newline at end of file"]
+
+
+def _range(begin: int, end: int) -> str:
+    """Return the lines of a hunk as unified diffs name them."""
+    length = end - begin
+    if length == 1:
+        return str(begin + 1)
+    return f"{begin if length == 0 else begin + 1},{length}"
+
+
+def _grouped(before: list[str], after: list[str]) -> list[list[tuple[str, int, int, int, int]]]:
+    """Return the changes with the lines around them, in groups that become hunks."""
+    from difflib import SequenceMatcher
+
+    start, shorter = 0, min(len(before), len(after))
+    while start < shorter and before[start] == after[start]:
+        start += 1
+    ending = 0
+    while ending < shorter - start and before[-1 - ending] == after[-1 - ending]:
+        ending += 1
+    end, new_end = len(before) - ending, len(after) - ending
+    old_part, new_part = before[start:end], after[start:new_end]
+    if _pairs(old_part, new_part) > _MAX_PAIRS:
+        changes = [("replace", 0, len(old_part), 0, len(new_part))]
+    else:
+        changes = SequenceMatcher(None, old_part, new_part).get_opcodes()
+    found = [("equal", 0, start, 0, start)] if start else []
+    found += [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in changes]
+    if ending:
+        found.append(("equal", end, len(before), new_end, len(after)))
+    whole: SequenceMatcher[str] = SequenceMatcher(None, [], [])
+    whole.opcodes = found  # type: ignore[assignment]  # what it would find, at a bounded cost
+    return [list(group) for group in whole.get_grouped_opcodes()] if changes else []
+
+
+def _pairs(old: list[str], new: list[str]) -> int:
+    """Return how many pairs of equal lines `difflib` looks at; it may do so again and again."""
+    counts = Counter(new)
+    # Of many lines, those that are frequent are passed over.
+    most = len(new) // 100 + 1 if len(new) >= 200 else len(new)
+    return sum(count for line in old if (count := counts[line]) <= most)
 
 
 def _lines(text: str) -> list[str]:

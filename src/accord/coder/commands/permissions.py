@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from accord import Content
-from accord.coder.rules import KINDS, Rule
+from accord.coder.rules import KINDS, Rule, rules_from, rules_to
 
 if TYPE_CHECKING:
     from accord import Turn
@@ -53,6 +53,10 @@ async def _add(effect: str, rest: str, work: Work) -> str:
     if kind not in KINDS or not pattern:
         return f"A rule has a kind and a pattern.\n\n{_USAGE}\n\n"
     rule = Rule("allow" if effect == "allow" else "reject", kind, pattern)
+    try:
+        rules_from(rules_to([rule]))
+    except ValueError as exc:
+        return f"The rule was not added: {exc}\n\n"
     problem = await asyncio.to_thread(work.rules.add, rule)
     if problem is not None:
         return f"The rule holds until the session ends; it could not be written: {problem}\n\n"

@@ -43,10 +43,10 @@ _CHECKS: tuple[tuple[str, str], ...] = (
         r"|-----BEGIN [A-Z ]*PRIVATE KEY|AKIA[0-9A-Z]{16}",
         "it looks like a secret",
     ),
-    (r"[ \t]+$", "white space at the end of the line"),
 )
 _CODE = re.compile(r"\.(py|js|ts|tsx|jsx|go|rs|java|rb|c|cpp|cs|php|kt|swift)$")
 _MOST = 50
+_MAX_CHARACTERS = 500  # of a line that is looked at
 
 
 class Finding(Struct, frozen=True):
@@ -102,10 +102,14 @@ def reviewed(diff: str) -> str:
 def findings(diff: str) -> Iterator[Finding]:
     """Yield what is worth a look in the lines that a diff adds."""
     for path, number, text in _added(diff):
+        start = text[:_MAX_CHARACTERS]  # expressions take their time with long lines
         for pattern, what in _CHECKS:
-            if re.search(pattern, text):
+            if re.search(pattern, start):
                 yield Finding(path, number, what)
                 break
+        else:
+            if text.endswith((" ", "\t")):
+                yield Finding(path, number, "white space at the end of the line")
 
 
 def _added(diff: str) -> Iterator[tuple[str, int, str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ("Glob", "Globbing", "List", "Listing")
 
 _MOST = 1000  # paths in a result
+_MAX_SECONDS = 30.0  # of a walk
 
 
 class Listing(Struct, frozen=True):
@@ -59,11 +61,11 @@ class List(Tool[Listing]):
         """Return the paths."""
         top = await _folder(given.path, work)
 
-        def listed(stop: Callable[[], bool]) -> tuple[list[str], int]:
-            return _kept(walk(top, stop=stop, depth=given.depth), given.path, work)
+        def listed(stop: Callable[[], bool]) -> _Found:
+            limit = _TimeLimit(stop)
+            return _kept(walk(top, stop=limit.reached, depth=given.depth), given, work, limit)
 
-        paths, count = await in_thread(listed)
-        return await _told(paths, count, "The directory is empty.", call)
+        return await _told(await in_thread(listed), "The directory is empty.", call)
 
 
 class Globbing(Struct, frozen=True):
@@ -110,18 +112,38 @@ class Glob(Tool[Globbing]):
         fits = matcher(given.pattern.removesuffix("/"))
         only_folders = given.pattern.endswith("/")
 
-        def found(stop: Callable[[], bool]) -> tuple[list[str], int]:
+        def found(stop: Callable[[], bool]) -> _Found:
+            limit = _TimeLimit(stop)
             entries = (
                 entry
-                for entry in walk(top, stop=stop)
+                for entry in walk(top, stop=limit.reached)
                 if not entry.is_ignored
                 and (entry.is_folder or not only_folders)
                 and fits(entry.path)
             )
-            return _kept(entries, given.path, work)
+            return _kept(entries, given, work, limit)
 
-        paths, count = await in_thread(found)
-        return await _told(paths, count, "No path matches.", call)
+        return await _told(await in_thread(found), "No path matches.", call)
+
+
+class _TimeLimit:
+    """Stops a walk when the call is cancelled, or has taken too long."""
+
+    def __init__(self, stop: Callable[[], bool]) -> None:
+        self._stop = stop
+        self._end = time.monotonic() + _MAX_SECONDS
+        self.was_reached = False
+
+    def reached(self) -> bool:
+        """Return whether to stop."""
+        self.was_reached = self.was_reached or time.monotonic() > self._end
+        return self.was_reached or self._stop()
+
+
+class _Found(NamedTuple):
+    paths: list[str]  # the first of them
+    total: int
+    is_complete: bool
 
 
 async def _folder(path: str, work: Work) -> str:
@@ -133,25 +155,30 @@ async def _folder(path: str, work: Work) -> str:
     return real
 
 
-def _kept(entries: Iterable[Entry], path: str, work: Work) -> tuple[list[str], int]:
+def _kept(
+    entries: Iterable[Entry], given: Listing | Globbing, work: Work, limit: _TimeLimit
+) -> _Found:
     """Return the first paths as models are told of them, and how many there are."""
     kept: list[str] = []
     count = 0
-    base = work.files.absolute(path)
+    base = work.files.absolute(given.path)
     for entry in entries:
         count += 1
         if count <= _MOST:
             absolute = os.path.join(base, entry.path)  # noqa: PTH118  # text, not a file
             kept.append(work.files.shown(absolute) + ("/" if entry.is_folder else ""))
-    return kept, count
+    return _Found(kept, count, not limit.was_reached)
 
 
-async def _told(paths: list[str], count: int, nothing: str, call: ToolCall) -> Outcome:
-    if not paths:
-        await call.content(nothing)
-        return Outcome((f"[{nothing}]",), {"count": 0})
-    text = "\n".join(paths)
-    if count > len(paths):
-        text = f"{text}\n[{len(paths)} of {count} paths]"
+async def _told(found: _Found, nothing: str, call: ToolCall) -> Outcome:
+    stopped = f"[stopped after {_MAX_SECONDS:.0f} s: not all directories were searched]"
+    if not found.paths:
+        await call.content(nothing if found.is_complete else stopped)
+        return Outcome((f"[{nothing}]" if found.is_complete else stopped,), {"count": 0})
+    text = "\n".join(found.paths)
+    if found.total > len(found.paths):
+        text = f"{text}\n[{len(found.paths)} of {found.total} paths]"
+    if not found.is_complete:
+        text = f"{text}\n{stopped}"
     await call.content(fenced(text))
-    return Outcome((text,), {"count": count})
+    return Outcome((text,), {"count": found.total})

@@ -68,6 +68,7 @@ class Matches:
         self._rest = b""
         # Of the file that is searched now; None for one that is not wanted.
         self._file: list[tuple[int, str, bool]] | None = None
+        self._found = 0  # lines of it that match
         self._decode = msgspec.json.Decoder(_Line).decode
 
     def feed(self, data: bytes) -> None:
@@ -90,6 +91,7 @@ class Matches:
         match message.type:
             case "begin":
                 self._file = [] if self._wanted(path) else None
+                self._found = 0
             case "match" | "context" if data.lines is not None and data.line_number is not None:
                 text = data.lines.decoded("replace")
                 self._add(path, data.line_number, text, is_match=message.type == "match")
@@ -105,8 +107,8 @@ class Matches:
         if len(text) > _MOST_CHARACTERS:
             text = f"{text[:_MOST_CHARACTERS]}…"
         self._file.append((number, text, is_match))
-        found = sum(is_match for _, _, is_match in self._file)
-        if len(self.places) + found > self._limit:
+        self._found += is_match
+        if len(self.places) + self._found > self._limit:
             self._end(path)
 
     def _end(self, path: str) -> None:

@@ -8,11 +8,14 @@ list, and `.ignore` files. Links are shown and not followed; `.git` is passed ov
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from accord.coder.wildcards import PatternTooLong, Wildcards, check_length, git_pattern
+
 __all__ = ("Entry", "matcher", "walk")
+
+_MAX_IGNORE_CHARACTERS = 250_000  # of a file
 
 
 class Entry(NamedTuple):
@@ -25,7 +28,7 @@ class Entry(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    matches: Callable[[str], object]
+    pattern: Wildcards
     is_negated: bool
     only_folders: bool
     whole_path: bool  # else the name alone
@@ -41,7 +44,7 @@ class _Ignore(NamedTuple):
         for rule in reversed(self.rules):
             if rule.only_folders and not is_folder:
                 continue
-            if rule.matches(path if rule.whole_path else name):
+            if rule.pattern.matches(path if rule.whole_path else name):
                 return not rule.is_negated
         return None
 
@@ -88,13 +91,22 @@ def walk(
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Return what tells whether a path fits a pattern with *, ?, [], {,} and **.
 
-    A pattern without a slash is for names, wherever they are.
+    A pattern without a slash is for names, wherever they are. Raises `PatternTooLong`.
     """
+    check_length(pattern)
     pattern = pattern.removeprefix("./")
-    regex = re.compile("|".join(_regex(one) for one in _alternatives(pattern)))
-    if "/" not in pattern:
-        return lambda path: regex.fullmatch(path.rpartition("/")[2]) is not None
-    return lambda path: regex.fullmatch(path) is not None
+    alternatives = [
+        found
+        for one in _alternatives(pattern)
+        if (found := git_pattern(one, lenient=True)) is not None
+    ]
+    names_only = "/" not in pattern
+
+    def fits(path: str) -> bool:
+        text = path.rpartition("/")[2] if names_only else path
+        return any(one.matches(text) for one in alternatives)
+
+    return fits
 
 
 def _sorted(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -137,7 +149,7 @@ def _above(top: str) -> list[_Ignore]:
 def _ignore_of(folder: str) -> tuple[_Ignore, ...]:
     try:
         with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123  # as above
-            lines = file.read(1_000_000).splitlines()
+            lines = file.read(_MAX_IGNORE_CHARACTERS).split("\n")
     except OSError:
         return ()
     rules = [rule for line in lines if (rule := _rule(line)) is not None]
@@ -146,56 +158,23 @@ def _ignore_of(folder: str) -> tuple[_Ignore, ...]:
 
 
 def _rule(line: str) -> _Rule | None:
-    line = re.sub(r"(?<!\\)\s+$", "", line)
-    if not line or line.startswith("#"):
+    stripped = line.rstrip()
+    if stripped.endswith("\\") and len(stripped) < len(line):
+        stripped = line[: len(stripped) + 1]  # a space that is meant
+    if not stripped or stripped.startswith("#"):
         return None
-    is_negated = line.startswith("!")
-    pattern = line[1:] if is_negated else line
-    only_folders = pattern.endswith("/")
-    pattern = pattern.rstrip("/")
-    whole_path = "/" in pattern
-    pattern = pattern.removeprefix("/")
-    if not pattern:
-        return None
+    is_negated = stripped.startswith("!")
+    text = stripped[1:] if is_negated else stripped
+    only_folders = text.endswith("/")
+    text = text.rstrip("/")
+    whole_path = "/" in text
     try:
-        matches = re.compile(_regex(pattern)).fullmatch
-    except re.error:
+        pattern = git_pattern(text.removeprefix("/"))
+    except PatternTooLong:
         return None
-    return _Rule(matches, is_negated, only_folders, whole_path)
-
-
-def _regex(pattern: str) -> str:
-    """Return the regular expression of a pattern, in which only ** passes over slashes."""
-    found: list[str] = []
-    at, end = 0, len(pattern)
-    while at < end:
-        character = pattern[at]
-        begins = at == 0 or pattern[at - 1] == "/"
-        if begins and pattern.startswith("**/", at):
-            found.append("(?:[^/]+/)*")
-            at += 3
-        elif begins and pattern[at:] == "**":
-            found.append(".+")
-            at = end
-        elif character == "*":
-            found.append("[^/]*")
-            while at < end and pattern[at] == "*":
-                at += 1
-        elif character == "[" and (close := pattern.find("]", at + 2)) > 0:
-            inner = pattern[at + 1 : close].replace("\\", r"\\").replace("[", r"\[")
-            inner = f"^{inner[1:]}" if inner[0] in "!^" else inner
-            found.append(f"(?!/)[{inner}]")
-            at = close + 1
-        elif character == "?":
-            found.append("[^/]")
-            at += 1
-        elif character == "\\" and at + 1 < end:
-            found.append(re.escape(pattern[at + 1]))
-            at += 2
-        else:
-            found.append(re.escape(character))
-            at += 1
-    return "".join(found)
+    if not text or pattern is None:
+        return None
+    return _Rule(pattern, is_negated, only_folders, whole_path)
 
 
 def _alternatives(pattern: str, most: int = 100) -> list[str]:
@@ -204,10 +183,24 @@ def _alternatives(pattern: str, most: int = 100) -> list[str]:
     waiting = [pattern]
     while waiting:
         one = waiting.pop()
-        found = re.search(r"\{([^{}]*,[^{}]*)\}", one)
-        if found is None or len(waiting) + len(done) > most:
+        braces = _innermost_braces(one)
+        if braces is None or len(waiting) + len(done) > most:
             done.append(one)
             continue
-        before, after = one[: found.start()], one[found.end() :]
-        waiting += [f"{before}{part}{after}" for part in found[1].split(",")]
+        opened, closed = braces
+        before, after = one[:opened], one[closed + 1 :]
+        waiting += [f"{before}{part}{after}" for part in one[opened + 1 : closed].split(",")]
     return done
+
+
+def _innermost_braces(pattern: str) -> tuple[int, int] | None:
+    """Return where the first braces with a comma and no braces in them are."""
+    opened = -1
+    for at, character in enumerate(pattern):
+        if character == "{":
+            opened = at
+        elif character == "}" and opened >= 0:
+            if "," in pattern[opened:at]:
+                return opened, at
+            opened = -1
+    return None
