@@ -159,10 +159,14 @@ async def beside_raw(
 
 @asynccontextmanager
 async def both_ours(
-    left: Routes, right: Routes, *, limits: Limits | None = None
+    left: Routes,
+    right: Routes,
+    *,
+    limits: Limits | None = None,
+    limit_bytes: int = 256 * 1024,
 ) -> AsyncGenerator[tuple[Connection, Connection]]:
     """Run two connections of ours with each other."""
-    here, there = pair()
+    here, there = pair(limit_bytes=limit_bytes)
     ours = Connection(here, limits=limits or QUICK), Connection(there, limits=limits or QUICK)
     for connection, routes in zip(ours, (left, right), strict=True):
         await connection.start(routes)

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from accord.connection import Connection
 from accord.errors import (
+    BacklogExceeded,
     ConnectionClosed,
     ConnectionLost,
     RemoteProtocolError,
@@ -307,18 +308,149 @@ async def test_reading_goes_on_while_a_handler_waits_for_an_answer() -> None:
         assert handled == ["answer", *range(20)]
 
 
-async def test_a_peer_that_goes_beyond_all_bounds_is_left() -> None:
-    async def handle(params: Params, context: Any) -> None:
-        await ask(sides.ours)
+@pytest.mark.parametrize(
+    "limit", [{"most_waiting": 10}, {"most_waiting_bytes": 10_000}, {"all_waiting_bytes": 10_000}]
+)
+async def test_a_session_that_goes_beyond_all_bounds_fails_alone(limit: dict[str, int]) -> None:
+    failed: list[BaseException] = []
+    told: list[Any] = []
 
-    limits = structs.replace(QUICK, waiting_bytes=100, most_waiting_bytes=10_000)
-    async with beside_raw(serving(tell_update=handle), limits=limits) as sides:
-        sides.other.tell("update")
-        call = asyncio.create_task(ask(sides.ours))
+    async def handle(params: Params, context: Any) -> None:
+        failed.append(await error_of(ask(sides.ours)))
+
+    routes = serving(tell_update=handle, ask_permission=lambda p, c: "yes")
+    routes.exceeded = lambda session, error: told.append((session, error))
+    limits = structs.replace(QUICK, waiting_bytes=100, **limit)
+    async with beside_raw(routes, limits=limits) as sides:
+        sides.other.tell("update", {"sessionId": "s"})
         await sides.other.get()
-        sides.other.send(*(notification("update", {"x": "x" * 1000}) for _ in range(20)))
-        assert isinstance(await error_of(call), ConnectionLost)
-        await sides.ours.wait_ended()
+        same = asyncio.create_task(call_of(sides.ours, "s"))
+        other = asyncio.create_task(call_of(sides.ours, "t"))
+        asked = {m["params"]["sessionId"]: m["id"] for m in [await sides.other.get() for _ in "12"]}
+        flood = {"sessionId": "s", "x": "x" * 1000}
+        sides.other.send(*(notification("update", flood) for _ in range(20)))
+        error = await error_of(same)
+        assert isinstance(error, BacklogExceeded)
+        assert error.limit == next(iter(limit))
+        assert told == [("s", error)]
+        await settled()
+        assert failed[0] is error  # the handler that held up the session
+        sides.other.answer(asked["t"], "fine")
+        assert await other == "fine"
+        cancelled = [(await sides.other.get())["method"] for _ in range(2)]
+        assert cancelled == ["$/cancel_request"] * 2
+
+
+async def call_of(connection: Connection, session: str) -> Any:
+    return await connection.call("it", Params(session_id=session), any_json, session=session)
+
+
+async def test_requests_beyond_the_bound_of_their_session_are_answered() -> None:
+    gate = asyncio.Event()
+
+    async def handle(params: Params, context: Any) -> None:
+        await gate.wait()
+
+    limits = structs.replace(QUICK, most_waiting=5)
+    routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
+    async with beside_raw(routes, limits=limits) as sides:
+        sides.other.tell("update", {"sessionId": "s"})
+        sides.other.send(*(request(n, "it", {"sessionId": "s"}) for n in range(8)))
+        for n in (6, 7):
+            refused = await sides.other.get()
+            assert (refused["id"], refused["error"]["code"]) == (n, -32603)
+            assert "Limits.most_waiting" in refused["error"]["message"]
+        gate.set()
+        assert [(await sides.other.get())["id"] for _ in range(6)] == list(range(6))
+
+
+async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:
+    gate = asyncio.Event()
+
+    async def slow(params: Params, context: Any) -> None:
+        await gate.wait()
+
+    limits = structs.replace(QUICK, waiting=10)
+    async with beside_raw(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
+        await congest(sides)
+        call = asyncio.create_task(ask(sides.ours))  # to no session
+        await sides.other.get()
+        await settled()
+        assert not sides.other.transport.congested
+        sides.other.answer(0, "read")
+        assert await call == "read"
+        await congest(sides)
+        call = asyncio.create_task(call_of(sides.ours, "s"))  # waits for the handler anyway
+        await sides.other.get()
+        await settled()
+        assert sides.other.transport.congested
+        call.cancel()
+        other = asyncio.create_task(call_of(sides.ours, "t"))
+        await settled()
+        assert not sides.other.transport.congested
+        other.cancel()
+        await settled()
+        for _ in range(40):  # now there is another session, which may ask something
+            sides.other.tell("update", {"sessionId": "s"})
+            await settled()
+        assert not sides.other.transport.congested
+        gate.set()
+
+
+async def congest(sides: Any) -> None:
+    """Send updates of a session until they are not read."""
+    while not sides.other.transport.congested:
+        sides.other.tell("update", {"sessionId": "s"})
+        await settled()
+
+
+async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
+    """Each notifies from a handler while its own handlers are behind."""
+    count = 200
+    seen: dict[str, int] = {"left": 0, "right": 0}
+
+    def side(name: str) -> Any:
+        async def on_update(params: Params, context: Any) -> None:
+            seen[name] += 1
+            if params.n:
+                other = left if name == "left" else right
+                await other.notify("update", {"sessionId": "s", "n": 0, "text": "x" * 5000})
+
+        return serving(tell_update=on_update)
+
+    limits = structs.replace(QUICK, waiting=2)
+    async with (
+        asyncio.timeout(10),
+        both_ours(side("left"), side("right"), limits=limits, limit_bytes=1000) as (left, right),
+    ):
+
+        async def stream(connection: Connection) -> None:
+            for _ in range(count):
+                await connection.notify("update", {"sessionId": "s", "n": 1, "text": "x" * 5000})
+
+        await asyncio.gather(stream(left), stream(right))
+        while sum(seen.values()) < 4 * count:
+            await asyncio.sleep(0)
+
+
+async def test_responses_are_read_while_the_peer_reads_none() -> None:
+    limits = structs.replace(QUICK, unread_answers_bytes=1000, all_waiting_bytes=100_000)
+    routes = serving(ask_it=lambda p, c: "x" * 500)
+    async with beside_raw(routes, limits=limits, limit_bytes=1000) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        asked = await sides.other.get()
+        sides.other.transport.pause_reading()
+        for n in range(50):
+            sides.other.ask(n, "it")
+            await settled()
+        sides.other.answer(asked["id"], "read")
+        assert await call == "read"
+        ending = asyncio.create_task(ask(sides.ours))  # waits, as more and more is not read
+        await settled()
+        for n in range(50, 400):
+            sides.other.ask(n, "it")
+            await settled()
+        assert isinstance(await error_of(ending), ConnectionLost)
 
 
 # Observers.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accord.errors import (
     AccordError,
     AuthRequired,
+    BacklogExceeded,
     ConnectionClosed,
     ConnectionLost,
     DecodeError,
@@ -98,6 +99,7 @@ __all__ = (
     "Answer",
     "Audio",
     "AuthRequired",
+    "BacklogExceeded",
     "Choice",
     "ClientSession",
     "ClientTurn",

@@ -16,6 +16,7 @@ from msgspec.structs import fields
 
 from accord.connection import Connection
 from accord.errors import (
+    BacklogExceeded,
     DecodeError,
     InvalidParams,
     LocalProtocolError,
@@ -188,6 +189,13 @@ class Role:
         It is dropped and the session goes on.
         """
 
+    def backlog_exceeded(self, session_id: str | None, error: BacklogExceeded) -> None:
+        """Learn that messages of a session are not delivered: its handlers are too slow.
+
+        Its calls have failed with this error. Once the handler that runs returns, what comes
+        then is delivered again.
+        """
+
 
 def require_served(role: Role, offer: str, *calls: str) -> None:
     """Raise `LocalProtocolError` unless a role object serves what an offer of it stands for."""
@@ -278,6 +286,7 @@ def routes_for(
         missing=missing,
         rescue=early.rescue,
         unreadable=unreadable,
+        exceeded=role.backlog_exceeded,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from accord import jsontext
-from accord.errors import DecodeError, RemoteProtocolError, RequestError, TransportError
+from accord.errors import AccordError, DecodeError, RemoteProtocolError, RequestError
 from accord.jsonrpc.message import Answer
 from accord.lanes import Asker
 
@@ -26,7 +26,7 @@ class Call(Struct):  # an error and the frames that it came through lead back he
     asker: Asker | None  # the handler that waits for it
 
 
-def fail(call: Call, error: TransportError) -> None:
+def fail(call: Call, error: AccordError) -> None:
     """Raise an error where the call is awaited."""
     if not call.future.done():
         call.future.set_exception(error)

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct
 
 from accord.calls import Call, fail, settle
 from accord.errors import (
+    BacklogExceeded,
     ConnectionClosed,
     ConnectionLost,
     DecodeError,
@@ -24,6 +25,7 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
+from accord.flow import Flow
 from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
 from accord.jsonrpc.peer import Peer
 from accord.lanes import Asker, Lanes
@@ -41,8 +43,6 @@ __all__ = ("Connection", "Observer")
 log = logging.getLogger("accord.connection")
 
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
-
-_ITEM_BYTES = 300  # what a waiting message takes besides its text, about
 
 
 class _Arrival(Struct, gc=False):
@@ -78,7 +78,15 @@ class Connection:
         self._peer = Peer(encode, encode_into)
         self._tasks = Tasks()
         self._works: set[asyncio.Task[None]] = set()  # those that were spawned
-        self._lanes = Lanes(self._tasks, self._begin, self._regulate, self._drop)
+        self.flow = Flow(transport, self.limits, self._overrun)
+        self._lanes = Lanes(
+            self._tasks,
+            self.flow.backlogs,
+            begin=self._begin,
+            dropped=self._drop,
+            refused=self._refuse,
+            exceeded=self._exceeded,
+        )
         self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
@@ -92,10 +100,7 @@ class Connection:
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
         self._outbox = Outbox(transport, self._peer.frames_to_send)
-        self._unread_answers_bytes = 0
-        # What is on its way in.
-        self._inside_calls = 0
-        self._reading_paused = False
+        self.message_bytes = 0  # the size of the params that are being handled
 
     # Life.
 
@@ -239,29 +244,26 @@ class Connection:
         """
         if self._hung_up is not None:
             raise self._closed or self._hung_up
-        if self._outbox.blocked:
-            await self._outbox.room()
         asker = Asker.current()
-        call = Call(method, self._loop.create_future(), decode, session, asker)
-        request_id = self._peer.request(method, traced(params), call)
-        self._outbox.urge()
-        if asker is not None:
-            # Its answer lies behind what waits in the lanes: reading has to go on.
-            self._inside_calls += 1
-            asker.begin_call()
-            self._regulate()
+        self.flow.begin_call(session, asker)
         try:
-            return await call.future
-        except asyncio.CancelledError:
-            self._peer.cancel(request_id)
-            self._peer.forget(request_id)
-            self._outbox.flush_soon()
-            raise
+            if self._outbox.blocked:
+                await self._outbox.room()
+            call = Call(method, self._loop.create_future(), decode, session, asker)
+            request_id = self._peer.request(method, traced(params), call)
+            self._outbox.urge()
+            try:
+                return await call.future
+            except asyncio.CancelledError:
+                self._give_up(request_id)
+                raise
         finally:
-            if asker is not None:
-                self._inside_calls -= 1
-                asker.end_call()
-                self._regulate()
+            self.flow.end_call(session, asker)
+
+    def _give_up(self, request_id: RequestId) -> None:
+        self._peer.cancel(request_id)
+        self._peer.forget(request_id)
+        self._outbox.flush_soon()
 
     async def notify(self, method: str, params: Any) -> None:
         """Send a notification; wait while the peer reads slower than we write."""
@@ -269,7 +271,8 @@ class Connection:
             raise self._closed
         size = self._peer.notify(method, traced(params))
         if self._outbox.added(size):
-            await self._outbox.room()
+            with self.flow.sending():
+                await self._outbox.room()
 
     def _show_sent(self, frames: Sequence[Frame]) -> None:
         for observer in self._observers:
@@ -279,7 +282,7 @@ class Connection:
     def _answer_queued(self, size: int) -> None:
         self._outbox.flush_soon()
         if self._outbox.blocked:
-            self._unread_answers_bytes += size
+            self.flow.add_unread(size)
 
     def _count_rejected(self) -> None:
         self._answer_queued(self._peer.rejected_bytes)
@@ -308,8 +311,7 @@ class Connection:
                 self._stumbled(event)
         if self._peer.rejected_bytes:
             self._count_rejected()
-        if self._lanes.by_key or self._unread_answers_bytes:
-            self._regulate()
+        self.flow.after_reading()
         self._outbox.flush()
 
     def _stumbled(self, event: object) -> None:
@@ -330,32 +332,29 @@ class Connection:
 
     def writable(self) -> None:
         self._outbox.unblock()
-        if self._unread_answers_bytes:
-            self._unread_answers_bytes = 0
-            self._regulate()
-
-    def _regulate(self) -> None:
-        """Let the peer wait while too much of it waits here, unless a handler waits for it."""
-        waiting, limits = self._lanes, self.limits
-        if waiting.size_bytes > limits.most_waiting_bytes and not self._finishing:
-            self._overrun("The peer sends faster than its messages are handled")
-            return
-        full = (
-            waiting.items > limits.waiting
-            or waiting.size_bytes > limits.waiting_bytes
-            or self._unread_answers_bytes > limits.unread_answers_bytes
-        )
-        if full and not self._inside_calls:
-            if not self._reading_paused:
-                self._reading_paused = True
-                self.transport.pause_reading()
-        elif self._reading_paused and (self._inside_calls or 2 * waiting.items <= limits.waiting):
-            self._reading_paused = False
-            self.transport.resume_reading()
+        self.flow.all_read()
 
     def _overrun(self, reason: str) -> None:
-        self.transport.pause_reading()
-        self._end(ConnectionLost(reason))
+        if not self._finishing:
+            self.transport.pause_reading()
+            self._end(ConnectionLost(reason))
+
+    def _exceeded(self, session: Any, error: BacklogExceeded) -> None:
+        """Fail the calls of a session whose handlers are behind: messages of it get lost."""
+        log.error("! %s", error)
+        for request_id, call in self._peer.calls():
+            if call.asker is not None and call.asker.still_runs:
+                waits = call.asker.session == session
+            else:
+                waits = session is not None and call.session == session
+            if waits:
+                self._give_up(request_id)
+                fail(call, error)
+        if self._routes is not None:
+            try:
+                self._routes.exceeded(session, error)
+            except Exception:
+                log.exception("! the handler of exceeded backlogs failed")
 
     # Handling.
 
@@ -363,7 +362,7 @@ class Connection:
         held.append(message)
         self._held_bytes += 0 if message.params is UNSET else len(message.params)
         limits = self.limits
-        if len(held) > limits.held or self._held_bytes > limits.most_waiting_bytes:
+        if len(held) > limits.held or self._held_bytes > limits.all_waiting_bytes:
             self._overrun("The peer sends without answering `initialize`")
 
     def _dispatch(self, message: Message) -> None:
@@ -395,12 +394,16 @@ class Connection:
         if lanes := self._lanes.by_key:
             lane = lanes.get(session_of(params))
             if lane is not None:
-                size = _ITEM_BYTES + (0 if text is UNSET else len(text))
+                size = 0 if text is UNSET else len(text)
                 self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
+        self.message_bytes = 0 if text is UNSET else len(text)
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
-            self._lanes.open(session_of(params), method, outcome)  # type: ignore[arg-type]  # as above
+            session = session_of(params)
+            if session is not None:
+                self.flow.note_session(session)
+            self._lanes.open(session, method, outcome)  # type: ignore[arg-type]  # as above
 
     def _cancel(self, request_id: RequestId) -> None:
         self.serving.cancel(request_id)
@@ -421,6 +424,8 @@ class Connection:
         """Call the handler; return what has to be awaited before the next of its session."""
         if request_id is not UNSET:
             assert self._routes is not None
+            if (session := session_of(params)) is not None:
+                self.flow.note_session(session)
             context = self._routes.context(request_id)
             self.serving.start(route, method, params, request_id, context)
             return None
@@ -431,10 +436,11 @@ class Connection:
             if ends_process(exc):
                 raise
             return None
-        return outcome
+        return outcome if outcome is not None and hasattr(outcome, "__await__") else None
 
     def _begin(self, item: _Arrival | _Answered) -> Awaitable[None] | None:
         if type(item) is _Arrival:
+            self.message_bytes = item.size
             return self._handle(item.route, item.method, item.params, item.request_id)
         assert type(item) is _Answered
         settle(item.answer)
@@ -449,9 +455,17 @@ class Connection:
         elif item.is_request:
             self.serving.withdrawn(item.route, item.request_id)
 
+    def _refuse(self, item: _Arrival | _Answered, error: BacklogExceeded) -> None:
+        """Its lane has taken all that it may."""
+        if isinstance(item, _Answered):
+            fail(item.answer.call, error)
+        elif item.is_request:
+            self.serving.fail(item.request_id, InternalError(str(error)))
+
     def _answered(self, answer: Answer) -> None:
         call: Call = answer.call
-        lane = self._lanes.by_key.get(call.session)
+        # A response that belongs to no session waits for no handler.
+        lane = None if call.session is None else self._lanes.by_key.get(call.session)
         if lane is not None and not (call.asker is not None and call.asker.still_runs):
             size = len(answer.result) if answer.result is not None else 0
             self._lanes.put(lane, _Answered(answer, call.method, size))

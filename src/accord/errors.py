@@ -9,6 +9,7 @@ from accord.excerpt import excerpt, visible
 __all__ = (
     "AccordError",
     "AuthRequired",
+    "BacklogExceeded",
     "ConnectionClosed",
     "ConnectionLost",
     "DecodeError",
@@ -207,6 +208,17 @@ _BY_CODE: dict[int, type[RequestError]] = {
         VersionNotOffered,
     )
 }
+
+
+class BacklogExceeded(AccordError):
+    """A session's messages come faster than they are taken; `limit` names the bound in `Limits`.
+
+    The messages up to the bound can still be taken; the ones after it are not delivered.
+    """
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class TransportError(AccordError):

@@ -12,8 +12,11 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Protocol
 
+from accord.backlog import Backlog, Backlogs
+from accord.errors import BacklogExceeded
 from accord.tasks import Tasks, discard, ends_process, is_being_cancelled, is_dropped
 
 __all__ = ("Asker", "Item", "Lane", "Lanes")
@@ -34,10 +37,11 @@ class Item(Protocol):
 class Lane:
     """What waits behind the handler of one session that runs now."""
 
-    __slots__ = ("calls", "key", "task", "turn", "waiting")
+    __slots__ = ("backlog", "calls", "key", "task", "turn", "waiting")
 
     def __init__(self, key: Any) -> None:
         self.key = key
+        self.backlog: Backlog | None = None  # from the first item that waits
         self.turn = 0  # counts the handlers that have returned
         self.calls = 0  # that the running handler waits for
         self.waiting: deque[Item] = deque()
@@ -64,6 +68,10 @@ class Asker:
     def still_runs(self) -> bool:
         return self._lane.turn == self._turn
 
+    @property
+    def session(self) -> Any:
+        return self._lane.key
+
     def begin_call(self) -> None:
         """The handler waits for the peer: requests of the peer must not wait for the handler."""
         self._lane.calls += 1
@@ -78,33 +86,44 @@ class Lanes:
     """The lanes of one connection.
 
     `begin(item)` handles an item and returns what has to be awaited before the next, if
-    anything; `drained` is told whenever an item has left its lane, `dropped` of each item that
-    will not be handled because the lane was cancelled.
+    anything; `dropped` is called with each item that will not be handled because the lane was
+    cancelled, `refused` with each that comes after the bounds of its lane's backlog were
+    exceeded, `exceeded` once with the key of such a lane.
     """
 
     def __init__(
         self,
         tasks: Tasks,
+        backlogs: Backlogs,
+        *,
         begin: Callable[[Any], Awaitable[None] | None],
-        drained: Callable[[], None],
         dropped: Callable[[Any], None],
+        refused: Callable[[Any, BacklogExceeded], None],
+        exceeded: Callable[[Any, BacklogExceeded], None],
     ) -> None:
         self.by_key: dict[Any, Lane] = {}  # those that new work has to join
-        self.items = 0
-        self.size_bytes = 0
         self._tasks = tasks
+        self._backlogs = backlogs
         self._begin = begin
-        self._drained = drained
         self._dropped = dropped
+        self._refused = refused
+        self._exceeded = exceeded
 
     def put(self, lane: Lane, item: Item) -> None:
         """Let an item wait for its turn."""
         if item.is_request and lane.calls:
             self._begin(item)
             return
+        backlog = lane.backlog
+        if backlog is None:
+            backlog = lane.backlog = self._backlogs.open(
+                lane.key, partial(self._exceeded, lane.key), is_lane=True
+            )
+        if backlog.error is not None:
+            self._refused(item, backlog.error)
+            return
         lane.waiting.append(item)
-        self.items += 1
-        self.size_bytes += item.size
+        backlog.add(item.size)
 
     def let_requests_pass(self, lane: Lane) -> None:
         """Begin the requests that wait: a handler may be waiting for what they lead to."""
@@ -112,7 +131,7 @@ class Lanes:
         if requests:
             lane.waiting = deque(item for item in lane.waiting if not item.is_request)
             for item in requests:
-                self._left(item)
+                _left(lane, item)
                 self._begin(item)
 
     def withdraw(self, matches: Callable[[Any], bool]) -> list[Any]:
@@ -122,7 +141,7 @@ class Lanes:
             if taken := [item for item in lane.waiting if matches(item)]:
                 lane.waiting = deque(item for item in lane.waiting if not matches(item))
                 for item in taken:
-                    self._left(item)
+                    _left(lane, item)
                 found += taken
         return found
 
@@ -160,14 +179,9 @@ class Lanes:
                 del self.by_key[lane.key]
                 return
             item = lane.waiting.popleft()
-            self._left(item)
+            _left(lane, item)
             method = item.method
             running = self._begin(item)
-            self._drained()
-
-    def _left(self, item: Item) -> None:
-        self.items -= 1
-        self.size_bytes -= item.size
 
     def _abandon(self, lane: Lane, first: Awaitable[None], task: asyncio.Task[None]) -> None:
         """Clean up behind a lane that was cancelled."""
@@ -177,5 +191,10 @@ class Lanes:
         if self.by_key.get(lane.key) is lane:
             del self.by_key[lane.key]
         for item in lane.waiting:
-            self._left(item)
+            _left(lane, item)
             self._dropped(item)
+
+
+def _left(lane: Lane, item: Item) -> None:
+    assert lane.backlog is not None, "an item waits"
+    lane.backlog.remove(item.size)

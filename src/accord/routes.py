@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
-from accord.errors import DecodeError, MethodNotFound, RequestError
+from accord.errors import BacklogExceeded, DecodeError, MethodNotFound, RequestError
 from accord.excerpt import excerpt
 from accord.jsonrpc.message import RequestId
 from accord.trace import current_trace
@@ -21,10 +21,12 @@ __all__ = ("Context", "Limits", "Route", "Routes", "not_served")
 class Limits(Struct, frozen=True, kw_only=True):
     """The bounds of a connection. Sizes in bytes, times in seconds."""
 
-    waiting: int = 1024  # messages that wait in lanes before the peer has to wait
+    waiting: int = 1024  # messages of a session: beyond, the peer waits if nothing else is read
     waiting_bytes: int = 8 * 1024 * 1024
+    most_waiting: int = 65_536  # messages of a session: beyond, its consumer fails
+    most_waiting_bytes: int = 64 * 1024 * 1024
+    all_waiting_bytes: int = 256 * 1024 * 1024  # of all sessions: beyond, the largest one fails
     held: int = 16_384  # messages that wait for the end of `initialize`
-    most_waiting_bytes: int = 256 * 1024 * 1024  # the connection ends beyond
     unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
     requests: int = 16_384  # of the peer that are being handled at once
     eof_grace_s: float = 0.5  # for handlers of requests to finish once the peer has hung up
@@ -77,12 +79,17 @@ def _not_read(_method: str, _text: bytes, _error: DecodeError) -> None:
     pass
 
 
+def _not_told(_session: Any, _error: BacklogExceeded) -> None:
+    pass
+
+
 class Routes(Struct, kw_only=True):
     """What is served at the moment.
 
     `missing(method, is_request)` finds a route for a method that is in no table, or the error
     to answer; `rescue(method, text)` may read params that did not decode in another way;
-    `unreadable(method, text, error)` is told of notifications that nothing could read.
+    `unreadable(method, text, error)` is told of notifications that nothing could read,
+    `exceeded(session, error)` of sessions whose messages come faster than they are handled.
     """
 
     requests: dict[str, Route]
@@ -91,6 +98,7 @@ class Routes(Struct, kw_only=True):
     missing: Callable[[str, bool], Route | RequestError]
     rescue: Callable[[str, bytes], Any | None] = _no_rescue
     unreadable: Callable[[str, bytes, DecodeError], None] = _not_read
+    exceeded: Callable[[Any, BacklogExceeded], None] = _not_told
 
 
 def not_served(method: str, _is_request: bool) -> RequestError:

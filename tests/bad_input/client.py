@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from accord import v1
-from accord.errors import AccordError
+from accord.errors import AccordError, BacklogExceeded
 from accord.router import connect
 from accord.routes import Limits
 from accord.transports.stdio import stdio
@@ -61,6 +61,9 @@ class Slow(v1.Client):
 class Asking(v1.Client):
     """Its updates ask the agent something that it never answers."""
 
+    def backlog_exceeded(self, session_id: str | None, error: BacklogExceeded) -> None:
+        tell(f"exceeded in {session_id}")
+
     async def session_update(
         self, params: v1.SessionNotification, context: v1.ClientContext
     ) -> None:
@@ -97,9 +100,12 @@ async def ask(agent: Any, count: int) -> None:
 
 
 async def main(kind: str, count: int) -> None:
-    client = {"plain": Plain, "slow": Slow, "asking": Asking, "stubborn": Stubborn}[kind]()
+    kinds = {"plain": Plain, "slow": Slow, "behind": Slow, "asking": Asking, "stubborn": Stubborn}
+    client = kinds[kind]()
     async with connect(stdio(give_back=False), client, limits=LIMITS) as agent:
         tell("connected")
+        if kind == "slow" and isinstance(client, Slow):
+            await client.go_on.wait()
         await ask(agent, count)
     tell("closed")
 

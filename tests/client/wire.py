@@ -183,9 +183,9 @@ async def agent_by_hand(
             }
         raw.answer(request["id"], result | (initialize or {}))
 
-    options = {"versions": (version,)} | options
+    options = {"versions": (version,), "limits": QUICK} | options
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(answer_initialize())
-        async with connect(here, limits=QUICK, **options) as connected:
+        async with connect(here, **options) as connected:
             yield connected, raw
     await there.aclose()

@@ -120,6 +120,7 @@ async def connect(
         initialize_timeout_s=initialize_timeout_s,
     ) as wire:
         dialect = _dialect(wire)
+        wire.connection.flow.reads_others = desk.reads_others
         watching = asyncio.create_task(_watch(wire.connection, desk), name="accord watch")
         try:
             yield ConnectedAgent(dialect, desk)

@@ -114,6 +114,13 @@ class Desk:
             if child not in self.setups:
                 self.forget(child)
 
+    def reads_others(self, full: set[Any]) -> bool:
+        """Tell whether a session keeps up, other than these, whose consumers are behind."""
+        return any(
+            feed.session_id not in full or (feed.queue is not None and not feed.full)
+            for feed in self.feeds.values()
+        )
+
     def end(self, error: BaseException) -> None:
         """The connection has ended."""
         for feed in self.feeds.values():
@@ -182,5 +189,4 @@ class Desk:
 
     @staticmethod
     def _tell(feed: Feed, event: Any) -> None:
-        with feed.never_full():  # one event more is no flood
-            feed.emit(event)
+        feed.emit(event)

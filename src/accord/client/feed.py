@@ -1,17 +1,17 @@
 """What comes for one session: folded into its transcript, and passed on to who listens.
 
-A queue that is full lets the agent wait: the handler of its updates is then awaited, so that
-what comes behind it waits in its lane and at last in the agent.
+Nothing waits for a listener: what it has not taken yet is its backlog, by which the connection
+decides whether to read on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from accord.backlog import Backlog, Backlogs
 from accord.client.events import (
     Compaction,
     Event,
@@ -29,9 +29,7 @@ from accord.client.events import (
 from accord.client.transcript import Transcript
 from accord.rules.quirks import tolerates
 
-__all__ = ("MOST_EVENTS", "EventQueue", "Feed", "Read")
-
-MOST_EVENTS = 2048  # that wait for a listener before the agent has to wait
+__all__ = ("EventQueue", "Feed", "Read")
 
 # Reads an update of one version: what it says is so from now on.
 Read: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
@@ -56,68 +54,61 @@ class EventQueue:
     """Events that wait to be taken, as an asynchronous iterator."""
 
     __slots__ = (
+        "_closed",
         "_ended",
         "_error",
         "_events",
         "_loop",
-        "_most",
-        "_room",
+        "_sizes",
         "_waiter",
+        "backlog",
         "error_taken",
-        "open_ended",
     )
 
-    def __init__(self, most: int = MOST_EVENTS) -> None:
+    def __init__(self, backlog: Backlog) -> None:
+        self.backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
-        self._most = most
+        self._sizes: deque[int] = deque()
         self._waiter: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
         self._ended = False
+        self._closed = False
         self._error: BaseException | None = None
         self.error_taken = False
-        self.open_ended = 0  # while not 0, nobody waits for room
 
-    def put(self, event: Event) -> Awaitable[None] | None:
-        """Add an event; what is returned has to be awaited before the next one."""
-        events = self._events
-        events.append(event)
+    def put(self, event: Event, size: int) -> None:
+        """Add an event that came in so many bytes."""
+        if self._closed:
+            return
+        self._events.append(event)
+        self._sizes.append(size)
+        self.backlog.add(size)
         if self._waiter is not None:
             self._wake()
-        return self._wait_for_room() if len(events) >= self._most and self.full else None
 
     @property
     def full(self) -> bool:
-        """Whether whoever adds an event has to wait."""
-        return len(self._events) >= self._most and not self.open_ended and not self._ended
-
-    async def _wait_for_room(self) -> None:
-        while self.full:
-            if self._room is None or self._room.done():
-                self._room = self._loop.create_future()
-            await asyncio.shield(self._room)
+        """Whether its consumer does not keep up."""
+        return self.backlog.is_full
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def let_go(self) -> None:
-        """Let who waits for room look again."""
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
 
     def end(self, error: BaseException | None = None) -> None:
         """Nothing more comes; what waits can still be taken, then `error` is raised."""
         if not self._ended:
             self._ended = True
             self._error = error
-            self.let_go()
+            self.backlog.ignore()
             self._wake()
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Forget what waits and all that still comes."""
-        self._events = deque(maxlen=0)
-        self.let_go()
+        self._closed = True
+        self._events.clear()
+        self._sizes.clear()
+        self.backlog.clear()
 
     def __aiter__(self) -> EventQueue:
         return self
@@ -138,8 +129,7 @@ class EventQueue:
             finally:
                 self._waiter = None
         event = events.popleft()
-        if self._room is not None and 2 * len(events) < self._most:
-            self.let_go()
+        self.backlog.remove(self._sizes.popleft())
         return event
 
 
@@ -182,23 +172,24 @@ class Feed:
             return self.queue.full
         return any(listener.full for listener in self._listeners)
 
-    def take(self, update: Any) -> Awaitable[None] | None:
-        """Take an update; what is returned has to be awaited before the next one."""
+    def take(self, update: Any, size: int = 0) -> None:
+        """Take an update that came in so many bytes."""
         event = self._read(update, self.transcript)
         if type(event) is Text and (queue := self.queue) is not None:
             # What streams, without a detour.
             self.transcript.apply(event)
-            return queue.put(event)
+            queue.put(event, size)
+            return
         if self.drops_history:
             event = _without_history(event)
         if event is None or (self.echo and type(event) is UserText and self._is_echo(event)):
-            return None
-        if type(event) is tuple:
-            waits: Awaitable[None] | None = None
+            pass
+        elif type(event) is tuple:
             for each in event:
-                waits = _later(waits, self.emit(each))
-            return waits
-        return self.emit(event)  # type: ignore[arg-type]  # no tuple
+                self.emit(each, size)
+                size = 0
+        else:
+            self.emit(event, size)  # type: ignore[arg-type]  # no tuple
 
     def is_live(self, _response: object = None) -> None:
         """The session is open: what comes from now on is new."""
@@ -212,25 +203,27 @@ class Feed:
         self.echo = self.echo.removeprefix(event.text)
         return True
 
-    def emit(self, event: Event) -> Awaitable[None] | None:
+    def emit(self, event: Event, size: int = 0) -> None:
         """Let this have happened."""
         self.transcript.apply(event)
         queue = self.queue
         if queue is None:
-            if not self._listeners:
-                return None
-            waits: Awaitable[None] | None = None
-            for listener in self._listeners:
-                waits = _later(waits, listener.put(event))
-            return waits
-        outcome = queue.put(event)
+            for listener in tuple(self._listeners):
+                listener.put(event, size)
+            return
+        queue.put(event, size)
         if self.watch is not None:
             self.watch(event)
-        return outcome
 
-    def listen(self) -> EventQueue:
+    def listen(self, backlogs: Backlogs) -> EventQueue:
         """Return a queue of what happens outside turns from now on."""
-        queue = EventQueue()
+
+        def exceeded(error: BaseException) -> None:
+            queue.end(error)
+            if queue in self._listeners:
+                self._listeners.remove(queue)
+
+        queue = EventQueue(backlogs.open(self.session_id, exceeded))
         if self.ended is not None:
             queue.end()
         self._listeners.append(queue)
@@ -239,21 +232,9 @@ class Feed:
     def leave(self, queue: EventQueue) -> None:
         """End a queue of `listen`."""
         queue.end()
+        queue.close()
         if queue in self._listeners:
             self._listeners.remove(queue)
-
-    @contextmanager
-    def never_full(self) -> Generator[None, None, None]:
-        """Let nothing wait for room meanwhile: for calls whose answer lies behind updates."""
-        queues = [*self._listeners, *(() if self.queue is None else (self.queue,))]
-        for queue in queues:
-            queue.open_ended += 1
-            queue.let_go()
-        try:
-            yield
-        finally:
-            for queue in queues:
-                queue.open_ended -= 1
 
     def end(self, error: BaseException) -> None:
         """The connection has ended."""
@@ -271,17 +252,3 @@ def _without_history(
     if type(events) is tuple:
         return tuple(event for event in events if not isinstance(event, _HISTORY)) or None
     return None if isinstance(events, _HISTORY) else events
-
-
-def _later(first: Awaitable[None] | None, second: Awaitable[None] | None) -> Awaitable[None] | None:
-    """Return what awaits both."""
-    if first is None:
-        return second
-    if second is None:
-        return first
-
-    async def both() -> None:
-        await first
-        await second
-
-    return both()

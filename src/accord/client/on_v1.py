@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 from accord import jsontext, v1
@@ -58,31 +57,29 @@ class ClientV1(v1.Client):
         """Notices, compactions and switches are not worth a second `initialize`."""
         return replace(self.capabilities(), session=None) != v1.ClientCapabilities()
 
-    def session_update(
-        self, params: v1.SessionNotification, context: v1.ClientContext
-    ) -> Awaitable[None] | None:
+    def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
         feed = self._feeds.get(params.session_id)
         if feed is None:
             feed = self._desk.feed(params.session_id, read)
-        return feed.take(params.update)
+        feed.take(params.update, context.connection.message_bytes)
 
     @tolerates("unknown-updates")
     def unreadable_notification(self, method: str, params: Any, error: DecodeError) -> None:
         """Show an update that version 1 does not know as it came (A-30)."""
         if method != "session/update" or not jsontext.is_object(params):
             return
-        feed = self._feeds.get(params.get("sessionId", ""))
+        session_id = params.get("sessionId")
+        feed = self._feeds.get(session_id) if isinstance(session_id, str) else None
         if feed is not None:
-            with feed.never_full():
-                feed.emit(UnknownUpdate(params.get("update")))
+            feed.emit(UnknownUpdate(params.get("update")))
 
     async def request_permission(
         self, params: v1.RequestPermissionRequest, context: v1.ClientContext
     ) -> v1.RequestPermissionResponse:
         feed = self._desk.feed(params.session_id, read)
         call = tool_call_of(params.tool_call, feed.transcript)  # R-PERM-06
-        if call is not None and (room := feed.emit(call)) is not None:
-            await room
+        if call is not None:
+            feed.emit(call)
         if feed.cancelling:  # R-PERM-03
             return v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
         call = feed.transcript.tool_call(params.tool_call.tool_call_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 from accord import v2
@@ -41,11 +40,11 @@ class ClientV2(v2.Client):
 
     def session_update(
         self, params: v2.UpdateSessionNotification, context: v2.ClientContext
-    ) -> Awaitable[None] | None:
+    ) -> None:
         feed = self._feeds.get(params.session_id)
         if feed is None:
             feed = self._desk.feed(params.session_id, read)
-        return feed.take(params.update)
+        feed.take(params.update, context.connection.message_bytes)
 
     async def request_permission(
         self, params: v2.RequestPermissionRequest, context: v2.ClientContext
@@ -60,8 +59,8 @@ class ClientV2(v2.Client):
             case v2.ToolCallPermissionSubject(tool_call=details):
                 call_id = details.tool_call_id
                 call = tool_call_of(details, feed.transcript)  # R-PERM-10
-                if call is not None and (room := feed.emit(call)) is not None:
-                    await room
+                if call is not None:
+                    feed.emit(call)
             case v2.CommandPermissionSubject():
                 subject = params.subject
                 call_id, command, cwd = subject.tool_call_id, subject.command, subject.cwd

@@ -42,7 +42,7 @@ class SessionView:
     @asynccontextmanager
     async def updates(self) -> AsyncGenerator[AsyncIterator[Event], None]:
         """Give an iterator over what happens outside turns from now on."""
-        queue = self._feed.listen()
+        queue = self._feed.listen(self._dialect.wire.connection.flow.backlogs)
         try:
             yield queue
         finally:
@@ -100,8 +100,7 @@ class ClientSession(SessionView):
         call = self.transcript.tool_call(call_id)
         if call is None or not call.can_cancel:  # R-TCAN-01
             raise LocalProtocolError(f"The tool call {call_id!r} cannot be cancelled by itself")
-        with self._feed.never_full():
-            await self._dialect.cancel_tool_call(self.id, call_id)
+        await self._dialect.cancel_tool_call(self.id, call_id)
 
     async def cancel_terminal(self, terminal_id: str) -> None:
         """Ask the agent to stop the command of one terminal, one that has `can_cancel`.
@@ -112,8 +111,7 @@ class ClientSession(SessionView):
         shell = self.transcript.terminals.get(terminal_id)
         if shell is None or not shell.terminal.can_cancel:  # R-TCAN-01
             raise LocalProtocolError(f"The terminal {terminal_id!r} cannot be cancelled")
-        with self._feed.never_full():
-            await self._dialect.cancel_terminal(self.id, terminal_id)
+        await self._dialect.cancel_terminal(self.id, terminal_id)
 
     async def set_mode(self, mode: str) -> None:
         """Switch the mode; the modes there are stand in `transcript.mode_option`."""
@@ -132,14 +130,13 @@ class ClientSession(SessionView):
 
     async def _set(self, option: SessionOption, value: str | bool) -> None:
         feed = self._feed
-        with feed.never_full():
-            before = self.transcript.options
-            options = await self._dialect.set_option(self.id, option, value)
-            if options is not None:
-                feed.emit(Options(options))
-            elif self.transcript.options is before:
-                # The agent sent no options, neither in its response nor before it.
-                self._changed(option, value)
+        before = self.transcript.options
+        options = await self._dialect.set_option(self.id, option, value)
+        if options is not None:
+            feed.emit(Options(options))
+        elif self.transcript.options is before:
+            # The agent sent no options, neither in its response nor before it.
+            self._changed(option, value)
 
     @tolerates("options-not-returned")
     def _changed(self, option: SessionOption, value: str | bool) -> None:
@@ -159,8 +156,7 @@ class ClientSession(SessionView):
         before = feed.cancelling
         feed.cancelling = feed.cancelling or feed.queue is not None
         try:
-            with feed.never_full():
-                await self._dialect.close_session(self.id)
+            await self._dialect.close_session(self.id)
         except BaseException:
             feed.cancelling = before
             raise
@@ -169,21 +165,18 @@ class ClientSession(SessionView):
     async def rename(self, title: str) -> str:
         """Give the session a title; returns it as the agent has stored it."""
         feed = self._feed
-        with feed.never_full():
-            stored = await self._dialect.rename_session(self.id, title)
-            if stored != self.transcript.title:
-                feed.emit(TitleChanged(stored))  # R-TITLE-04
+        stored = await self._dialect.rename_session(self.id, title)
+        if stored != self.transcript.title:
+            feed.emit(TitleChanged(stored))  # R-TITLE-04
         return stored
 
     async def status(self) -> SessionStatus:
         """Ask whether the agent has the session in memory, and what it does there."""
-        with self._feed.never_full():
-            return await self._dialect.session_status(self.id)
+        return await self._dialect.session_status(self.id)
 
     async def archive(self) -> None:
         """Close the session and put it away: lists show it only when asked for archived ones."""
-        with self._feed.never_full():
-            await self._dialect.archive_session(self.id)
+        await self._dialect.archive_session(self.id)
         await self._desk.leave(self.id)
 
     def adopt(self, opened: Opened) -> None:

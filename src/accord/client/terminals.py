@@ -58,8 +58,7 @@ class _Running:
         self._tell(TerminalOutput(self.terminal.id, kept, afresh=True))
 
     def _tell(self, event: Terminal | TerminalOutput) -> None:
-        with self._feed.never_full():
-            self._feed.emit(event)
+        self._feed.emit(event)
 
     async def _watch(self) -> None:
         code, signal = await self.command.wait()

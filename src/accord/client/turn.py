@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from accord.client.events import Event, Media, Rewritten, StateChanged, UserText
 from accord.client.feed import EventQueue, Feed
 from accord.errors import (
     AccordError,
+    BacklogExceeded,
     InternalError,
     LocalProtocolError,
     RequestError,
@@ -75,7 +77,8 @@ class ClientTurn:
             raise feed.ended
         self._number = len(feed.turns_from)
         feed.turns_from.append(len(feed.transcript.items))
-        self._queue = feed.queue = EventQueue()
+        flow = self._dialect.wire.connection.flow
+        self._queue = feed.queue = EventQueue(flow.backlogs.open(feed.session_id, self._exceeded))
         feed.cancelling = False
         self._ending = _Ending(feed.transcript.state)
         feed.watch = self._watch if self._dialect.echoes_prompts else None
@@ -92,7 +95,7 @@ class ClientTurn:
         assert self._call is not None
         assert self._queue is not None
         try:
-            self._queue.discard()  # nobody takes them, and the end of the turn lies behind them
+            self._queue.close()  # nobody takes them
             if error is None:
                 await self._over.wait()
             elif not self._over.is_set():
@@ -101,9 +104,18 @@ class ClientTurn:
             if not self._over.is_set():
                 self._leave()
                 self._call.cancel()
-        await asyncio.wait([self._call])
+        await self._wait_call()
         if error is None and self.error is not None and not self._queue.error_taken:
             raise self.error
+
+    async def _wait_call(self) -> None:
+        """Wait for the prompt's response; for that of a turn that has failed, not for ever."""
+        assert self._call is not None
+        behind = isinstance(self.error, BacklogExceeded)
+        await asyncio.wait([self._call], timeout=self._cancel_timeout_s if behind else None)
+        if not self._call.done():
+            self._call.cancel()
+            await asyncio.wait([self._call])
 
     def __aiter__(self) -> EventQueue:
         if self._queue is None:
@@ -123,10 +135,9 @@ class ClientTurn:
         await self._dialect.cancel(feed.session_id)
         state = feed.transcript.state
         background = () if state is None else state.background or ()
-        with feed.never_full():
-            for call in feed.transcript.tool_calls:
-                if not call.done and call.id not in background:  # R-CANCEL-02
-                    feed.emit(replace(call, status="cancelled", changed=("status",)))
+        for call in feed.transcript.tool_calls:
+            if not call.done and call.id not in background:  # R-CANCEL-02
+                feed.emit(replace(call, status="cancelled", changed=("status",)))
 
     async def wait(self) -> StopReason:
         """Wait for the end without looking at events; return why the turn stopped."""
@@ -138,15 +149,20 @@ class ClientTurn:
     # How it runs.
 
     async def _run(self) -> None:
-        feed = self._feed
+        feed, queue = self._feed, self._queue
+        assert queue is not None
         try:
             if not self._dialect.echoes_prompts:
                 self._tell_of_prompt()
+                # In this version the response follows the events of the turn.
+                queue.backlog.calls = 1
             self._sent.set()
             ended = await self._dialect.prompt(feed.session_id, self._contents, self._inserted)
         except Exception as exc:  # noqa: BLE001  # raised to who iterates, or leaves
             self._end(Ended(stop_reason="error"), exc)
             return
+        finally:
+            queue.backlog.calls = 0
         if ended is not None:
             self._end(ended)
 
@@ -173,6 +189,15 @@ class ClientTurn:
     def _fail(self, error: BaseException) -> None:
         """The connection has ended."""
         self._end(Ended(stop_reason="error"), error)
+
+    def _exceeded(self, error: BacklogExceeded) -> None:
+        """The events come faster than they are taken."""
+        self._end(Ended(stop_reason="error"), error)
+        self._dialect.wire.connection.spawn(self._stop())
+
+    async def _stop(self) -> None:
+        with suppress(AccordError):
+            await self._dialect.cancel(self._feed.session_id)
 
     async def _give_up(self) -> None:
         """Cancel the turn and wait for its end, though not for ever."""

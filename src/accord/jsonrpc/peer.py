@@ -170,6 +170,10 @@ class Peer:
         lost, self._calls = list(self._calls.values()), {}
         return lost
 
+    def calls(self) -> list[tuple[RequestId, Any]]:
+        """Return the requests of ours that wait for an answer."""
+        return list(self._calls.items())
+
     @property
     def unanswered(self) -> int:
         """How many requests of the peer wait for our answer."""
