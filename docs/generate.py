@@ -169,6 +169,7 @@ def _struct(title: str, cls: type[Struct]) -> Iterator[str]:
 def _shape(annotation: str) -> str:
     """Return an annotation as JSON has it."""
     shape = re.sub(r"tuple\[(.*), \.\.\.\]", r"list[\1]", annotation)
+    shape = re.sub(r"Sequence\[(.*)\]", r"list[\1]", shape)
     for name, meant in _SHAPES.items():
         shape = re.sub(rf"\b{name}\b", meant, shape)
     shape = re.sub(r"Literal\[(.*?)\]", lambda words: words[1].replace(", ", " | "), shape)

@@ -70,8 +70,9 @@ if TYPE_CHECKING:
         UsageChanged,
         UserText,
     )
+    from accord.client.message import Message
     from accord.client.session import ClientSession, SubagentSession
-    from accord.client.transcript import Message, Transcript
+    from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
     from accord.model.content import Audio, Content, Image, Link, Resource
     from accord.model.login import Account, LoginStatus, Provider
@@ -211,7 +212,7 @@ _LAZY = {
     "UsageChanged": "accord.client.events",
     "UserText": "accord.client.events",
     "ClientSession": "accord.client.session",
-    "Message": "accord.client.transcript",
+    "Message": "accord.client.message",
     "Transcript": "accord.client.transcript",
     "ClientTurn": "accord.client.turn",
     "McpHttp": "accord.model.mcp",

@@ -326,7 +326,27 @@ def test_error_of_the_agent_moves_no_cursor(
         "Evil().run()\n"
     )
     assert ask("go", "--agent", f"{sys.executable} evil.py") == 1
-    assert "accord ask: no [2Jway (-32603)" in capsys.readouterr().err
+    assert "accord ask: no \\x1b[2Jway\\x07 (-32603)" in capsys.readouterr().err
+
+
+def test_reason_of_an_error_is_shown_to_people_and_programs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "poor.py").write_text(
+        "from accord import Agent, RequestError\n"
+        "class Poor(Agent):\n"
+        "    async def prompt(self, turn):\n"
+        "        raise RequestError(data={'details': 'no credit left', 'key': 'sk-1'})\n"
+        "Poor().run()\n"
+    )
+    told = "Internal error: no credit left (-32603)"
+    assert ask("go", "--agent", f"{sys.executable} poor.py") == 1
+    shown = capsys.readouterr().err
+    assert f"accord ask: {told}" in shown
+    assert "sk-1" not in shown
+    assert ask("go", "--json", "--agent", f"{sys.executable} poor.py") == 1
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last == {"event": "error", "message": told, "code": -32603}
 
 
 def test_what_the_encoding_of_stdout_lacks_is_replaced() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,7 +49,7 @@ def _plain(value: Any) -> Any:
         return fields if tag is None else {"type": tag, **fields}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]  # JSON
-    if isinstance(value, tuple | list):
+    if isinstance(value, Sequence):
         return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # JSON
     raise NotImplementedError(f"{type(value).__name__} in an event")
 

@@ -22,7 +22,6 @@ from accord.client.dialect import (
     Setup,
 )
 from accord.client.elicitation import OnForm, OnUrl
-from accord.client.feed import Feed
 from accord.client.files import Files, FileServer
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
@@ -218,8 +217,7 @@ class ConnectedAgent:
         """
         setup = _setup(cwd, roots, mcp_servers, system_prompt)
         # The replay comes before the answer, and afresh.
-        feed = self._desk.feeds[session_id] = Feed(session_id, self._dialect.read)
-        self._desk.setups[session_id] = setup
+        feed = self._desk.open(session_id, setup, self._dialect.read, afresh=True)
         feed.drops_history = not replay
         try:
             opened = await self._dialect.load_session(
@@ -338,9 +336,7 @@ class ConnectedAgent:
 
     def _session(self, opened: Opened, setup: Setup) -> ClientSession:
         desk = self._desk
-        feed = desk.feed(opened.session_id, self._dialect.read)
-        desk.feeds[opened.session_id] = feed
-        desk.setups[opened.session_id] = setup
+        feed = desk.open(opened.session_id, setup, self._dialect.read)
         session = ClientSession(feed, self._dialect, desk, setup)
         session.adopt(opened)
         return session

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from accord.client.dialect import Setup
 from accord.client.elicitation import Form, OnForm, OnUrl, Values, WebPage, why_wrong
-from accord.client.events import Permission, PermissionRequest
+from accord.client.events import Permission, PermissionRequest, Subagent
 from accord.client.feed import Feed, Read
 from accord.client.files import FileServer, within
 from accord.client.permissions import Policy, chain, choose
@@ -26,7 +27,8 @@ log = logging.getLogger("accord.client")
 # Takes params and returns a result, or nothing where no answer is wanted: all of it plain JSON.
 Extension: TypeAlias = Callable[[Any], Any | Awaitable[Any]]
 
-MOST_STRANGERS = 256  # sessions that nobody has opened here
+MOST_STRANGERS = 256  # sessions that are not open here
+MOST_LEVELS = 64  # of subagents of subagents
 
 
 class Desk:
@@ -51,7 +53,10 @@ class Desk:
             permissions = (permissions,)
         self._decide = chain(*permissions)
         self.feeds: dict[str, Feed] = {}
-        self.setups: dict[str, Setup] = {}  # of the sessions that somebody has opened
+        self.setups: dict[str, Setup] = {}  # of the sessions that are open
+        self._strangers: set[str] = set()  # feeds of sessions that are not open
+        self._parents: dict[str, str] = {}  # of subagents
+        self._dropped = False  # that updates are dropped was logged
         self.files = files or FileServer(None)
         self.terminals = terminals
         self.on_form = on_form
@@ -65,40 +70,66 @@ class Desk:
                 raise ValueError(f"The name of an extension begins with an underscore: {name!r}")
         self._pages: dict[str, asyncio.Event] = {}
 
-    @tolerates("updates-before-session")
-    def feed(self, session_id: str, read: Read) -> Feed:
-        """Return what comes for a session, from before it is known here."""
-        feed = self.feeds.get(session_id)
+    def open(self, session_id: str, setup: Setup, read: Read, *, afresh: bool = False) -> Feed:
+        """Open a session; `afresh` forgets what came for it before."""
+        feed = None if afresh else self.feeds.get(session_id)
         if feed is None:
-            feed = Feed(session_id, read)
-            strangers = self.feeds.keys() - self.setups.keys()
-            if len(strangers) >= MOST_STRANGERS and self.where(session_id) is None:
-                log.warning("! updates for more sessions than anybody has opened are dropped")
-                return feed
-            self.feeds[session_id] = feed
+            feed = self._new_feed(session_id, read)
+        self.setups[session_id] = setup
+        self._strangers.discard(session_id)
         return feed
 
+    @tolerates("updates-before-session")
+    def feed(self, session_id: str, read: Read) -> Feed:
+        """Return the feed of a session, which may not be open yet."""
+        feed = self.feeds.get(session_id)
+        if feed is not None:
+            return feed
+        if len(self._strangers) >= MOST_STRANGERS and self._opened_by(session_id) is None:
+            if not self._dropped:
+                self._dropped = True
+                log.warning("! dropped updates: too many sessions that are not open")
+            return Feed(session_id, read)
+        self._strangers.add(session_id)
+        return self._new_feed(session_id, read)
+
+    def _new_feed(self, session_id: str, read: Read) -> Feed:
+        feed = self.feeds[session_id] = Feed(session_id, read)
+        feed.on_subagent = partial(self._adopt, session_id)
+        return feed
+
+    def _adopt(self, parent: str, child: str) -> None:
+        self._parents[child] = parent
+
     def setup(self, session_id: str) -> Setup:
-        """Return where a session works; raise the error for the agent when nobody opened it."""
+        """Return where a session works; raise the error for the agent if it is not open."""
         setup = self.where(session_id)
         if setup is None:
             raise ResourceNotFound("Unknown session", data={"sessionId": session_id})
         return setup
 
-    def where(self, session_id: str, below: frozenset[str] = frozenset()) -> Setup | None:
+    def where(self, session_id: str) -> Setup | None:
         """Return where a session works; a subagent has of its parent what it was not given."""
-        setup = self.setups.get(session_id)
-        if setup is not None or session_id in below:
-            return setup
-        for feed in self.feeds.values():
-            child = feed.transcript.subagents.get(session_id)
-            if child is not None:
-                parent = self.where(feed.session_id, below | {session_id})
-                if parent is None:
-                    return None
-                roots = parent.roots if child.roots is None else child.roots  # R-SUBAG-09
-                return within(Setup(cwd=child.cwd or parent.cwd, roots=roots), parent)
-        return None
+        found = self._opened_by(session_id)
+        if found is None:
+            return None
+        setup, subagents = found
+        for child in subagents:
+            roots = setup.roots if child.roots is None else child.roots  # R-SUBAG-09
+            setup = within(Setup(cwd=child.cwd or setup.cwd, roots=roots), setup)
+        return setup
+
+    def _opened_by(self, session_id: str) -> tuple[Setup, list[Subagent]] | None:
+        """Return the setup of the open session above a subagent, and the subagents down to it."""
+        subagents: list[Subagent] = []
+        while (setup := self.setups.get(session_id)) is None:
+            parent = self.feeds.get(self._parents.get(session_id, ""))
+            child = None if parent is None else parent.transcript.subagents.get(session_id)
+            if parent is None or child is None or len(subagents) >= MOST_LEVELS:
+                return None
+            subagents.append(child)
+            session_id = parent.session_id
+        return setup, subagents[::-1]
 
     async def leave(self, session_id: str) -> None:
         """End what runs for a session that is closed, and forget it."""
@@ -108,11 +139,17 @@ class Desk:
 
     def forget(self, session_id: str) -> None:
         """Forget a session that is not open, and its subagents."""
-        feed = self.feeds.pop(session_id, None)
         self.setups.pop(session_id, None)
-        for child in () if feed is None else feed.transcript.subagents:
-            if child not in self.setups:
-                self.forget(child)
+        leaving = [session_id]
+        while leaving:
+            gone = leaving.pop()
+            self._strangers.discard(gone)
+            feed = self.feeds.pop(gone, None)
+            for child in () if feed is None else feed.transcript.subagents:
+                if self._parents.get(child) == gone:
+                    del self._parents[child]
+                if child not in self.setups:
+                    leaving.append(child)
 
     def reads_others(self, full: set[Any]) -> bool:
         """Tell whether a session keeps up, other than these, whose consumers are behind."""

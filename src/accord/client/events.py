@@ -5,6 +5,7 @@ An event says what is so from now on, so a transcript is what its events add up 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -92,7 +93,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     kind: ToolKind = "other"
     status: ToolStatus = "pending"
     name: str | None = None  # the tool's name in programs; it grants nothing
-    content: tuple[ToolContent, ...] = ()
+    content: Sequence[ToolContent] = ()  # a tuple, or something that equals one
     locations: tuple[Location, ...] = ()
     raw_input: Any = None
     raw_output: Any = None

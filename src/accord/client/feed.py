@@ -19,6 +19,7 @@ from accord.client.events import (
     Notice,
     Rewritten,
     SessionMessage,
+    Subagent,
     Terminal,
     TerminalOutput,
     Text,
@@ -144,6 +145,7 @@ class Feed:
         "echo",
         "ended",
         "fail",
+        "on_subagent",
         "queue",
         "session_id",
         "transcript",
@@ -157,6 +159,7 @@ class Feed:
         self.queue: EventQueue | None = None  # of the turn that runs
         self.watch: Callable[[Event], None] | None = None  # told of all that is not `Text`
         self.fail: Callable[[BaseException], None] | None = None  # told when the connection ends
+        self.on_subagent: Callable[[str], None] | None = None  # gets the id of each
         self.echo = ""  # of our prompt, as far as it has not come
         self.drops_history = False  # the session is being opened without a replay
         self.cancelling = False  # the turn was cancelled and has not ended yet
@@ -206,6 +209,8 @@ class Feed:
     def emit(self, event: Event, size: int = 0) -> None:
         """Let this have happened."""
         self.transcript.apply(event)
+        if type(event) is Subagent and self.on_subagent is not None:
+            self.on_subagent(event.id)
         queue = self.queue
         if queue is None:
             for listener in tuple(self._listeners):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from accord.client.events import SessionMessage, StateChanged, Subagent
-from accord.client.transcript import Transcript, joined
+from accord.client.message import joined
+from accord.client.transcript import Transcript
 from accord.model.content import Content
 from accord.wire.base import UNSET
 

@@ -28,8 +28,9 @@ from accord.client.events import (
     UsageChanged,
     UserText,
 )
+from accord.client.message import joined
 from accord.client.read_subagents import message_chunk_of, message_of, subagent_of
-from accord.client.transcript import Transcript, joined
+from accord.client.transcript import Transcript
 from accord.errors import RequestError
 from accord.model.on_v1 import content_from_wire, tool_content_from_wire
 from accord.model.session import (

@@ -31,8 +31,10 @@ from accord.client.events import (
     UsageChanged,
     UserText,
 )
+from accord.client.message import joined
 from accord.client.read_subagents import message_chunk_of, message_of, subagent_of
-from accord.client.transcript import Transcript, joined
+from accord.client.shared import extended
+from accord.client.transcript import Transcript
 from accord.errors import RequestError
 from accord.model.content import Content
 from accord.model.on_v2 import content_from_wire, tool_content_from_wire
@@ -155,7 +157,7 @@ def tool_call_of(details: v2.ToolCallDetails, transcript: Transcript) -> ToolCal
 
 def _tool_content(update: v2.ToolCallContentChunk, transcript: Transcript) -> Event:
     call = transcript.tool_call(update.tool_call_id) or ToolCall(id=update.tool_call_id)
-    content = (*call.content, tool_content_from_wire(update.content))
+    content = extended(call.content, tool_content_from_wire(update.content))
     return replace(call, content=content, changed=("content",))
 
 

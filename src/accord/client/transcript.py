@@ -30,83 +30,16 @@ from accord.client.events import (
     UsageChanged,
     UserText,
 )
-from accord.model.content import Content, text_of
+from accord.client.message import AgentText, Message
 from accord.model.session import Command, Select, SessionOption, Usage
 
-__all__ = ("Item", "Message", "Shell", "Transcript", "joined")
+__all__ = ("Item", "Shell", "Transcript")
 
-_MOST_PARTS = 1024  # of a message before they are put together
 _SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
     "thought": Thought,
     "user": UserText,
 }
-
-
-def joined(contents: Iterable[Content]) -> tuple[Content, ...]:
-    """Return content with texts that follow each other made one, and empty ones left out."""
-    whole: list[Content] = []
-    texts: list[str] = []
-    for content in contents:
-        if isinstance(content, str):
-            texts.append(content)
-            continue
-        if text := "".join(texts):
-            whole.append(text)
-        texts.clear()
-        whole.append(content)
-    if text := "".join(texts):
-        whole.append(text)
-    return tuple(whole)
-
-
-class Message:
-    """Something that was said or thought; it may still grow."""
-
-    __slots__ = ("_parts", "_whole", "id", "role")
-
-    def __init__(self, role: Role, message_id: str | None) -> None:
-        self.role: Role = role
-        self.id = message_id
-        self._whole: list[Content] = []
-        self._parts: list[Content] = []  # what came since
-
-    @property
-    def content(self) -> tuple[Content, ...]:
-        """All of it so far."""
-        whole = joined([*self._whole, *self._parts])
-        self.rewrite(whole)
-        return whole
-
-    @property
-    def text(self) -> str:
-        """Its text; links and resources stand in it as Markdown."""
-        return text_of(self.content)
-
-    def add(self, content: Content) -> None:
-        """Go on with this."""
-        parts = self._parts
-        parts.append(content)
-        if len(parts) >= _MOST_PARTS:
-            self._whole += joined(parts)
-            parts.clear()
-
-    def rewrite(self, content: tuple[Content, ...]) -> None:
-        """Have this content and no other."""
-        self._whole = list(content)
-        self._parts.clear()
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Message)
-            and (self.role, self.id) == (other.role, other.id)
-            and self.content == other.content
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
-    def __repr__(self) -> str:
-        return f"Message({self.role!r}, {self.id!r}, {self.content!r})"
 
 
 class Shell:
@@ -159,6 +92,11 @@ class Transcript:
         self._mode: str | None = None  # where no option has it
         self._places: dict[tuple[str, str], int] = {}
         self._last: Message | None = None  # the last item, if it is a message
+        self._newest: Message | None = None  # the last message of the agent
+        self._changes = 0  # of other messages of the agent, or of what was said already
+        self._all_said = AgentText(0)
+        self._prompts = 0  # messages of the user
+        self._open_calls: dict[str, None] = {}  # tool calls that are not done
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Transcript:
@@ -183,7 +121,7 @@ class Transcript:
     @property
     def text(self) -> str:
         """What the agent has said, its messages with an empty line between them."""
-        return self.text_since(0)
+        return self.said(self._all_said)
 
     @property
     def plan(self) -> Plan | None:
@@ -204,14 +142,20 @@ class Transcript:
                 return option
         return None
 
-    def text_since(self, item: int, until: int | None = None) -> str:
-        """Return what the agent has said from this item on, up to another one if given."""
-        texts = (
-            message.text
-            for message in self.items[item:until]
-            if isinstance(message, Message) and message.role == "agent"
-        )
-        return "\n\n".join(text for text in texts if text)
+    def said(self, text: AgentText, until: int | None = None) -> str:
+        """Return what the agent has said from an item on, up to another one if given."""
+        return text.read(self.items, until, self._changes)
+
+    @property
+    def prompts(self) -> int:
+        """How many messages the user has sent."""
+        return self._prompts
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """The tool calls that are not done."""
+        calls = (self.tool_call(call_id) for call_id in self._open_calls)
+        return [call for call in calls if call is not None]
 
     def message(self, role: Role, message_id: str) -> Message | None:
         """Return the message with this id; each role has ids of its own."""
@@ -257,8 +201,14 @@ class Transcript:
             if last is not None and last.role == role and last.id is None:
                 return last
         elif (known := self.message(role, message_id)) is not None:
+            if role == "agent" and known is not self._newest:
+                self._changes += 1
             return known
         new = Message(role, message_id)
+        if role == "agent":
+            self._newest = new
+        elif role == "user":
+            self._prompts += 1
         if message_id is not None:
             self._places[role, message_id] = len(self.items)
         self.items.append(new)
@@ -276,9 +226,15 @@ class Transcript:
 
     def _rewritten(self, event: Rewritten) -> None:
         self._message(event.role, event.message_id).rewrite(event.content)
+        if event.role == "agent":
+            self._changes += 1
 
     def _tool_call(self, event: ToolCall) -> None:
         self._put("tool call", event.id, replace(event, changed=()))
+        if event.done:
+            self._open_calls.pop(event.id, None)
+        else:
+            self._open_calls[event.id] = None
 
     def _compaction(self, event: Compaction) -> None:
         self._put("compaction", event.id, event)

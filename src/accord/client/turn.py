@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from accord.client.dialect import Dialect, Ended
 from accord.client.events import Event, Media, Rewritten, StateChanged, UserText
 from accord.client.feed import EventQueue, Feed
+from accord.client.message import AgentText
 from accord.errors import (
     AccordError,
     BacklogExceeded,
@@ -53,6 +54,7 @@ class ClientTurn:
         self._contents = contents
         self._cancel_timeout_s = cancel_timeout_s
         self._number = 0  # among the turns of the session
+        self._said = AgentText(0)
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
         self._sent = asyncio.Event()  # the prompt is on its way, or never will be
@@ -64,8 +66,9 @@ class ClientTurn:
         """What the agent has said in this turn so far; what comes before the next one counts."""
         if self._queue is None:
             return ""
-        first, *later = self._feed.turns_from[self._number : self._number + 2]
-        return self._feed.transcript.text_since(first, later[0] if later else None)
+        starts = self._feed.turns_from
+        until = starts[self._number + 1] if self._number + 1 < len(starts) else None
+        return self._feed.transcript.said(self._said, until)
 
     async def __aenter__(self) -> Self:
         feed = self._feed
@@ -77,6 +80,7 @@ class ClientTurn:
             raise feed.ended
         self._number = len(feed.turns_from)
         feed.turns_from.append(len(feed.transcript.items))
+        self._said = AgentText(feed.turns_from[-1])
         flow = self._dialect.wire.connection.flow
         self._queue = feed.queue = EventQueue(flow.backlogs.open(feed.session_id, self._exceeded))
         feed.cancelling = False
@@ -135,8 +139,8 @@ class ClientTurn:
         await self._dialect.cancel(feed.session_id)
         state = feed.transcript.state
         background = () if state is None else state.background or ()
-        for call in feed.transcript.tool_calls:
-            if not call.done and call.id not in background:  # R-CANCEL-02
+        for call in feed.transcript.open_calls:
+            if call.id not in background:  # R-CANCEL-02
                 feed.emit(replace(call, status="cancelled", changed=("status",)))
 
     async def wait(self) -> StopReason:
@@ -169,7 +173,7 @@ class ClientTurn:
     def _tell_of_prompt(self) -> None:
         """Let the prompt be in the transcript, as an agent that echoes it would."""
         feed = self._feed
-        message_id = f"prompt {sum(m.role == 'user' for m in feed.transcript.messages) + 1}"
+        message_id = f"prompt {feed.transcript.prompts + 1}"
         for content in self._contents:
             if isinstance(content, str):
                 feed.emit(UserText(content, message_id))

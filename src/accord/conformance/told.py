@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from accord.client.events import Compaction, Plan, SessionMessage, StateChanged, Subagent, ToolCall
+from accord.client.message import Message
 from accord.client.session import SessionView
-from accord.client.transcript import Message, Shell
+from accord.client.transcript import Shell
 from accord.model.content import Content, Other
 from accord.model.on_v2 import content_to_wire, tool_content_to_wire
 from accord.model.session import SessionOption, Usage

@@ -1,0 +1,153 @@
+"""Messages as they grow, and what the agent has said in several of them.
+
+Each piece is put together once, however often the text is read. CPython grows a string in place
+if nothing else holds it, so strings are taken out of their place before they grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from accord.client.events import Role
+from accord.model.content import Content, text_of
+
+__all__ = ("AgentText", "Message", "joined")
+
+_MOST_PARTS = 1024  # of a message before they are put together
+
+
+def joined(contents: Iterable[Content]) -> tuple[Content, ...]:
+    """Return content with texts that follow each other made one, and empty ones left out."""
+    whole: list[Content] = []
+    texts: list[str] = []
+    for content in contents:
+        if isinstance(content, str):
+            texts.append(content)
+            continue
+        if text := "".join(texts):
+            whole.append(text)
+        texts.clear()
+        whole.append(content)
+    if text := "".join(texts):
+        whole.append(text)
+    return tuple(whole)
+
+
+class Message:
+    """Something that was said or thought; it may still grow."""
+
+    __slots__ = ("_parts", "_shown", "_whole", "id", "role")
+
+    def __init__(self, role: Role, message_id: str | None) -> None:
+        self.role: Role = role
+        self.id = message_id
+        self._whole: list[Content] = []
+        self._parts: list[Content] = []  # what came since
+        self._shown: str | None = None  # the text; None where it is what `_whole` has
+
+    @property
+    def content(self) -> tuple[Content, ...]:
+        """All of it so far."""
+        self._fold()
+        return tuple(self._whole)
+
+    @property
+    def text(self) -> str:
+        """Its text; links and resources stand in it as Markdown."""
+        self._fold()
+        if self._shown is not None:
+            return self._shown
+        return self._whole[0] if self._whole else ""  # type: ignore[return-value]  # a text
+
+    def add(self, content: Content) -> None:
+        """Go on with this."""
+        parts = self._parts
+        parts.append(content)
+        if len(parts) >= _MOST_PARTS:
+            self._fold()
+
+    def rewrite(self, content: tuple[Content, ...]) -> None:
+        """Have this content and no other."""
+        self._whole.clear()
+        self._parts = list(content)
+        self._shown = None
+        self._fold()
+
+    def _fold(self) -> None:
+        """Take what came since into the whole."""
+        if not self._parts:
+            return
+        new = joined(self._parts)
+        self._parts.clear()
+        whole = self._whole
+        for content in new:
+            goes_on = bool(whole) and isinstance(content, str) and isinstance(whole[-1], str)
+            if self._shown is None and not isinstance(content, str):
+                self._shown = text_of(tuple(whole))
+            if self._shown is not None:
+                shown, self._shown = self._shown, None
+                more = content if isinstance(content, str) else text_of((content,))
+                if more and shown and not goes_on:
+                    shown += "\n"
+                shown += more
+                self._shown = shown
+            if goes_on:
+                text: Any = whole.pop()
+                text += content
+                whole.append(text)
+            else:
+                whole.append(content)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Message)
+            and (self.role, self.id) == (other.role, other.id)
+            and self.content == other.content
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"Message({self.role!r}, {self.id!r}, {self.content!r})"
+
+
+class AgentText:
+    """What the agent has said from an item of a transcript on, put together as it is read."""
+
+    __slots__ = ("_changes", "_first", "_last", "_next", "_taken", "_text")
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._changes = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._next = self._first
+        self._last: Message | None = None  # its text is in `_text` as far as `_taken`
+        self._taken = 0
+        self._text = ""
+
+    def read(self, items: Sequence[object], until: int | None, changes: int) -> str:
+        """Return the text; `changes` counts changes of messages other than the newest."""
+        if changes != self._changes:
+            self._changes = changes
+            self._start()
+        end = len(items) if until is None else min(until, len(items))
+        grown = [] if self._last is None else [self._last]
+        for index in range(self._next, end):
+            item = items[index]
+            if isinstance(item, Message) and item.role == "agent":
+                grown.append(item)
+        self._next = max(self._next, end)
+        text, self._text = self._text, ""
+        for message in grown:
+            if message is not self._last:
+                self._last, self._taken = message, 0
+            if more := message.text[self._taken :]:
+                if text and not self._taken:
+                    text += "\n\n"
+                text += more
+                self._taken += len(more)
+        self._text = text
+        return text

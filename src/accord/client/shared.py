@@ -1,0 +1,69 @@
+"""An immutable sequence that is extended without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar, cast, overload
+
+__all__ = ("Shared", "extended")
+
+T = TypeVar("T")
+
+
+class Shared(Sequence[T]):
+    """The first items of a list that only grows; it equals a tuple of these items."""
+
+    __slots__ = ("_items", "_size")
+
+    def __init__(self, items: list[T], size: int) -> None:
+        self._items = items
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[place] for place in range(*index.indices(self._size)))
+        if not -self._size <= index < self._size:
+            raise IndexError("index out of range")
+        return self._items[index if index >= 0 else index + self._size]
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._items, self._size)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Shared):
+            shared = cast("Shared[Any]", other)
+            if self._items is shared._items:
+                return self._size == shared._size
+            return tuple(self) == tuple(shared)
+        return isinstance(other, tuple) and tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def plus(self, item: T) -> Shared[T]:
+        """Return the sequence with one more item."""
+        items = self._items
+        if len(items) != self._size:  # it was extended otherwise already
+            items = items[: self._size]
+        items.append(item)
+        return Shared(items, self._size + 1)
+
+
+def extended(items: Sequence[T], item: T) -> Shared[T]:
+    """Return a sequence with one more item; costs the same whatever its length is."""
+    if not isinstance(items, Shared):
+        items = Shared(list(items), len(items))
+    return items.plus(item)
