@@ -1,19 +1,25 @@
-"""JSON text that other programs write and msgspec refuses: lone surrogates, broken UTF-8."""
+"""JSON text that other programs write and msgspec refuses: lone surrogates, too large numbers."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 
-__all__ = ("NotJson", "dumps", "is_array", "is_object", "loads")
+__all__ = ("NotJson", "NumberText", "dumps", "is_array", "is_object", "loads", "loads_marking")
 
 
 class NotJson(ValueError):
     """The text is not JSON; the message says where it stops being it."""
+
+
+class NumberText(str):
+    """The text of a number that no Python number holds: no string, where a string is required."""
+
+    __slots__ = ()
 
 
 _decode = msgspec.json.Decoder().decode
@@ -25,7 +31,8 @@ def loads(text: bytes | bytearray) -> Any:
 
     A lone surrogate escape is kept (JavaScript writes such strings), a byte order mark is left
     out, invalid UTF-8 becomes replacement characters (R-STDIO-11), and whatever is nested too
-    deep is not JSON.
+    deep is not JSON. A number that is too large for Python becomes a string with its text:
+    1e400 as a float would be infinity, which cannot be written again.
     """
     try:
         return _decode(text)
@@ -33,9 +40,44 @@ def loads(text: bytes | bytearray) -> Any:
         raise NotJson("nested too deep") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         reason = str(exc)
+    return _loads(text, str, reason)
+
+
+def loads_marking(text: bytes | bytearray) -> tuple[Any, bool]:
+    """Return what `loads` does, with `NumberText` for such numbers, and whether there are any."""
+    found = False
+
+    def mark(number: str) -> NumberText:
+        nonlocal found
+        found = True
+        return NumberText(number)
+
+    try:
+        return _decode(text), False
+    except RecursionError:
+        raise NotJson("nested too deep") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        reason = str(exc)
+    return _loads(text, mark, reason), found
+
+
+def _loads(text: bytes | bytearray, too_large: Callable[[str], str], reason: str) -> Any:
+    def decimal(number: str) -> float | str:
+        value = float(number)
+        return value if math.isfinite(value) else too_large(number)
+
+    def integer(number: str) -> int | str:
+        try:
+            return int(number)
+        except ValueError:  # more digits than Python turns into a number
+            return too_large(number)
+
     try:
         return json.loads(
-            text.decode("utf-8-sig", "replace"), parse_float=_finite, parse_constant=_no_constant
+            text.decode("utf-8-sig", "replace"),
+            parse_float=decimal,
+            parse_int=integer,
+            parse_constant=_no_constant,
         )
     except RecursionError:
         raise NotJson("nested too deep") from None
@@ -59,12 +101,6 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a JSON value is an array."""
     return isinstance(value, list)
-
-
-def _finite(text: str) -> float:
-    """Read 1e400 as the largest number there is: infinity could not be written again."""
-    number = float(text)
-    return number if math.isfinite(number) else math.copysign(sys.float_info.max, number)
 
 
 def _no_constant(name: str) -> NoReturn:

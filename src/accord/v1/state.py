@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from accord.v1.error import Error
 from accord.v1.prompt import Usage
-from accord.wire.base import Lenient, Open, OpenEnum, Wire
+from accord.wire.base import KeepsMore, Lenient, Open, OpenEnum, Wire
 
 __all__ = (
     "IdleState",
@@ -28,7 +28,7 @@ class RunningState(Wire, tag_field="state", tag="running"):
     __unstable__: ClassVar[bool] = True
 
 
-class IdleState(Wire, tag_field="state", tag="idle"):
+class IdleState(Wire, KeepsMore, tag_field="state", tag="idle"):
     """Nothing runs; `error` says more when the stop reason is error."""
 
     __unstable__: ClassVar[bool] = True

@@ -6,7 +6,17 @@ from typing import ClassVar, Literal, TypeAlias
 
 from accord.v2.error import Error
 from accord.v2.ids import SessionId, TerminalId, ToolCallId
-from accord.wire.base import ByShape, Lenient, Open, OpenEnum, UInt64, Unstable, Wire, always
+from accord.wire.base import (
+    ByShape,
+    KeepsMore,
+    Lenient,
+    Open,
+    OpenEnum,
+    UInt64,
+    Unstable,
+    Wire,
+    always,
+)
 
 __all__ = (
     "BackgroundSubagent",
@@ -80,7 +90,7 @@ class StateDetails(Wire):
     background: Lenient[list[BackgroundWork] | None] = None
 
 
-class IdleDetails(StateDetails):
+class IdleDetails(StateDetails, KeepsMore):
     """How the last work ended: `error` goes with the stop reason "error"."""
 
     stop_reason: Lenient[StopReason | None] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -25,6 +26,7 @@ __all__ = (
     "ByShape",
     "Int32",
     "Int64",
+    "KeepsMore",
     "Known",
     "Lenient",
     "LenientClear",
@@ -47,7 +49,9 @@ __all__ = (
     "WireMeta",
     "always",
     "field",
+    "keeps_more",
     "replace",
+    "with_more",
 )
 
 T = TypeVar("T")
@@ -226,6 +230,52 @@ class Patch(Bare):
     """Base of the updates whose `_meta` is three-state too: `UNSET` keeps, `None` clears."""
 
     meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
+
+
+_MORE = "more_"
+_MOST_KEYS = 64  # of one value; each makes a field
+
+
+class KeepsMore(Bare, forbid_unknown_fields=True):
+    """Base of the wire types whose unknown keys the schema keeps: they come and go in `more`.
+
+    msgspec refuses them (it could not write them), and the tolerant converter makes a subclass
+    in which they are fields: so they are written where they belong, and copies keep them.
+    """
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """The keys that this version of the protocol does not define, as they came."""
+        fields = msgspec.structs.fields(self)
+        return {
+            info.encode_name: getattr(self, info.name)
+            for info in fields
+            if info.name.startswith(_MORE)
+        }
+
+
+def keeps_more(cls: type[Struct]) -> bool:
+    """Return whether unknown keys of a wire type are kept."""
+    return issubclass(cls, KeepsMore)
+
+
+def with_more(cls: type[Struct], fields: dict[str, Any], more: dict[str, Any]) -> Any:
+    """Return a value of a `KeepsMore` class with keys that it does not define."""
+    keys = tuple(more)[:_MOST_KEYS]
+    values = {f"{_MORE}{number}": more[key] for number, key in enumerate(keys)}
+    return _class_with(cls, keys)(**fields, **values)
+
+
+@lru_cache(maxsize=64)
+def _class_with(cls: type[Struct], keys: tuple[str, ...]) -> Any:
+    names = [f"{_MORE}{number}" for number in range(len(keys))]
+    namespace: dict[str, Any] = {
+        "__annotations__": dict.fromkeys(names, Any),
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+        **{name: field(name=key) for name, key in zip(names, keys, strict=True)},
+    }
+    return WireMeta(cls.__name__, (cls,), namespace)
 
 
 def always(value: T) -> T:

@@ -7,6 +7,7 @@ same annotations either yields the value or tells exactly where it does not fit.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import types
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from accord.wire.base import (
     Members,
     Other,
     Unknown,
+    keeps_more,
+    with_more,
 )
 
 __all__ = (
@@ -59,11 +62,14 @@ def decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
             return native(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
+        text, tolerant = bytes(text), converter(tp)
         try:
-            value = jsontext.loads(bytes(text))
+            value, has_large = jsontext.loads_marking(text)
         except jsontext.NotJson as exc:
             raise DecodeError(f"Expected JSON: {exc}") from None
-        return converter(tp)(value)
+        converted = tolerant(value)
+        # Where any JSON may be, the text of a number is kept as a string like others.
+        return tolerant(jsontext.loads(text)) if has_large else converted
 
     return decode
 
@@ -216,6 +222,7 @@ _NAMES: dict[type, str] = {
     int: "int",
     float: "float",
     type(None): "null",
+    jsontext.NumberText: "number out of range",
 }
 
 
@@ -237,9 +244,15 @@ def _string(value: Any) -> Any:
 
 def _leaf(tp: Any) -> Convert:
     def convert(value: Any) -> Any:
+        if type(value) is jsontext.NumberText:
+            raise DecodeError("Number out of range")
         try:
             return msgspec.convert(value, tp)
         except msgspec.ValidationError as exc:
+            if type(value) is float and value.is_integer() and -(2**63) <= value < 2**64:
+                # JSON has one kind of numbers: 1.0 is an integer, too.
+                with contextlib.suppress(msgspec.ValidationError):
+                    return msgspec.convert(int(value), tp)
             raise DecodeError(str(exc)) from None
         except UnicodeEncodeError:
             # A lone surrogate where no text, or other text, belongs: msgspec cannot look at it.
@@ -442,6 +455,7 @@ def struct_converter(cls: type[Struct]) -> Convert:
     hints = get_type_hints(cls, include_extras=True)
     plan = [_Field(info, hints[info.name]) for info in msgspec.structs.fields(cls)]
     tag_field, tag = cls.__struct_config__.tag_field, cls.__struct_config__.tag
+    known = {field.wire for field in plan} | {tag_field} if keeps_more(cls) else None
 
     def convert(value: Any) -> Any:
         if type(value) is not dict:
@@ -454,6 +468,9 @@ def struct_converter(cls: type[Struct]) -> Convert:
                 field.read(value[field.wire], fields)
             elif field.required:
                 raise DecodeError(f"Object missing required field `{field.wire}`")
+        if known is not None and (more := value.keys() - known):  # pyright: ignore[reportUnknownVariableType]
+            names = [key for key in value if key in more]  # pyright: ignore[reportUnknownVariableType]
+            return with_more(cls, fields, {key: value[key] for key in names})  # pyright: ignore[reportUnknownVariableType]
         try:
             return cls(**fields)
         except ValueError as exc:  # from __post_init__: a rule across fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeAlias
 
-from accord.wire.base import UNSET, Bare, ByShape, Int32, UnsetType, Wire
+from accord.wire.base import UNSET, ByShape, Int32, KeepsMore, UnsetType, Wire
 
 __all__ = (
     "McpError",
@@ -40,7 +40,7 @@ class MessageMcpNotification(_Message):
     """An MCP notification from the server, while the named request is active."""
 
 
-class McpError(Bare):
+class McpError(KeepsMore):
     """The error of the MCP server; its codes are not those of ACP."""
 
     __unstable__: ClassVar[bool] = True
