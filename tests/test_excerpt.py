@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from accord.excerpt import excerpt, one_line, visible
+import pytest
+
+from accord.excerpt import excerpt, hidden_removed, one_line, visible
 
 
 def test_a_short_text_stays_as_it_is() -> None:
@@ -30,3 +32,21 @@ def test_half_surrogates_are_spelt_out() -> None:
 def test_line_stays_one() -> None:
     assert one_line("a\nb\u2028c\x1b\td") == "a\\nb\\u2028c\\x1b\td"
     assert one_line("x" * 2000) == "x" * 999 + "…"
+
+
+@pytest.mark.parametrize(
+    "character",
+    "\x00\x1b\x7f\x85\x9f\xad\u061c\u115f\u1160\u17b4\u180e\u200b\u200c\u200d\u200e\u200f\u2028\u202e"
+    "\u2060\u2069\u3164\ufe00\ufe0f\ufeff\uffa0\ufffa\U000e0001\U000e0041\U000e0100",
+    ids=lambda character: f"{ord(character):x}",
+)
+def test_what_hides_something_is_spelt_out_or_removed(character: str) -> None:
+    assert character not in visible(f"a{character}b")
+    assert f"{ord(character):x}" in visible(f"a{character}b")
+    assert hidden_removed(f"a{character}b") == "ab"
+
+
+def test_what_joins_letters_and_emoji_stays() -> None:
+    for text in ("👩\u200d👩\u200d👧", "❤\ufe0f", "1\ufe0f\u20e3", "می\u200cخواهم"):
+        assert visible(text) == hidden_removed(text) == text
+    assert hidden_removed("❤\ufe0f\ufe0f\ufe0f") == "❤\ufe0f"

@@ -1,16 +1,36 @@
-"""The peer's own words, told again in an error: what it sent may be megabytes long."""
+"""The peer's own words, told again in an error: what it sent may be megabytes long.
+
+One table says which characters hide something: what a terminal or a page obeys, what turns the
+order of a text round, and what takes no room. Everything that shows such words uses it.
+"""
 
 from __future__ import annotations
 
-__all__ = ("excerpt", "one_line", "visible")
+import re
+from collections.abc import Callable
 
-# What a terminal or a page would obey: it moves the cursor, or turns the order of a text round.
-_CONTROLS = {
-    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    for code in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-    if chr(code) not in "\t\n"
+__all__ = ("excerpt", "hidden_removed", "hidden_replaced", "one_line", "visible")
+
+_HIDDEN = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tabs and line ends, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # they set the direction of a text
+    "\u00ad\u034f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width
+    "\u115f\u1160\u3164\uffa0\u17b4\u17b5\u180b-\u180f"  # fillers, Mongolian selectors
+    "\u2028\u2029"  # lines end there in a page, not at a terminal
+    "\ufe00-\ufe0f\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # selectors, music, tags
+    "]"
+)
+# Some of them have a use behind what they change: in scripts whose letters join, and in emoji.
+_JOINED = "\u0590-\u1cff\ua840-\uabff"
+_EMOJI = "\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_USED_BEHIND = {
+    "\u200c": re.compile(f"[{_JOINED}]"),
+    "\u200d": re.compile(f"[{_JOINED}{_EMOJI}\ufe0f]"),
+    "\ufe0e": re.compile(f"[{_EMOJI}#*0-9\xa9\xae]"),
+    "\ufe0f": re.compile(f"[{_EMOJI}#*0-9\xa9\xae]"),
 }
-_LINE_ENDS = {ord("\n"): "\\n", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_LINE_ENDS = {ord("\n"): "\\n"}
 
 
 def excerpt(text: str, most: int = 200) -> str:
@@ -19,14 +39,41 @@ def excerpt(text: str, most: int = 200) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with its control characters spelt out; tabs and line ends stay.
+    """Return a text with characters that hide something spelt out; tabs and line ends stay.
 
     Half surrogates, which no file and no terminal takes, are spelt out as well.
     """
-    text = text.translate(_CONTROLS)
+    text = _HIDDEN.sub(_spelt, text)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def hidden_removed(text: str) -> str:
+    """Return a text without characters that hide something; tabs and line ends stay."""
+    text = _HIDDEN.sub(_kept, text)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def hidden_replaced(text: str, replace: Callable[[str], str]) -> str:
+    """Return a text with each character that may hide something replaced, wherever it stands."""
+    return _HIDDEN.sub(lambda match: replace(match[0]), text)
 
 
 def one_line(text: str, most: int = 1000) -> str:
     """Return a text as a line: cut, and with line ends spelt out, too."""
     return visible(excerpt(text, most)).translate(_LINE_ENDS)
+
+
+def _kept(match: re.Match[str]) -> str:
+    """Return a character that has a use where it stands, or nothing."""
+    behind = _USED_BEHIND.get(match[0])
+    at = match.start()
+    return match[0] if behind and at and behind.match(match.string, at - 1) else ""
+
+
+def _spelt(match: re.Match[str]) -> str:
+    if kept := _kept(match):
+        return kept
+    code = ord(match[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

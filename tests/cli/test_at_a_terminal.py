@@ -29,14 +29,23 @@ def asking(tmp_path: Path, agent: str, version: int, *words: str) -> Any:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("key", "answer"), [(b"y\n", "1 of 1"), (b"n\n", "0 of 1"), (b"\n", "0 of 1")]
+    ("keys", "answer"),
+    [
+        (b"1\n", "1 of 1"),
+        (b"3\n", "0 of 1"),
+        (b"reject\n", "0 of 1"),
+        (b"\ny\n0\n5\n99999999\n-1\n1.\n3\n", "0 of 1"),  # asked again after a wrong key
+        (b"\x04", "0 of 1"),
+    ],
+    ids=["allow", "reject", "by name", "wrong keys", "ctrl-d"],
 )
 def test_permission_is_asked_at_the_terminal(
-    version: int, key: bytes, answer: str, tmp_path: Path
+    version: int, keys: bytes, answer: str, tmp_path: Path
 ) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
-        person.sees("ever: ")
-        person.types(key)
+        for key in keys.splitlines(keepends=True):
+            person.sees_next("Choose 1 to 4: ")
+            person.types(key)
         assert person.leaves() == 0
         assert f"{answer} allowed" in person.seen
 
@@ -44,9 +53,9 @@ def test_permission_is_asked_at_the_terminal(
 @BOTH
 def test_what_was_typed_before_a_question_is_no_answer_to_it(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
-        person.types(b"y\n")
-        person.sees("ever: ")
-        person.types(b"n\n")
+        person.types(b"1\n")
+        person.sees("Choose 1 to ")
+        person.types(b"3\n")
         assert person.leaves() == 0
         assert "0 of 1 allowed" in person.seen
 
@@ -54,11 +63,11 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it(version: int, tmp_p
 @BOTH
 def test_what_was_always_allowed_is_not_asked_again(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission 3") as person:
-        person.sees("ever: ")
-        person.types(b"a\n")
+        person.sees("Choose 1 to ")
+        person.types(b"2\n")
         assert person.leaves() == 0
         assert "3 of 3 allowed" in person.seen
-        assert person.seen.count("ever: ") == 1
+        assert person.seen.count("Choose 1 to ") == 1
 
 
 @BOTH
@@ -73,7 +82,7 @@ def test_ctrl_c_cancels_the_turn(version: int, tmp_path: Path) -> None:
 @BOTH
 def test_ctrl_c_while_a_question_is_asked_cancels_the_turn(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
-        person.sees("ever: ")
+        person.sees("Choose 1 to ")
         person.types(CTRL_C)
         assert person.leaves() == 130
         assert "[cancelled]" in person.seen
@@ -142,8 +151,8 @@ def test_what_is_typed_after_a_form_was_declined_is_for_the_next_question(
     with asking(tmp_path, "asks_twice", version, "go") as person:
         person.sees("Name: ")
         person.types(CTRL_C)
-        person.sees("ever: ")
-        person.types(b"y\n")
+        person.sees("Choose 1 to ")
+        person.types(b"1\n")
         assert person.leaves() == 0
         assert "None, then True." in person.seen
 

@@ -20,7 +20,7 @@ from accord import (
     ToolCall,
     UnknownUpdate,
 )
-from accord.cli.lines import as_line
+from accord.cli.lines import as_line, escaped
 from accord.model.tools import TerminalView
 
 
@@ -65,3 +65,11 @@ def test_error_has_code_message_and_data() -> None:
     error = InternalError("No", data={"why": 1})
     line = as_line(StateChanged(state="idle", stop_reason="error", error=error))
     assert line["error"] == {"code": -32603, "message": "No", "data": {"why": 1}}
+
+
+def test_json_has_nothing_that_a_terminal_obeys_or_hides() -> None:
+    text = "a\x7f\x9b31m\u202eb\u200b\u3164\U000e0041é\u2028"
+    line = escaped(json.dumps({text: text}, ensure_ascii=False).encode())
+    assert json.loads(line) == {text: text}
+    one = r"a\u007f\u009b31m\u202eb\u200b\u3164\udb40\udc41é\u2028"
+    assert line.decode() == f'{{"{one}": "{one}"}}'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accord.cli.shown import diff_lines, finished, printable, tail
+from accord.cli.markdown import finished
+from accord.cli.shown import diff_rows, near, near_title, one_line, printable, tail
 from accord.model.tools import Diff
 
 
@@ -32,11 +33,25 @@ def test_of_a_long_output_only_the_end_is_looked_at() -> None:
     assert (lines, more) == (["x" * 80] * 2, True)
 
 
-def test_markdown_is_finished_at_blank_lines_outside_of_code() -> None:
-    assert finished("one\n\ntwo") == len("one\n\n")
-    assert finished("```\na\n\nb") == 0
-    assert finished("```\na\n\nb\n```\n\nend") == len("```\na\n\nb\n```\n\n")
-    assert finished("one\n ") == 0
+@pytest.mark.parametrize(
+    ("text", "over"),
+    [
+        ("one\n\ntwo", ""),  # the second paragraph may still become anything
+        ("one\n\ntwo\n", "one\n\n"),
+        ("```\na\n\nb", ""),
+        ("```\na\n\nb\n```\n\nend\n", "```\na\n\nb\n```\n\n"),
+        ("````\n```\n\n# a\n", ""),
+        ("- one\n\n- two\n\n  more\n", ""),
+        ("- one\n\nend\n", "- one\n\n"),
+        ("one\n#", ""),
+        ("one\n===\n", ""),
+        ("# one\ntwo\n", "# one\n"),
+        ("| a |\n|---|\n| b |\n", ""),
+        ("one\n ", ""),
+    ],
+)
+def test_of_markdown_all_but_the_last_block_is_finished(text: str, over: str) -> None:
+    assert text[: finished(text)] == over
 
 
 def test_nothing_moves_the_cursor() -> None:
@@ -44,9 +59,55 @@ def test_nothing_moves_the_cursor() -> None:
     assert printable("a\x1b[2Jb\x9b1m\r\tc\nd\x7f") == "a[2Jb1m\tc\nd"
 
 
-def test_diff_is_coloured() -> None:
-    styled = diff_lines(Diff("/a", "one\ntwo\n", "one\nthree\n"))
-    assert ("-two", "red") in styled
-    assert ("+three", "green") in styled
-    assert diff_lines(Diff("/a", None, "x"))[0] == ("--- /dev/null", "bold")
-    assert diff_lines(Diff("/a", patch="+x")) == [("+x", "green")]
+def rows(diff: Diff) -> list[tuple[str, str]]:
+    return [(row.plain, row.style) for row in diff_rows(diff)]
+
+
+def test_diff_is_coloured_and_has_line_numbers_and_no_head() -> None:
+    assert rows(Diff("/a", "one\ntwo\n", "one\nthree\n")) == [
+        ("    1   one", ""),
+        ("    2 - two", "red"),
+        ("    2 + three", "green"),
+    ]
+    assert rows(Diff("/a", None, "x")) == [("    1 + x", "green")]
+    assert rows(Diff("/a", patch="+x")) == [("      + x", "green")]
+
+
+def test_diff_from_git_is_shown_without_what_names_its_files() -> None:
+    patch = (
+        "diff --git a/a b/b\nsimilarity index 90%\nrename from a\nrename to b\n--- a/a\n+++ b/b\n"
+        "@@ -7 +7 @@\n-old\n+new\n\\ No newline at end of file\n@@ -20,2 +20,1 @@\n same\n-gone\n"
+    )
+    assert [text.strip() for text, _ in rows(Diff("/b", patch=patch))] == [
+        "rename from a",
+        "rename to b",
+        "7 - old",
+        "7 + new",
+        "\\ No newline at end of file",
+        "⋯",
+        "20   same",
+        "21 - gone",
+    ]
+
+
+def test_large_change_is_shown_without_comparing_all_lines() -> None:
+    old = [f"{n % 7}" for n in range(20_000)]
+    shown = rows(Diff("/a", "\n".join(old), "\n".join([*old[:50], "new", *old[60:]])))
+    assert [text.strip() for text, _ in shown][-1] == "51 + new"
+    assert len(shown) == 11
+
+
+def test_path_is_as_seen_from_the_directory_of_the_session() -> None:
+    assert near("/home/me/p/src/a.py", "/home/me/p") == "src/a.py"
+    assert near("/home/me/password", "/home/me/p") == "/home/me/password"
+    assert near("a.py", "/home/me/p") == "a.py"
+    assert near_title("Edit /home/me/p/a.py", "/home/me/p") == "Edit a.py"
+    assert near_title("Edit `/home/me/p/a.py`", "/home/me/p") == "Edit `a.py`"
+    assert near_title("Edit /x/home/me/p/a.py", "/home/me/p") == "Edit /x/home/me/p/a.py"
+    assert near_title("Run make -C /home/me/p", "/home/me/p") == "Run make -C /home/me/p"
+
+
+def test_title_is_bounded_and_has_no_fillers() -> None:
+    assert one_line("a\u3164\u2800\u200b\U000e0041b\ufe0f") == "a b"
+    assert one_line("x" * 100_000) == "x" * 299 + "…"
+    assert one_line("\n" * 100_000 + "x") == ""

@@ -132,6 +132,8 @@ def _assignments(
     callback=_seconds,
     help="Cancel the turn after this time; the exit status is then 3.",
 )
+@click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
+@click.option("--verbose", is_flag=True, help="Show the agent's stderr, and what it is.")
 @click.option("--quiet", is_flag=True, help="Print only the answer; ask nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines; ask nothing.")
 @click.option("--continue", "goes_on", is_flag=True, help="Continue the latest session here.")
@@ -151,6 +153,8 @@ def command(
     yes: bool,
     terminals: bool,
     timeout_s: float | None,
+    thoughts: bool,
+    verbose: bool,
     quiet: bool,
     as_json: bool,
     goes_on: bool,
@@ -164,8 +168,8 @@ def command(
     terminal, and without a terminal they are rejected. Forms and logins are shown only at a
     terminal. Ctrl-C cancels the turn or declines the open form; press it twice to quit.
 
-    Exit status: 0 turn completed, 1 agent failed, 2 usage error, 3 stopped early, 4 agent refused,
-    130 cancelled.
+    Exit status: 0 turn completed, 1 agent failed, 2 usage error, 3 stopped early or rejected a
+    permission request without asking you, 4 agent refused, 130 cancelled.
     """
     if goes_on and session_id is not None:
         raise click.UsageError("--continue and --session exclude each other")
@@ -210,6 +214,8 @@ def command(
             terminals=terminals,
             as_json=as_json,
             quiet=quiet,
+            thoughts=thoughts,
+            verbose=verbose,
             goes_on=goes_on,
             session_id=session_id,
         )

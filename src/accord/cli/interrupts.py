@@ -1,4 +1,4 @@
-"""What Ctrl-C does during a turn of `accord ask`."""
+"""What Ctrl-C does in `accord ask`: it cancels the turn, and a second one quits."""
 
 from __future__ import annotations
 
@@ -11,103 +11,71 @@ from typing import TYPE_CHECKING, Any
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
+    from accord.cli.screen import LateScreen
     from accord.client.turn import ClientTurn
 
-__all__ = ("Deadline", "Interrupts")
+__all__ = ("Interrupts",)
 
-OBEY_S = 10.0  # for an agent to end a turn that was cancelled because its time was over
-
-
-class _TurnTimeout(AccordError):
-    """The turn took longer than `--timeout`, and the agent does not end it."""
+CANCEL_S = 10.0  # for the agent to end a turn that was cancelled
 
 
 class Interrupts:
-    """While entered: the first Ctrl-C cancels the turn, the second the task.
+    """While entered, it gets each Ctrl-C.
 
-    One that declines what the user is asked does neither.
+    One that declines what the user is asked does nothing else. During a turn the first one cancels
+    the turn. Any other one quits, as does an agent that does not end the turn in time.
     """
 
-    def __init__(self, turn: ClientTurn, decline: Callable[[], bool]) -> None:
-        self._turn = turn
-        self._decline = decline
+    def __init__(self, screen: LateScreen, quicken: Callable[[], None]) -> None:
+        self.turn: ClientTurn | None = None  # the one that runs
+        self._screen = screen
+        self._quicken = quicken  # called before the task is cancelled
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._cancelling: asyncio.Task[None] | None = None
         self._before: Any = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Interrupts:
         self._before = signal.getsignal(signal.SIGINT)
         try:
             # It wakes the loop, too: a handler alone is not run while the loop waits for others.
-            self._loop.add_signal_handler(signal.SIGINT, self._stop)
-        except NotImplementedError:  # by loops of Windows
-            signal.signal(signal.SIGINT, self._interrupted)
+            self._loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        except (NotImplementedError, ValueError, RuntimeError):
+            # A loop of Windows, or another thread than the main one, which no signal reaches.
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGINT, self._called)
+        return self
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(NotImplementedError):
             self._loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, self._before)
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGINT, self._before)
         if self._cancelling is not None:
             self._cancelling.cancel()
 
-    def _interrupted(self, _number: int, _frame: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop)
+    def _called(self, _number: int, _frame: object) -> None:
+        self._loop.call_soon_threadsafe(self._interrupted)
 
-    def _stop(self) -> None:
-        if self._decline():
+    def _interrupted(self) -> None:
+        if self._cancelling is None and self._screen.get().decline():
             return
-        if self._cancelling is None:
-            self._cancelling = self._loop.create_task(self._cancel(), name="accord cancel")
-        elif self._task is not None:
-            self._task.cancel()
+        if self.turn is None or self._cancelling is not None:
+            self._quit()
+        else:
+            self._screen.get().cancelling()
+            self._cancelling = self._loop.create_task(self._cancel(self.turn), name="accord cancel")
 
-    async def _cancel(self) -> None:
-        with contextlib.suppress(AccordError):  # the turn tells of it
-            await self._turn.cancel()
-
-
-class Deadline:
-    """While entered: cancels the turn after this many seconds, and soon after that the task."""
-
-    def __init__(self, turn: ClientTurn, timeout_s: float | None) -> None:
-        self.is_over = False
-        self._turn = turn
-        self._timeout_s = timeout_s
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        self._timer: asyncio.TimerHandle | None = None
-        self._cancelling: asyncio.Task[None] | None = None
-        self._is_stopped = False
-
-    def __enter__(self) -> Deadline:
-        if self._timeout_s is not None:
-            self._timer = self._loop.call_later(self._timeout_s, self._expire)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._cancelling is not None:
-            self._cancelling.cancel()
-        if self._is_stopped and kind is asyncio.CancelledError:
-            if self._task is not None:
-                self._task.uncancel()
-            raise _TurnTimeout(
-                f"The agent did not end the turn within {OBEY_S:g} seconds after it was cancelled "
-                f"(--timeout {self._timeout_s:g})"
-            )
-
-    def _expire(self) -> None:
-        self.is_over = True
-        self._cancelling = self._loop.create_task(self._cancel(), name="accord timeout")
-        self._timer = self._loop.call_later(OBEY_S, self._stop)
-
-    def _stop(self) -> None:
+    def _quit(self) -> None:
         if self._task is not None:
-            self._is_stopped = True
+            self._quicken()
+            self._screen.get().quit(self.turn)
             self._task.cancel()
 
-    async def _cancel(self) -> None:
-        with contextlib.suppress(AccordError):  # the turn reports it
-            await self._turn.cancel()
+    async def _cancel(self, turn: ClientTurn) -> None:
+        with contextlib.suppress(AccordError, TimeoutError):  # the turn tells of it
+            async with asyncio.timeout(CANCEL_S):
+                await turn.cancel()
+        await asyncio.sleep(CANCEL_S)
+        self._screen.get().warn(f"The agent has not ended the turn within {CANCEL_S:.0f} seconds.")
+        self._quit()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from accord.errors import RequestError
+from accord.excerpt import hidden_replaced
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from accord.client.events import Decision, Event, PermissionRequest
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
+    from accord.model.session import StopReason
 
-__all__ = ("Lines", "as_line", "name_of")
+__all__ = ("Lines", "as_line", "escaped", "name_of")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -61,6 +63,9 @@ def _plain_or_none(value: Any) -> Any:
 class Lines:
     """Writes to stdout; nobody is there to be asked."""
 
+    def __init__(self) -> None:
+        self._is_over = False
+
     def wait(self, name: str) -> None:
         """Nothing is to be said of the start."""
 
@@ -97,25 +102,56 @@ class Lines:
         """Write an event."""
         self._write(as_line(event))
 
+    def hear(self, line: str) -> None:
+        """Leave stderr to the agent's end."""
+
+    def cancelling(self) -> None:
+        """Say so where no JSON is."""
+        self.warn("cancelling; press Ctrl-C again to quit")
+
+    def warn(self, message: str) -> None:
+        """Say it where no JSON is."""
+        print(f"accord ask: {message}", file=sys.stderr, flush=True)
+
+    def quit(self, turn: ClientTurn | None) -> None:
+        """Write the last line, though the agent did not end the turn."""
+        if turn is None:
+            self.fail("Interrupted before there was a turn", None)
+        else:
+            self._end(turn, turn.stop_reason or "cancelled")
+
     def end(self, turn: ClientTurn) -> None:
         """Say how it ended."""
+        self._end(turn, turn.stop_reason)
+
+    def _end(self, turn: ClientTurn, stop_reason: StopReason | None) -> None:
         tokens = None if turn.tokens is None else _plain(turn.tokens)
-        self._write(
-            {
-                "event": "end",
-                "stop_reason": turn.stop_reason,
-                "text": turn.text,
-                "tokens": tokens,
-            }
-        )
+        line = {"event": "end", "stop_reason": stop_reason, "text": turn.text, "tokens": tokens}
+        self._write(line)
+        self._is_over = True
 
     def fail(self, message: str, code: int | None) -> None:
         """Say what went wrong; it is the last line."""
         self._write({"event": "error", "message": message, "code": code})
+        self._is_over = True
 
     def close(self) -> None:
         """Nothing is left to do."""
 
     def _write(self, line: dict[str, Any]) -> None:
-        sys.stdout.buffer.write(_encode(line) + b"\n")
+        if self._is_over:
+            return
+        sys.stdout.buffer.write(escaped(_encode(line)) + b"\n")
         sys.stdout.buffer.flush()
+
+
+def escaped(line: bytes) -> bytes:
+    """Return JSON with what hides something in it escaped: DEL, C1, directions, fillers."""
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return hidden_replaced(line.decode(), _escape).encode()
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

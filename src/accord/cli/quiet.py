@@ -45,6 +45,22 @@ class Quiet:
     def show(self, event: Event) -> None:
         """Write nothing."""
 
+    def hear(self, line: str) -> None:
+        """Leave stderr to the agent's end."""
+
+    def cancelling(self) -> None:
+        """Write it where no answer is."""
+        self.warn("cancelling; press Ctrl-C again to quit")
+
+    def warn(self, message: str) -> None:
+        """Write it where no answer is."""
+        print(f"accord ask: {message}", file=sys.stderr, flush=True)
+
+    def quit(self, turn: ClientTurn | None) -> None:
+        """Write what there is of the answer."""
+        if turn is not None:
+            self.end(turn)
+
     def end(self, turn: ClientTurn) -> None:
         """Write the answer; at a terminal, without what the terminal would obey."""
         text = turn.text if not sys.stdout.isatty() else printable(turn.text)

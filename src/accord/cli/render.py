@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
-from collections.abc import Callable, Coroutine, Generator, Iterator
+import stat
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.text import Text as Line
-
-from accord.cli.keyboard import forget_typed, typed_line
-from accord.cli.shown import diff_lines, finished, one_line, printable, tail
+from accord.cli.answer import PipedAnswer
+from accord.cli.asking import Asking
+from accord.cli.last_line import last_line
+from accord.cli.paper import Paper
+from accord.cli.rows import Row
+from accord.cli.shown import near, one_line, printable
+from accord.cli.tail import Tail
+from accord.cli.tool_rows import (
+    change_rows,
+    diffs_of,
+    head_rows,
+    output_rows,
+    plan_rows,
+    shell_rows,
+    terminals_of,
+)
 from accord.client.events import (
     Compaction,
     Decision,
@@ -31,10 +44,8 @@ from accord.client.events import (
     Thought,
     ToolCall,
 )
-from accord.client.permissions import command_of
 from accord.model.content import Audio, Content, Image, text_of
-from accord.model.tools import Diff, TerminalView
-from accord.tasks import is_being_cancelled
+from accord.model.tools import Diff
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
@@ -45,370 +56,429 @@ if TYPE_CHECKING:
 
 __all__ = ("Rendered",)
 
-T = TypeVar("T")
-
-LIVE_LINES = 6  # of an output, while its command runs
-LAST_LINES = 12  # of an output, when it is over
-MARKS = {
-    "pending": ("○", "dim"),
-    "in_progress": ("◐", "yellow"),
-    "completed": ("●", "green"),
-    "failed": ("✗", "red"),
-    "cancelled": ("⊘", "dim"),
-}
-DECISIONS: dict[str, Decision] = {
-    "y": "allow",
-    "a": "allow_always",
-    "n": "reject",
-    "d": "reject_always",
-}
+TICK_S = 0.1
+SEVERITIES = {"error": "red", "warning": "yellow"}
 
 
 class Rendered:
-    """Shows a turn at the terminal; into a pipe goes the answer, all else to stderr."""
+    """Shows a turn at the terminal; into a pipe goes the answer, all else to stderr.
 
-    def __init__(self) -> None:
-        self.out = Console()
-        self.side = self.out if self.out.is_terminal else Console(stderr=True)
+    What is over is written once, for good. What still changes stands below it, in the tail.
+    """
+
+    def __init__(self, *, thoughts: bool = False, verbose: bool = False) -> None:
+        out = Paper(sys.stdout or io.StringIO())
+        self.side = out if out.is_terminal else Paper(sys.stderr or io.StringIO())
+        self._answer = None if self.side is out else PipedAnswer(out.stream, self.side.stream)
+        # What reads from a pipe may write to our terminal, where no cursor may be moved then.
+        self._is_shared = self._answer is not None and _is_pipe(out.stream)
+        self._with_thoughts = thoughts
+        self._verbose = verbose
         self._transcript: Transcript | None = None
-        self._waiting = ""  # for what, while there is no session
-        self._text = ""  # of the message, as far as it is not printed
-        self._written = False  # something of the answer stands in the pipe
-        self._is_one = self.side is not self.out and _is_one_file(self.out, self.side)
-        self._hangs = False  # the answer's last line, where all else is written as well
-        self._message_id: str | None = None  # of what was said last
-        self._broken_off = False  # what is said next begins a paragraph
-        self._plan: Plan | None = None
-        self._calls: dict[str, ToolCall] = {}  # that are not done
-        self._diffs: dict[str, set[Diff]] = {}
+        self._cwd: str | None = None
+        self._session_id = ""
+        self._tail = Tail(self.side)
+        self._lines: list[str] = []  # to be written for good
+        self._last = ""  # of what kind the last of them are
+        self._text = ""  # of the message, if it is not finished
+        self._said = ""  # of the message so far
+        self._thought = ""
+        self._message_id: str | None = None
+        self._plans: dict[str | None, Plan] = {}
+        self._calls: dict[str, ToolCall] = {}  # that are not written yet
+        self._written: dict[str, ToolCall] = {}
+        self._planning: set[str] = set()  # tool calls that ran while a plan came
+        self._diffs: dict[str, set[Diff]] = {}  # that were written, by tool call
         self._busy: set[str] = set()  # terminals that something was heard of
         self._shown: set[str] = set()  # terminals that stand in a tool call
-        self._thinking = False
-        self._live: Live | None = None
-        self._spinner = Spinner("dots")
-        self._agent = "The agent"
-        self._asking = asyncio.Lock()  # nobody is asked two things at once
-        self._answering: asyncio.Future[Any] | None = None  # to what can be declined
+        self._began_s = time.monotonic()
+        self._is_cancelling = False
+        self._is_over = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._broken: OSError | None = None  # why the terminal takes no more
+        self._held: list[Event] | None = None  # what happened while the user is asked
+        self._asking = Asking(self.side, self._still)
 
     def wait(self, name: str) -> None:
         """Show a sign of life from now on."""
-        self._waiting = f"starting {printable(name)}"
+        self._tail.doing = f"starting {one_line(name)}"
         self._go_on()
 
     def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
-        """Look at this session's terminals."""
-        self._waiting = ""
-        self._agent = agent.info.title or agent.info.name
+        """Show this session."""
+        self._tail.doing = "working"
+        self._asking.agent = agent.info.title or agent.info.name
         self._transcript = session.transcript
+        self._cwd = session.cwd
+        self._session_id = session.id
+        self._began_s = time.monotonic()
+        if self._verbose:
+            name = one_line(f"{self._asking.agent} {agent.info.version}")
+            self._put([Row(f"{name}, protocol version {agent.version}", "dim")], "note")
         self._go_on()
 
     def show(self, event: Event) -> None:
         """Show what happened."""
+        if self._broken is not None:
+            raise self._broken
+        if self._is_over:
+            return
+        if self._held is not None:
+            self._held.append(event)
+            return
+        self._tail.hint = ""
         match event:
             case Text(text, message_id):
-                self._thinking = False
-                if message_id != self._message_id:
-                    self._message_id = message_id
-                    self._break_off()
-                self._say(text)
-            case Thought():
-                self._thinking = True
-            case Media(content=content, role="agent"):
-                self._say(_placeholder(content))
-            case Rewritten(role="agent", content=contents):
-                self._break_off()
-                self._say("".join(part for part in contents if isinstance(part, str)))
+                self._say(text, message_id)
+            case Thought(text):
+                self._think(text)
+            case Media(content=content, role="agent", message_id=message_id):
+                self._say(_placeholder(content), message_id)
+            case Rewritten(role="agent", content=contents, message_id=message_id):
+                self._rewrite("".join(map(_placeholder, contents)), message_id)
             case ToolCall():
                 self._tool(event)
             case Terminal(id=terminal_id) | TerminalOutput(id=terminal_id):
                 self._busy.add(terminal_id)
             case Plan():
-                self._plan = None if event.removed else event
+                self._plans[event.id] = event
+                self._planning.update(self._calls)
+                if event.removed:
+                    del self._plans[event.id]
             case Notice():
-                self._line(f"{event.severity}: {event.title}", "yellow")
-                if event.description:
-                    self._line(f"  {event.description}", "dim")
-            case Subagent(title=title, state=state) if state is not None:
-                self._line(f"[{title or event.id}: {state.state}]", "dim")
-            case Compaction(status=status):
-                self._line(f"[memory: {status}]", "dim")
+                self._notice(event)
+            case Subagent(title=title, state=state) if state and state.state != "running":
+                self._note(f"[{title or event.id}: {state.state}]")
+            case Compaction(status=status, error=error) if status != "in_progress":
+                self._note(f"[memory: {status}{': ' if error else ''}{error or ''}]")
             case _:
                 pass
+        if not self.side.has_tail:
+            self.refresh()
+
+    def hear(self, line: str) -> None:
+        """Show a line that the agent wrote to stderr: for a moment, or for good."""
+        if not self._verbose:
+            self._tail.hint = f"stderr: {one_line(line)}"
+        else:
+            self._put([Row(printable(line), "dim", "stderr │ ", "       │ ", "dim")], "stderr")
+
+    def cancelling(self) -> None:
+        """Say that the turn is being cancelled."""
+        self._is_cancelling = True
+        self._tail.doing = "cancelling · press Ctrl-C again to quit"
+        if not self.side.has_tail:
+            self._put([Row("Cancelling. Press Ctrl-C again to quit.", "yellow")], "note")
+        self.refresh()
+
+    def warn(self, message: str) -> None:
+        """Show a warning of our own."""
+        self._put([Row(message, "yellow")], "note")
+
+    def quit(self, turn: ClientTurn | None) -> None:
+        """Show what is left; the agent has not ended the turn."""
+        self._settle()
+        if turn is not None:
+            self._put([Row("[cancelled]", "yellow")], "note")
+        self._stop()
+        self._is_over = True
 
     def end(self, turn: ClientTurn) -> None:
         """Show what is left, and how it ended."""
-        self._flush()
-        self.close()
-        for call in self._calls.values():
-            self._line(*_call_line(call))
-            self._show_output(call)
-        for shell in self._shells(sorted(self._busy - self._shown)):
-            self._line(f"$ {shell.terminal.command or shell.terminal.id}", "bold")
-            self._show_shell(shell)
-        if self._plan is not None:
-            self._begin_line()
-            self.side.print(_plan(self._plan))
+        self._settle()
         if turn.stop_reason != "end_turn":
-            self._line(f"[{turn.stop_reason}]", "yellow")
-        self._end_answer()
+            self._put([Row(f"[{one_line(str(turn.stop_reason))}]", "yellow")], "note")
+        if self._transcript is not None and (self.side.is_terminal or self._verbose):
+            elapsed_s = time.monotonic() - self._began_s
+            line = last_line(self._transcript, turn.tokens, self._session_id, elapsed_s)
+            self._put([Row(line, "dim")], "last")
+        self._stop()
 
     def fail(self, message: str, code: int | None) -> None:
         """Show what was said before it failed."""
-        self._flush()
-        self._end_answer()
+        self.close()
 
     def close(self) -> None:
-        """Stop the sign of life."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        """Show what is left, and leave everything tidy."""
+        self._is_over = True
+        self._settle()
+        self._stop()
+
+    def refresh(self) -> None:
+        """Write what is over, and draw the tail again."""
+        if self._held is not None:
+            return
+        if self._text and self._answer is None:
+            from accord.cli.markdown import finished
+
+            end = finished(self._text)
+            self._write_text(self._text[:end])
+            self._text = self._text[end:]
+        lines, self._lines = self._lines, []
+        self.side.put(lines, self._drawn_tail() if self.side.has_tail else ())
+
+    def _settle(self) -> None:
+        """Write all that is not written yet, as it stands."""
+        self._release()
+        self._flush()
+        for call in list(self._calls.values()):
+            self._write_call(call)
+        for terminal_id in sorted(self._busy - self._shown):
+            for shell in self._shells([terminal_id]):
+                command = one_line(shell.terminal.command or shell.terminal.id)
+                self._put([Row(command, "bold", "$ "), *shell_rows(shell)], "tool")
+        self._busy.clear()
+        for plan in self._plans.values():
+            self._write_plan(plan)
+        self._plans.clear()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._answer is not None:
+            self._answer.end()
+        lines, self._lines = self._lines, []
+        self.side.put(lines)
+
+    # Refreshing.
 
     def _go_on(self) -> None:
-        if self._live is None and self.side.is_terminal:
-            self._live = Live(
-                get_renderable=self._moving, console=self.side, transient=True, refresh_per_second=8
-            )
-            self._live.start()
+        if self._timer is None and self.side.has_tail:
+            self._timer = asyncio.get_running_loop().call_later(0, self._tick)
 
-    # The answer.
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        try:
+            self.refresh()
+        except OSError as error:  # raised by the next event
+            self._broken = error
+            return
+        wait_s = max(TICK_S, 10 * (loop.time() - began_s))  # at most a tenth of the time
+        self._timer = loop.call_later(wait_s, self._tick)
+
+    def _drawn_tail(self) -> list[str]:
+        if self._is_shared and self._said:
+            return []
+        running = [
+            [*head_rows(call, self._cwd), *self._running_rows(call)]
+            for call in self._calls.values()
+        ]
+        text = "" if self._answer is not None else self._text
+        return self._tail.drawn(text, self._thought, running, list(self._plans.values()))
+
+    def _running_rows(self, call: ToolCall) -> Iterator[Row]:
+        if call.kind == "execute":
+            yield from output_rows(call)
+        for shell in self._shells(terminals_of(call)):
+            yield from shell_rows(shell)
+
+    def _put(self, rows: Iterable[Row], kind: str) -> None:
+        self._put_lines(self.side.rows(rows), kind)
+
+    def _put_lines(self, lines: list[str], kind: str) -> None:
+        """Let lines be written for good; what is of another kind stands apart at a terminal."""
+        if self._answer is not None:
+            self._answer.make_room()
+        elif self._last and (kind != self._last or kind == "text"):
+            self._lines.append("")
+        self._last = kind
+        self._lines += lines
+        if not self.side.has_tail:
+            self.refresh()
+
+    # What the agent says.
+
+    def _say(self, text: str, message_id: str | None) -> None:
+        if self._thought:
+            self._flush()
+        if message_id != self._message_id:
+            self._message_id = message_id
+            self._break_off()
+        if not text:
+            return
+        self._said += text
+        if self._answer is not None:
+            if self._is_shared:
+                self.refresh()
+            self._answer.say(text)
+            return
+        # What may stand behind some characters is not to be judged without them.
+        before = self._text[-4:]
+        self._text += printable(before + text)[len(printable(before)) :]
+
+    def _rewrite(self, text: str, message_id: str) -> None:
+        """Show a message again that is another one now, but not what was shown of it."""
+        if message_id == self._message_id and text.startswith(self._said):
+            self._say(text[len(self._said) :], message_id)
+            return
+        self._break_off()
+        self._message_id = message_id
+        self._say(text, message_id)
+
+    def _think(self, text: str) -> None:
+        if self._text and not self._thought:
+            self._break_off()
+        self._thought += printable(text)
+        if self._with_thoughts:
+            whole, found, rest = self._thought.rpartition("\n\n")
+            if found:
+                self._write_thought(whole)
+                self._thought = rest
 
     def _break_off(self) -> None:
-        """Let what is said next begin a paragraph: it is another message."""
+        """Let what is said next begin a paragraph."""
         self._flush()
-        self._broken_off = self._written
-
-    def _say(self, text: str) -> None:
-        if not self.out.is_terminal:
-            if self._broken_off:
-                text = ("\n" if self._is_one and not self._hangs else "\n\n") + text
-            self._write(text)
-            self._broken_off = False
-            return
-        self._text += printable(text)
-        end = finished(self._text)
-        if end:
-            self.out.print(_markdown(self._text[:end]))
-            self._text = self._text[end:]
-
-    def _write(self, text: str) -> None:
-        """Put text into the pipe."""
-        self.out.file.write(text)
-        self.out.file.flush()
-        self._written = True
-        self._hangs = self._is_one and not text.endswith("\n")
-
-    def _begin_line(self) -> None:
-        """What is not the answer stands in lines of its own, in one file with it, too."""
-        if self._hangs:
-            self._write("\n")
-
-    def _end_answer(self) -> None:
-        if self._hangs or (self._written and not self._is_one):
-            self._write("\n")
+        self._said = ""
+        if self._answer is not None:
+            self._answer.break_off()
 
     def _flush(self) -> None:
-        if self._text.strip():
-            self.out.print(_markdown(self._text))
-        self._text = ""
+        thought, self._thought = self._thought, ""
+        if self._with_thoughts:
+            self._write_thought(thought)
+        text, self._text = self._text, ""
+        self._write_text(text)
+
+    def _write_text(self, text: str) -> None:
+        if text.strip():
+            from accord.cli.markdown import markdown_lines
+
+            self._put_lines(markdown_lines(self.side, text, self.side.width), "text")
+
+    def _write_thought(self, thought: str) -> None:
+        if thought.strip():
+            lines = thought.strip("\n").split("\n")
+            self._put([Row(line, "dim italic", "┊ ", "┊ ", "dim") for line in lines], "thought")
+
+    def _note(self, text: str, style: str = "dim") -> None:
+        self._put([Row(one_line(text), style)], "note")
+
+    def _notice(self, notice: Notice) -> None:
+        style = SEVERITIES.get(notice.severity, "cyan")
+        rows = [Row(one_line(notice.title), style, f"{one_line(str(notice.severity), 20)}: ")]
+        lines = printable(notice.description or "").strip().splitlines()
+        rows += [Row(line, "dim", "  ") for line in lines]
+        self._put(rows, "note")
 
     # What the agent does.
 
     def _tool(self, call: ToolCall) -> None:
-        self._break_off()
-        self._shown.update(_terminals_of(call))
-        if call.done:
-            self._calls.pop(call.id, None)
-            self._line(*_call_line(call))
-            self._show_output(call)
+        if call.id not in self._calls and call.id not in self._written:
+            self._break_off()  # what was said before stands above it
+        self._shown.update(terminals_of(call))
+        if call.id in self._written:
+            self._write_more(call)
+        elif call.done and not (self._is_cancelling and call.status == "cancelled"):
+            self._write_call(call)
         else:
             self._calls[call.id] = call
-        self._show_diffs(call)
 
-    def _show_diffs(self, call: ToolCall) -> None:
-        shown = self._diffs.setdefault(call.id, set())
-        for content in call.content:
-            if isinstance(content, Diff) and content not in shown:
-                shown.add(content)
-                for line, style in diff_lines(content):
-                    self._line(f"  {line}", style)
+    def _write_call(self, call: ToolCall) -> None:
+        self._calls.pop(call.id, None)
+        self._written[call.id] = call
+        if call.kind == "think" and call.id in self._planning and call.status == "completed":
+            return  # it did nothing but to change the plan, which is shown
+        body = list(self._body(call))
+        self._put([*head_rows(call, self._cwd), *body], "tool" if not body else f"tool {call.id}")
 
-    def _show_output(self, call: ToolCall) -> None:
-        """Show the end of what a command printed, and of what a call that failed says."""
-        if call.kind == "execute" or call.status == "failed":
-            self._lines(*tail(_text_of(call), LAST_LINES))
-        for shell in self._shells(_terminals_of(call)):
-            self._show_shell(shell)
+    def _write_more(self, call: ToolCall) -> None:
+        """Write what a tool call shows only after it was written: seldom anything."""
+        before = self._written[call.id]
+        new = [diff for diff in diffs_of(call) if diff not in self._diffs.get(call.id, ())]
+        if call.done and (new or call.status != before.status):
+            self._write_call(call)
 
-    def _show_shell(self, shell: Shell) -> None:
-        self._lines(*tail(shell.output, LAST_LINES))
-        terminal = shell.terminal
-        if terminal.signal is not None:
-            self._line(f"  ended by {terminal.signal}", "red")
-        elif terminal.exit_code:
-            self._line(f"  exit status {terminal.exit_code}", "red")
+    def _body(self, call: ToolCall) -> Iterator[Row]:
+        yield from self._diff_rows(call)
+        yield from output_rows(call)
+        for shell in self._shells(terminals_of(call)):
+            yield from shell_rows(shell)
 
-    def _lines(self, lines: list[str], more: bool) -> None:
-        if more:
-            self._line("  │ …", "dim")
-        for line in lines:
-            self._line(f"  │ {line}", "dim")
+    def _diff_rows(self, call: ToolCall) -> Iterator[Row]:
+        written = self._diffs.setdefault(call.id, set())
+        new = [diff for diff in dict.fromkeys(diffs_of(call)) if diff not in written]
+        written.update(new)
+        for diff in new:
+            if len({one.path for one in diffs_of(call)}) > 1:
+                yield Row(one_line(near(diff.path, self._cwd)), "bold", "  ")
+            yield from change_rows(diff)
+
+    def _write_plan(self, plan: Plan) -> None:
+        if plan.markdown is None:
+            self._put(plan_rows(plan), "plan")
+        else:
+            from accord.cli.markdown import markdown_lines
+
+            text = printable(plan.markdown)
+            self._put_lines(markdown_lines(self.side, text, self.side.width), "text")
 
     def _shells(self, ids: list[str]) -> Iterator[Shell]:
         for terminal_id in ids:
             if self._transcript is not None and terminal_id in self._transcript.terminals:
                 yield self._transcript.terminals[terminal_id]
 
-    def _line(self, text: str, style: str = "") -> None:
-        self._begin_line()
-        self.side.print(Line(printable(text), style=style))
-
-    def _moving(self) -> RenderableType:
-        """Return what stands below all that is printed, and changes; another thread asks."""
-        parts: list[RenderableType] = []
-        if self._text.strip():
-            parts.append(_markdown(self._text))
-        if self._plan is not None:
-            parts.append(_plan(self._plan))
-        for call in list(self._calls.values()):
-            parts.append(Line(*_call_line(call)))
-            parts += self._running(call)
-        self._spinner.text = self._waiting or ("thinking" if self._thinking else "")
-        parts.append(self._spinner)
-        return Group(*parts)
-
-    def _running(self, call: ToolCall) -> Iterator[Line]:
-        outputs: list[bytearray | str] = [
-            shell.output for shell in self._shells(_terminals_of(call))
-        ]
-        if call.kind == "execute":
-            outputs.append(_text_of(call))
-        for output in outputs:
-            for line in tail(output, LIVE_LINES)[0]:
-                yield Line(f"  │ {line}", style="dim", no_wrap=True, overflow="ellipsis")
-
     # Asking.
 
     async def ask(self, request: PermissionRequest) -> Decision | None:
-        """Let the user decide; what is neither yes nor always is no."""
-        async with self._asking:
-            with self._still():
-                return await self._decided(request)
-
-    async def _decided(self, request: PermissionRequest) -> Decision | None:
-        call = request.tool_call
-        self._line(one_line(request.title or (call.title if call else "May I?")), "bold")
-        for line in (request.description or "").splitlines():
-            self._line(f"  {line}")
-        if (command := command_of(request)) is not None:
-            first, *more = command.splitlines() or [""]
-            self._line("\n    ".join([f"  $ {first}", *more]), "cyan")
-        if call is not None:
-            self._show_diffs(call)
-        self.side.print("[y]es, [a]lways, [n]o, [d]on't ever: ", end="", markup=False)
-        answer = (await typed_line()).strip().lower()[:1]
-        return DECISIONS.get(answer, "reject")
+        """Let the user decide."""
+        return await self._asking.ask(request)
 
     async def fill_in(self, form: Form) -> Values | None:
         """Let the user fill in a form; None when they decline."""
-        from accord.cli.forms import Refused, fill_in
-
-        try:
-            return await self._declinable(
-                lambda: fill_in(form, self._agent, self._line, self._typed)
-            )
-        except Refused as why:
-            self._line(f"  declined: {why}", "yellow")
-            return None
+        return await self._asking.fill_in(form)
 
     async def visit(self, page: WebPage) -> bool:
         """Let the user open a page, or not."""
-        from accord.cli.forms import visit
-
-        agreed = await self._declinable(lambda: visit(page, self._agent, self._line, self._typed))
-        return agreed is True
+        return await self._asking.visit(page)
 
     def decline(self) -> bool:
-        """Decline what the user is asked just now; tell whether there was something."""
-        if self._answering is None:
-            return False
-        return self._answering.cancel()
-
-    async def _declinable(self, answer: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        try:
-            async with self._asking:
-                with self._still():
-                    self._break_off()  # what was said before stands above
-                    self._answering = asyncio.ensure_future(answer())
-                    return await self._answering
-        except asyncio.CancelledError:
-            if is_being_cancelled():
-                raise
-            self._line("  declined", "yellow")
-            return None
-        finally:
-            self._answering = None
-
-    async def _typed(self, prompt: str) -> str | None:
-        """Ask for a line; None when no more can be typed."""
-        self.side.print(printable(prompt), end="", markup=False, highlight=False, soft_wrap=True)
-        return await typed_line() or None
+        """Decline what the user is asked just now; return whether there was something."""
+        return self._asking.decline()
 
     @contextmanager
-    def _still(self) -> Generator[None, None, None]:
-        moving = self._live is not None
-        self.close()
-        forget_typed()
+    def _still(self, request: PermissionRequest | None) -> Generator[None, None, None]:
+        """Write what is over, and nothing more until the user has answered."""
+        self._break_off()
+        if request is not None and (call := request.tool_call) is not None:
+            # It is shown with the request, and not once more below.
+            self._diffs.setdefault(call.id, set()).update(diffs_of(call))
+        if self._answer is not None:
+            self._answer.make_room()
+        lines, self._lines = self._lines, []
+        if self._last:
+            lines.append("")
+        self.side.put(lines)
+        self._last = "asked"
+        self._held = []
         try:
             yield
         finally:
-            if moving:
-                self._go_on()
+            self._release()
+
+    def _release(self) -> None:
+        """Show what happened while the user was asked."""
+        held, self._held = self._held, None
+        self._is_over, over = False, self._is_over
+        for event in held or ():
+            self.show(event)
+        self._is_over = over
 
 
-def _is_one_file(one: Console, other: Console) -> bool:
-    """Tell whether two streams write to one file, as in `> log 2>&1`."""
+def _is_pipe(stream: TextIO) -> bool:
     try:
-        return os.path.sameopenfile(one.file.fileno(), other.file.fileno())
-    except (OSError, ValueError):  # one of them is no file
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
         return False
-
-
-def _call_line(call: ToolCall) -> tuple[str, str]:
-    mark, style = MARKS.get(call.status, MARKS["in_progress"])
-    return f"{mark} {one_line(call.title or call.kind)}", style
-
-
-def _terminals_of(call: ToolCall) -> list[str]:
-    return [part.terminal_id for part in call.content if isinstance(part, TerminalView)]
-
-
-def _text_of(call: ToolCall) -> str:
-    return "".join(part for part in call.content if isinstance(part, str))
 
 
 def _placeholder(content: Content) -> str:
     """Return what stands for something that is no text."""
     match content:
+        case str():
+            return content
         case Image(data=data, mime_type=mime_type) | Audio(data=data, mime_type=mime_type):
             return f"[{mime_type}, {len(data)} bytes]"
         case _:
             return text_of((content,))
-
-
-def _markdown(text: str) -> RenderableType:
-    from rich.markdown import Markdown  # half as large as all else together
-
-    return Markdown(text)
-
-
-def _plan(plan: Plan) -> RenderableType:
-    if plan.markdown is not None:
-        return _markdown(printable(plan.markdown))
-    if plan.uri is not None:
-        return Line(printable(plan.uri))
-    lines = Line()
-    for entry in plan.entries:
-        mark, style = MARKS.get(entry.status, MARKS["pending"])
-        lines.append(f"{mark} {one_line(entry.content)}\n", style=style)
-    lines.rstrip()
-    return lines

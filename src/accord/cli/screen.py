@@ -45,6 +45,22 @@ class Screen(Protocol):
         """Something happened."""
         ...
 
+    def hear(self, line: str) -> None:
+        """The agent wrote this line to stderr."""
+        ...
+
+    def cancelling(self) -> None:
+        """The user cancels the turn."""
+        ...
+
+    def warn(self, message: str) -> None:
+        """Something is not as the user expects."""
+        ...
+
+    def quit(self, turn: ClientTurn | None) -> None:
+        """The user does not wait for the end."""
+        ...
+
     def end(self, turn: ClientTurn) -> None:
         """The turn is over."""
         ...
@@ -61,9 +77,18 @@ class Screen(Protocol):
 class LateScreen:
     """The screen, which is imported when it is first needed."""
 
-    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        as_json: bool,
+        quiet: bool = False,
+        thoughts: bool = False,
+        verbose: bool = False,
+    ) -> None:
         self._as_json = as_json
         self._quiet = quiet
+        self._thoughts = thoughts
+        self._verbose = verbose
         self._made: Screen | None = None
 
     def get(self) -> Screen:
@@ -79,11 +104,15 @@ class LateScreen:
             else:
                 from accord.cli.render import Rendered
 
-                self._made = Rendered()
+                self._made = Rendered(thoughts=self._thoughts, verbose=self._verbose)
         return self._made
 
     def wait(self, name: str) -> None:
         self.get().wait(name)
+
+    def hear(self, line: str) -> None:
+        if self._made is not None or self._verbose:
+            self.get().hear(line)
 
     async def fill_in(self, form: Form) -> Values | None:
         return await self.get().fill_in(form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from accord.cli.attach import attached
-from accord.cli.interrupts import Deadline, Interrupts
+from accord.cli.deadline import Deadline
+from accord.cli.heard import Heard
+from accord.cli.interrupts import Interrupts
 from accord.cli.login import LoginAtTerminal, log_in, run_login
 from accord.cli.screen import LateScreen
 from accord.cli.session_setup import apply_choices, open_session
+from accord.cli.unasked import unasked_lines
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.transports.process import ProcessTransport, process
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
+    from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
     from accord.model.mcp import McpServer
     from accord.model.session import StopReason
@@ -32,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ("STATUSES", "Asked", "run", "status_of")
 
 INITIALIZE_S = 120.0  # for the agent to start: it may have to be downloaded first
-QUIT_S = 1.0  # for the agent to end the turn once the user has asked twice
+QUIT_S = 0.2  # for the agent to end the turn once the user has asked twice
 STOP_TIMES_S = (1.0, 1.0, 2.0)  # to leave, to obey SIGTERM, to be gone after SIGKILL
-MOST_LAST_WORDS = 5  # lines of what the agent wrote where no client reads
+QUIT_TIMES_S = (0.1, 0.2, 0.2)  # the same, for a user who does not want to wait
 
 # What the exit status says of the turn; 2 is a wrong command line.
 FAILED, SHORT, REFUSED, CANCELLED = 1, 3, 4, 130
@@ -69,6 +73,8 @@ class Asked:
     terminals: bool = False
     as_json: bool = False
     quiet: bool = False
+    thoughts: bool = False
+    verbose: bool = False
     goes_on: bool = False  # --continue
     session_id: str | None = None
 
@@ -76,19 +82,25 @@ class Asked:
 def run(asked: Asked) -> int:
     """Run the turn; return the exit status."""
     words = asked.words
-    screen = LateScreen(as_json=asked.as_json, quiet=asked.quiet)
-    heard = _Heard()
+    screen = LateScreen(
+        as_json=asked.as_json,
+        quiet=asked.quiet,
+        thoughts=asked.thoughts,
+        verbose=asked.verbose,
+    )
+    heard = Heard(screen.hear)
     logins: list[str] = []
+    unasked: list[PermissionRequest] = []
     there = not (asked.as_json or asked.quiet) and _somebody()
 
-    async def converse(ways: Callable[[], ProcessTransport]) -> int:
+    async def converse(ways: Callable[[], ProcessTransport], interrupts: Interrupts) -> int:
         from accord.client.connect import connect
 
         # The screen is imported once `initialize` is on its way.
         asyncio.get_running_loop().call_later(0, screen.wait, words[0])
         async with connect(
             ways,
-            permissions=_policies(asked, screen, there=there),
+            permissions=_policies(asked, screen if there else None, unasked),
             # Whoever cannot be asked is not offered to be.
             on_form=screen.fill_in if there else None,
             on_url=screen.visit if there else None,
@@ -99,14 +111,14 @@ def run(asked: Asked) -> int:
         ) as agent:
             logins.extend(f"{method.id} ({method.name})" for method in agent.auth_methods)
             try:
-                return await take_turn(agent)
+                return await take_turn(agent, interrupts)
             except AuthRequired as refused:
                 if not there:
                     raise
                 await log_in(agent, refused, screen.fill_in)
-            return await take_turn(agent)  # R-AUTH-12
+            return await take_turn(agent, interrupts)  # R-AUTH-12
 
-    async def take_turn(agent: ConnectedAgent) -> int:
+    async def take_turn(agent: ConnectedAgent, interrupts: Interrupts) -> int:
         session = await open_session(
             agent,
             asked.cwd,
@@ -119,29 +131,33 @@ def run(asked: Asked) -> int:
         contents = [*([asked.prompt] if asked.prompt else []), *attached(agent, asked.files)]
         turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
         show = screen.get().show
-        with Interrupts(turn, screen.get().decline), Deadline(turn, asked.timeout_s) as deadline:
+        interrupts.turn = turn
+        with Deadline(turn, asked.timeout_s) as deadline:
             async with turn:
                 async for event in turn:
                     show(event)
         screen.get().end(turn)
+        for line in unasked_lines(unasked, _why_unasked(asked)):
+            click.echo(line, err=True)
         if deadline.is_over and turn.stop_reason == "cancelled":
             click.echo(
                 f"accord ask: cancelled after {asked.timeout_s:g} seconds (--timeout)", err=True
             )
             return SHORT
-        return status_of(turn.stop_reason)
+        status = status_of(turn.stop_reason)
+        return SHORT if unasked and status == 0 else status
 
     from accord.agent.running import run as run_to_end
 
     async def main() -> int:
         try:
-            return await _with_agent(asked, heard, converse)
+            return await _with_agent(asked, heard, screen, converse)
         except LoginAtTerminal as login:
             screen.close()
             status = await run_login(words, asked.env, login.method)
             if status != 0:  # R-AUTH-17
                 raise AccordError(f"{login}, and ended with status {status}") from None
-            return await _with_agent(asked, heard, converse)  # R-AUTH-18
+            return await _with_agent(asked, heard, screen, converse)  # R-AUTH-18
         finally:
             screen.close()  # before a signal ends this
 
@@ -185,7 +201,10 @@ def status_of(stop_reason: StopReason | None) -> int:
 
 
 async def _with_agent(
-    asked: Asked, heard: _Heard, converse: Callable[[Callable[[], ProcessTransport]], Any]
+    asked: Asked,
+    heard: Heard,
+    screen: LateScreen,
+    converse: Callable[[Callable[[], ProcessTransport], Interrupts], Coroutine[Any, Any, int]],
 ) -> int:
     """Start the agent's process, and then do all else."""
     make = process(
@@ -195,46 +214,30 @@ async def _with_agent(
         on_noise=heard.noise,
         stop_times_s=STOP_TIMES_S,
     )
-    first = make()
+    made = [make()]
+    first = made[0]
     ready = [first]
-    try:
-        first.spawn()
-        return await converse(lambda: ready.pop() if ready else make())
-    finally:
-        await first.aclose()
 
+    def way() -> ProcessTransport:
+        if ready:
+            return ready.pop()
+        made.append(make())
+        return made[-1]
 
-class _Heard:
-    """What the agent wrote where no client reads; shown when it fails."""
+    def quicken() -> None:
+        for transport in made:
+            transport.stop_times_s = QUIT_TIMES_S
 
-    def __init__(self) -> None:
-        self._stderr: list[str] = []
-        self._noise: list[str] = []
-
-    def stderr(self, line: str) -> None:
-        if line.strip():
-            self._stderr = [*self._stderr[1 - MOST_LAST_WORDS :], line]
-
-    def noise(self, line: str) -> None:
-        if len(self._noise) < MOST_LAST_WORDS:
-            self._noise.append(line)
-
-    def last_words(self, why: str) -> list[str]:
-        """Return what helps to understand, besides what is said already."""
-        from accord.cli.shown import printable
-
-        lines: list[str] = []
-        if self._noise:
-            lines.append("  on its stdout, which is for JSON alone:")
-            lines += (f"    {printable(line)}" for line in self._noise)
-        if self._stderr and not (len(self._stderr) == 1 and self._stderr[0].strip() in why):
-            lines.append("  on its stderr, at last:")
-            lines += (f"    {printable(line)}" for line in self._stderr)
-        return lines
+    with Interrupts(screen, quicken) as interrupts:
+        try:
+            first.spawn()
+            return await converse(way, interrupts)
+        finally:
+            await first.aclose()
 
 
 def _somebody() -> bool:
-    """Tell whether somebody sits at a terminal who sees and answers questions."""
+    """Return whether a user at a terminal sees and answers questions."""
 
     def is_seen(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()  # None: it was closed before we began
@@ -242,11 +245,23 @@ def _somebody() -> bool:
     return is_seen(sys.stdin) and (is_seen(sys.stdout) or is_seen(sys.stderr))
 
 
-def _policies(asked: Asked, screen: LateScreen, *, there: bool) -> list[Policy]:
-    from accord.client.permissions import allow, ask_one_at_a_time, deny, remember
+def _why_unasked(asked: Asked) -> str:
+    if asked.as_json or asked.quiet:
+        return f"with {'--json' if asked.as_json else '--quiet'} no one is asked"
+    return "there is no terminal to ask at"
+
+
+def _policies(
+    asked: Asked, screen: LateScreen | None, unasked: list[PermissionRequest]
+) -> list[Policy]:
+    """Return what decides: the rules, then the user, if there is a screen to ask at.
+
+    What the user allows always is for the agent to remember: its option says for what it holds.
+    """
+    from accord.client.permissions import allow, deny
 
     allowed = ("*",) if asked.yes else asked.rules
     policies: list[Policy] = [deny(*asked.denied), allow(*allowed)]
-    if there:
-        policies.append(remember(ask_one_at_a_time(lambda request: screen.get().ask(request))))
+    # A question is shown by one at a time, so nothing more is needed here.
+    policies.append(unasked.append if screen is None else lambda one: screen.get().ask(one))
     return policies

@@ -93,7 +93,7 @@ class ProcessTransport(PipeTransport):
         self._env = env
         self._on_noise = on_noise
         self._stderr = _Stderr(on_stderr)
-        self._stop_times_s = stop_times_s
+        self.stop_times_s = stop_times_s  # read when it is closed
         self._group: Group | None = None
         self._leftovers: asyncio.TimerHandle | None = None
 
@@ -114,7 +114,7 @@ class ProcessTransport(PipeTransport):
         popen, error_fd = self._spawn(mark)
         # From here on the process has an owner, come what may.
         self._group = Group(loop, popen, mark)
-        self._group.guard_agent(self._stop_times_s)
+        self._group.guard_agent(self.stop_times_s)
         self.pid = popen.pid
         log.debug("= process %d started: %s", popen.pid, self._argv[0])
         try:
@@ -197,7 +197,7 @@ class ProcessTransport(PipeTransport):
         self._feed = _drop
         self.resume_reading()
         loop = asyncio.get_running_loop()
-        leave_s, terminate_s, kill_s = self._stop_times_s
+        leave_s, terminate_s, kill_s = self.stop_times_s
         began = loop.time()
         if self._reader is None:  # it was spawned and never started
             await self._close_reader()

@@ -1,0 +1,157 @@
+"""The agent's Markdown at a terminal: blocks as they are finished, and links that hide nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, TableElement
+from rich.rule import Rule
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.table import Table
+
+from accord.cli.paper import Paper
+
+__all__ = ("finished", "markdown_lines")
+
+MOST_COLUMNS = 100  # of prose: longer lines are hard to read
+_LEAST_COLUMNS = 20  # below that Markdown is shown as it came
+
+# Without HTML, of which the terminal would show nothing: so `List<String>` stays what it is.
+_parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+
+
+def finished(text: str) -> int:
+    """Return how many characters of a Markdown text no later text can change.
+
+    These are its blocks but for the last one, which may go on in the next line.
+    """
+    whole = text.rfind("\n") + 1  # a line that is not complete may be anything
+    starts = [line for token in _parser.parse(text[:whole]) if (line := _start(token)) is not None]
+    if len(starts) < 2:
+        return 0
+    lines = text[:whole].split("\n")
+    return sum(len(line) + 1 for line in lines[: starts[-1]])
+
+
+def _start(token: Token) -> int | None:
+    """Return the line that a block begins in, None for what is inside of one."""
+    if token.level or token.nesting < 0 or token.map is None:
+        return None
+    return token.map[0]
+
+
+def markdown_lines(paper: Paper, text: str, width: int) -> list[str]:
+    """Return the lines of a Markdown text for a terminal; no letter of it is lost."""
+    width = min(width, MOST_COLUMNS)
+    if width >= _LEAST_COLUMNS:
+        tokens = _parser.parse(text)
+        shown = _Shown(tokens)
+        try:
+            segments = paper.segments(shown, width)
+        except Exception:  # noqa: BLE001  # what it cannot draw is shown as it came
+            segments = []
+        if _letters(_words_of(tokens)) <= _letters(_plain(segments)):
+            return _trimmed(paper.drawn(segments))
+    return paper.folded(text, width)
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    """Return lines without blank ones at either end."""
+    full = [number for number, line in enumerate(lines) if line]
+    return lines[full[0] : full[-1] + 1] if full else []
+
+
+class _LeftHeading(Heading):
+    LEVEL_ALIGN = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class _Code(CodeBlock):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+
+
+class _Table(TableElement):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                table.show_edge = False  # blank lines
+            yield table
+
+
+class _Ruler(HorizontalRule):
+    new_line = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Rule(style="dim", characters="─")
+
+
+class _Shown(Markdown):
+    """Markdown as rich shows it, but from our tokens."""
+
+    elements = {
+        **Markdown.elements,
+        "heading_open": _LeftHeading,
+        "fence": _Code,
+        "code_block": _Code,
+        "table_open": _Table,
+        "hr": _Ruler,
+    }
+
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__("", code_theme="ansi_dark")
+        for token in tokens:
+            if token.children:
+                token.children = list(_honest(token.children))
+        self.parsed = tokens
+
+
+def _honest(tokens: list[Token]) -> Iterable[Token]:
+    """Yield inline tokens; a link whose text is not its target shows the target as well."""
+    target: str | None = None
+    words: list[Token] = []
+    for token in tokens:
+        if token.type == "image":
+            yield _text(f"{token.content} ({token.attrs.get('src', '')})".lstrip())
+        elif token.type == "link_open":
+            target, words = str(token.attrs.get("href", "")), [token]
+        elif token.type == "link_close" and target is not None:
+            text = "".join(word.content for word in words)
+            if text == target or f"mailto:{text}" == target:
+                yield from (*words, token)
+            else:
+                yield from words[1:]
+                yield _text(f" ({target})")
+            target = None
+        elif target is not None:
+            words.append(token)
+        else:
+            yield token
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _words_of(tokens: list[Token]) -> Iterable[str]:
+    for token in tokens:
+        if token.children:
+            yield from _words_of(token.children)
+        elif token.type != "inline":
+            yield token.content
+
+
+def _plain(lines: list[list[Segment]]) -> Iterable[str]:
+    return (segment.text for line in lines for segment in line)
+
+
+def _letters(texts: Iterable[str]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for text in texts:
+        counted.update(character for character in text if not character.isspace())
+    return counted

@@ -1,0 +1,180 @@
+"""What a program writes to a terminal or into a pipe: lines for good, and a tail that is redrawn.
+
+There is one writer and no thread. A line is written once. Below the lines stands the tail: what
+still changes. The next write begins where the tail began, so it is replaced. Into a pipe, or to a
+terminal that cannot move its cursor, lines go as they are, and there is no tail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import COLOR_SYSTEMS, Console, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from accord.cli.rows import Row, word_fold
+
+__all__ = ("Paper",)
+
+_LEAST_COLUMNS = 12  # a narrower terminal gets no tail
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"  # the cursor
+_LINE, _BELOW = "\x1b[2K", "\x1b[J"  # erase
+
+
+class Paper:
+    """One stream, and all that is known of where it goes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.is_terminal = stream.isatty()
+        self._console = Console(
+            file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False
+        )
+        self._colors = None
+        if self._console.color_system is not None:
+            self._colors = COLOR_SYSTEMS[self._console.color_system]
+        knows = os.environ.get("TERM", "") not in ("dumb", "unknown")
+        self._moves = self.is_terminal and knows and not self._console.legacy_windows
+        self._tail: list[str] = []
+        self._echo = _Echo()
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether something can stand below the lines and change."""
+        return self._moves and self.size[0] >= _LEAST_COLUMNS
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of this terminal; a pipe has no use for them."""
+        try:
+            columns, lines = os.get_terminal_size(self.stream.fileno())
+        except (OSError, ValueError):
+            columns = lines = 0
+        if not columns or not lines:
+            known = shutil.get_terminal_size()  # the environment may say it
+            columns, lines = columns or known.columns, lines or known.lines
+        return columns, lines
+
+    @property
+    def width(self) -> int:
+        """The columns that are used: in the last one, terminals differ."""
+        return max(self.size[0] - 1, 1)
+
+    # Drawing.
+
+    def segments(self, renderable: RenderableType, width: int) -> list[list[Segment]]:
+        """Return what rich makes of something."""
+        options = self._console.options.update(width=width, height=None)
+        return self._console.render_lines(renderable, options, pad=False)
+
+    def drawn(self, lines: Iterable[Iterable[Segment]]) -> list[str]:
+        """Return lines as the stream takes them, without spaces at their ends."""
+        return [self._drawn(line) for line in lines]
+
+    def folded(self, text: str, width: int) -> list[str]:
+        """Return the lines of a text, each cut where it does not fit."""
+        return [part for line in text.rstrip("\n").split("\n") for part in word_fold(line, width)]
+
+    def rows(self, rows: Iterable[Row]) -> list[str]:
+        """Return rows as lines: folded at a terminal, else one line each."""
+        if not self.is_terminal:
+            texts = [
+                Text.assemble((row.lead, row.lead_style), (row.text, row.style)) for row in rows
+            ]
+            return [self._text(text) for text in texts]
+        width = self.width
+        return [self._text(line) for row in rows for line in row.folded(width)]
+
+    def _text(self, text: Text) -> str:
+        text.end = ""
+        return self._drawn(self._console.render(text, self._console.options.update(width=1 << 20)))
+
+    def _drawn(self, line: Iterable[Segment]) -> str:
+        parts = list(Segment.simplify(part for part in line if not part.control))
+        if self._console.no_color:
+            parts = list(Segment.remove_color(parts))
+        while parts and not parts[-1].text.rstrip(" \n") and not _has_ground(parts[-1]):
+            parts.pop()
+        if parts and not _has_ground(parts[-1]):
+            parts[-1] = Segment(parts[-1].text.rstrip(" \n"), parts[-1].style)
+        return "".join(
+            part.style.render(part.text, color_system=self._colors) if part.style else part.text
+            for part in parts
+        )
+
+    # Writing.
+
+    def put(self, lines: Sequence[str], tail: Sequence[str] = ()) -> None:
+        """Write lines for good, and below them the tail, in place of the last one."""
+        if not self.has_tail:
+            tail = ()
+        if not lines and list(tail) == self._tail:
+            return
+        parts: list[str] = []
+        if self._tail:
+            up = len(self._tail) - 1
+            parts.append(f"\r\x1b[{up}A" if up else "\r")
+        elif tail:
+            parts.append(_HIDE)
+            self._echo.off()
+        before = _LINE if self._tail else ""
+        parts += [f"{before}{line}\n" for line in lines]
+        parts.append("\n".join(f"{before}{line}" for line in tail))
+        if self._tail:
+            parts.append(_BELOW)
+            if not tail:
+                parts.append(_SHOW)
+                self._echo.on()
+        self._tail = list(tail)
+        self.write("".join(parts))
+
+    def write(self, text: str) -> None:
+        """Write just this."""
+        if text:
+            self.stream.write(text)
+        self.stream.flush()
+
+
+def _has_ground(segment: Segment) -> bool:
+    return segment.style is not None and (
+        segment.style.bgcolor is not None or bool(segment.style.reverse)
+    )
+
+
+class _Echo:
+    """What is typed while nothing is asked is not shown: it would stand in the tail."""
+
+    def __init__(self) -> None:
+        self._before: list[int | list[bytes | int]] | None = None
+
+    def off(self) -> None:
+        if sys.platform == "win32":
+            return
+        import termios
+
+        try:
+            if os.tcgetpgrp(0) != os.getpgrp():  # in the background it would be stopped for that
+                return
+            self._before = termios.tcgetattr(0)
+            silent = [*self._before]
+            silent[3] = int(silent[3]) & ~termios.ECHO  # type: ignore[arg-type]
+            termios.tcsetattr(0, termios.TCSADRAIN, silent)
+        except (OSError, termios.error):  # it is no terminal
+            self._before = None
+
+    def on(self) -> None:
+        if sys.platform == "win32" or self._before is None:
+            return
+        import termios
+
+        before, self._before = self._before, None
+        try:
+            if os.tcgetpgrp(0) == os.getpgrp():
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
+        except (OSError, termios.error):
+            return

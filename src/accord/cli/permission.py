@@ -1,0 +1,135 @@
+"""Asks the user for a permission: shows all that it is about, and the agent's own options."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from accord.cli.paper import Paper
+from accord.cli.rows import Row
+from accord.cli.shown import GUTTER, diff_rows, near, near_title, one_line, printable
+from accord.cli.tool_rows import diffs_of, text_of_call
+from accord.client.events import Decision, PermissionRequest
+from accord.client.permissions import command_of
+from accord.excerpt import visible
+from accord.model.permission import PermissionOption
+
+__all__ = ("decide",)
+
+MOST_OPTIONS = 30
+MOST_CHARACTERS = 1_000_000  # of what a request is about; nobody reads more
+KINDS = {
+    "allow_once": "allows it once",
+    "allow_always": "allows it always",
+    "reject_once": "rejects it once",
+    "reject_always": "rejects it always",
+}
+
+# Asks for a line, which is None once none can be typed.
+Typed = Callable[[str], Awaitable[str | None]]
+
+
+async def decide(request: PermissionRequest, agent: str, paper: Paper, typed: Typed) -> Decision:
+    """Return the option that the user chooses; one that was not shown is never chosen."""
+
+    def show(*rows: Row) -> None:
+        paper.put(paper.rows(rows))
+
+    call, cwd = request.tool_call, request.cwd
+    title = near_title(request.title or (call.title if call else ""), cwd)
+    show(Row(f"{one_line(agent, 40)} asks: {title or 'May I go on?'}", "bold yellow"))
+    left = await _page(paper, paper.rows(_body(request, title)), typed)
+    if left:
+        show(Row(f"{left} lines were not shown.", "yellow", "  "))
+    options = request.options[:MOST_OPTIONS]
+    if not options:
+        show(Row("The agent offers no option to choose from.", "yellow", "  "))
+        return "cancel"
+    names = [one_line(option.name) or one_line(option.id) for option in options]
+    for number, (option, name) in enumerate(zip(options, names, strict=True), 1):
+        kind = KINDS.get(option.kind) or one_line(str(option.kind), 40)
+        show(Row(f"{name}  ({kind})", "", f"  {number}) ", lead_style="bold"))
+    if more := len(request.options) - len(options):
+        show(Row(f"{more} more options are not shown and cannot be chosen.", "yellow", "  "))
+    while True:
+        line = await typed(f"Choose 1 to {len(options)}: " if len(options) > 1 else "Type 1: ")
+        if line is None:
+            rejecting = [option for option in options if option.kind == "reject_once"]
+            return rejecting[0] if rejecting else "cancel"
+        if (chosen := _chosen(options, names, line.strip())) is not None:
+            return chosen
+        show(Row("Type the number of an option, or its name.", "yellow", "  "))
+
+
+def _chosen(
+    options: Sequence[PermissionOption], names: Sequence[str], text: str
+) -> PermissionOption | None:
+    if text.isascii() and text.isdigit():
+        number = int(text[:4])
+        return options[number - 1] if 0 < number <= len(options) else None
+    same = [n for n, name in enumerate(names) if name.casefold() == text.casefold()]
+    return options[same[0]] if len(same) == 1 else None
+
+
+async def _page(paper: Paper, lines: Sequence[str], typed: Typed) -> int:
+    """Show lines, a screen of them at a time; return how many the user did not want to see."""
+    most = max(paper.size[1] - 4, 3)
+    at = 0
+    while True:
+        paper.put(lines[at : at + most])
+        at += most
+        if at >= len(lines):
+            return 0
+        line = await typed(f"— {len(lines) - at} more lines: Enter shows them, s skips them ")
+        if line is None or line.strip().lower() == "s":
+            return len(lines) - at
+
+
+def _body(request: PermissionRequest, title: str) -> Iterator[Row]:
+    """Yield all that a request is about, in addition to its title."""
+    call, cwd = request.tool_call, request.cwd
+    yield from _text_rows(printable(request.description or ""), "", "  ")
+    command = command_of(request)
+    if command is not None:
+        yield from _text_rows(visible(command), "cyan", "    ", "  $ ")
+    if call is None:
+        return
+    shown = command is not None
+    diffs = list(diffs_of(call))
+    for diff in diffs:
+        path = one_line(near(diff.path, cwd))
+        if len(diffs) > 1 or path not in title:
+            yield Row(path, "bold", "  ")
+        yield from diff_rows(diff)
+        shown = True
+    text = text_of_call(call)
+    if text.strip():
+        yield from _text_rows(printable(text.strip("\n")), "", GUTTER)
+        shown = True
+    if not shown and call.raw_input is not None:
+        yield from _text_rows(visible(_json(call.raw_input)), "cyan", "  ")
+    paths = {one_line(near(diff.path, cwd)) for diff in diffs}
+    places = [one_line(near(place.path, cwd)) for place in call.locations]
+    if places := [path for path in places if path not in paths and path not in title]:
+        yield Row(", ".join(dict.fromkeys(places)), "dim", "  ")
+
+
+def _text_rows(text: str, style: str, lead: str, first: str | None = None) -> Iterator[Row]:
+    """Yield the lines of a text; long ones in pieces, so that they can be paged."""
+    if not text:
+        return
+    left = len(text) - MOST_CHARACTERS
+    for line in text[:MOST_CHARACTERS].split("\n"):
+        yield Row(line, style, lead if first is None else first, lead, "dim", whole_words=False)
+        first = None
+    if left > 0:
+        yield Row(f"{left} more characters are not shown.", "yellow", lead)
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (TypeError, ValueError):
+        return repr(value)

@@ -1,0 +1,148 @@
+"""Tool calls, commands and plans as rows: what was done in a line, and beneath it the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from accord.cli.rows import Row
+from accord.cli.shown import (
+    GUTTER,
+    diff_counts,
+    diff_rows,
+    near,
+    near_title,
+    one_line,
+    tail,
+)
+from accord.client.events import Plan, ToolCall
+from accord.client.transcript import Shell
+from accord.model.tools import Diff, TerminalView
+
+__all__ = (
+    "change_rows",
+    "diffs_of",
+    "head_rows",
+    "output_rows",
+    "plan_rows",
+    "shell_rows",
+    "some",
+    "terminals_of",
+    "text_of_call",
+)
+
+MARKS = {
+    "pending": ("○", "dim"),
+    "in_progress": ("◐", "yellow"),
+    "paused": ("◌", "yellow"),
+    "completed": ("●", "green"),
+    "failed": ("✗", "red"),
+    "cancelled": ("⊘", "dim"),
+}
+STEPS = {
+    "pending": ("·", "dim"),
+    "in_progress": ("▸", "yellow"),
+    "completed": ("✓", "green"),
+    "cancelled": ("⊘", "dim"),
+}
+LAST_LINES = 12  # of an output, when it is over
+MOST_DIFF_ROWS = 60
+
+
+def head_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
+    """Yield the line of a tool call, and a second one for a path that its title does not name."""
+    mark, style = MARKS.get(call.status, MARKS["in_progress"])
+    title = near_title(call.title, cwd) or one_line(str(call.kind), 40)
+    added = removed = 0
+    changed: dict[str, None] = {}
+    for diff in diffs_of(call):
+        plus, minus = diff_counts(diff)
+        added, removed = added + plus, removed + minus
+        changed[diff.path] = None
+    paths = [*changed, *(place.path for place in call.locations)]
+    if len(changed) > 1:  # each stands above its diff
+        paths = [path for path in paths if path not in changed]
+    named = [one_line(near(path, cwd)) for path in dict.fromkeys(paths)]
+    unnamed = [path for path in named if path not in title]
+    counts = [f"+{added}"] * bool(added) + [f"−{removed}"] * bool(removed)
+    yield Row("  ".join([title, *counts]), "", f"{mark} ", lead_style=style)
+    if unnamed:
+        others = f" and {len(unnamed) - 3} more" if len(unnamed) > 3 else ""
+        yield Row(", ".join(unnamed[:3]) + others, "dim", "  ")
+
+
+def diffs_of(call: ToolCall) -> Iterator[Diff]:
+    """Yield the changes of files that a tool call shows."""
+    return (part for part in call.content if isinstance(part, Diff))
+
+
+def terminals_of(call: ToolCall) -> list[str]:
+    """Return the ids of the terminals that a tool call shows."""
+    return [part.terminal_id for part in call.content if isinstance(part, TerminalView)]
+
+
+def text_of_call(call: ToolCall) -> str:
+    """Return the text that a tool call shows."""
+    return "".join(part for part in call.content if isinstance(part, str))
+
+
+def change_rows(diff: Diff, most: int = MOST_DIFF_ROWS) -> Iterator[Row]:
+    """Yield the rows of a diff, and how many more there are."""
+    rows = list(diff_rows(diff))
+    yield from rows[:most]
+    if len(rows) > most:
+        yield Row(f"… {len(rows) - most} more lines", "dim", " " * 8)
+
+
+def output_rows(call: ToolCall) -> Iterator[Row]:
+    """Yield the end of what a command printed, and of what a call that failed says."""
+    text = text_of_call(call)
+    if call.kind == "execute" or call.status == "failed":
+        yield from some(*tail(_unfenced(text), LAST_LINES))
+
+
+def shell_rows(shell: Shell, most: int = LAST_LINES) -> Iterator[Row]:
+    """Yield the end of what a terminal shows, and how its command ended."""
+    yield from some(*tail(shell.output, most))
+    terminal = shell.terminal
+    if terminal.signal is not None:
+        yield Row(f"ended by {one_line(terminal.signal)}", "red", "  ")
+    elif terminal.exit_code:
+        yield Row(f"exit status {terminal.exit_code}", "red", "  ")
+
+
+def some(lines: Iterable[str], more: bool) -> Iterator[Row]:
+    """Yield lines of an output as rows beside a gutter."""
+    if more:
+        yield Row("…", "dim", GUTTER, GUTTER, "dim")
+    for line in lines:
+        yield Row(line, "dim", GUTTER, GUTTER, "dim", whole_words=False)
+
+
+def plan_rows(plan: Plan, most: int | None = None) -> Iterator[Row]:
+    """Yield a plan that is a list; of a long one the steps around the one that runs."""
+    if plan.uri is not None:
+        yield Row(f"Plan: {one_line(plan.uri)}", "bold")
+        return
+    entries = plan.entries
+    done = sum(entry.status in ("completed", "cancelled") for entry in entries)
+    yield Row(f"Plan {done}/{len(entries)}", "bold")
+    start, end = 0, len(entries)
+    if most is not None and len(entries) > most:
+        running = [n for n, entry in enumerate(entries) if entry.status == "in_progress"]
+        start = max(0, min((running or [done])[0] - 1, len(entries) - most))
+        end = start + most
+    if start:
+        yield Row(f"… {start} before", "dim", "    ")
+    for entry in entries[start:end]:
+        mark, style = STEPS.get(entry.status, STEPS["pending"])
+        text_style = style if entry.status != "completed" else "dim"
+        yield Row(one_line(entry.content), text_style, f"  {mark} ", lead_style=style)
+    if end < len(entries):
+        yield Row(f"… {len(entries) - end} more", "dim", "    ")
+
+
+def _unfenced(text: str) -> str:
+    """Return a text without the fence of code that agents put around outputs."""
+    if not text.startswith("```"):
+        return text
+    return text.partition("\n")[2].rstrip().removesuffix("```")
