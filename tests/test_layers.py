@@ -81,7 +81,7 @@ LAYERS = {
 }
 # What an extra installs, for the programs that need it and nothing else.
 EXTRAS = {
-    "accord.cli": {"click", "platformdirs", "rich"},
+    "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
     "accord.conformance.testing": {"pytest"},
     "accord.coder": {"httpx", "httpx2", "keyring", "mcp", "pydantic_ai"},
 }
