@@ -1,0 +1,139 @@
+"""Runs many programs: `PYTHONPATH=tests python -m simulation`, or `make simulate`."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import secrets
+import sys
+import time
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from simulation.cases import CASES, Case
+from simulation.generate import program_of
+from simulation.minimize import minimize
+from simulation.program import Program
+from simulation.run import play
+
+_BATCH = 40  # seeds that a worker plays at a time
+_TELL_S = 30.0
+
+
+class Found(Struct):
+    """A seed whose run failed."""
+
+    seed: int
+    kind: str
+    detail: str
+
+
+def _play_all(first: int, count: int) -> tuple[int, list[Found], Counter[str]]:
+    found: list[Found] = []
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        result = play(program_of(seed))
+        counts.update(result.counts)
+        if result.failures:
+            failure = result.failures[0]
+            found.append(Found(seed, failure.kind, failure.detail))
+    return count, found, counts
+
+
+def main() -> int:
+    """Return 1 if anything was found."""
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on")
+    parser.add_argument("--first", type=int, help="the first seed; by default a random one")
+    parser.add_argument("--seed", type=int, help="play this seed alone, and show what it finds")
+    parser.add_argument("--case", type=Path, help="play the program of a file")
+    parser.add_argument("--minimize", action="store_true", help="make what is found smaller")
+    parser.add_argument("--keep", metavar="NAME", help="write what is found as a case of this name")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    if options.case is not None:
+        case = msgspec.json.decode(options.case.read_bytes(), type=Case)
+        return _show(case.program, options)
+    if options.seed is not None:
+        return _show(program_of(options.seed), options)
+    return _search(options)
+
+
+def _search(options: argparse.Namespace) -> int:
+    first = secrets.randbelow(10**9) if options.first is None else options.first
+    seed = first
+    ends_s = time.monotonic() + options.seconds
+    began_s = told_s = time.monotonic()
+    runs = 0
+    kinds: dict[str, list[Found]] = {}
+    counts: Counter[str] = Counter()
+    print(f"simulation: seeds from {first} on, {options.workers} workers", flush=True)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=spawn) as pool:
+        waiting = set()
+        while waiting or time.monotonic() < ends_s:
+            while len(waiting) < options.workers + 1 and time.monotonic() < ends_s:
+                waiting.add(pool.submit(_play_all, seed, _BATCH))
+                seed += _BATCH
+            done, waiting = wait(waiting, timeout=_TELL_S, return_when=FIRST_COMPLETED)
+            for each in done:
+                count, found, some = each.result()
+                runs += count
+                counts += some
+                for failure in found:
+                    if failure.kind not in kinds:
+                        print(f"seed {failure.seed}: {failure.kind}\n{failure.detail}", flush=True)
+                    kinds.setdefault(failure.kind, []).append(failure)
+            if time.monotonic() - told_s > _TELL_S:
+                told_s = time.monotonic()
+                failed = sum(map(len, kinds.values()))
+                rate = runs / (told_s - began_s)
+                print(
+                    f"{runs} runs, {rate:.1f} a second, {failed} failed; seeds {first} to {seed}",
+                    flush=True,
+                )
+    took_s = time.monotonic() - began_s
+    print(
+        f"{runs} runs in {took_s:.0f} s, {runs / took_s:.1f} a second, of seeds {first} to {seed}"
+    )
+    print(
+        f"{counts['turns']} turns, {counts['cancels']} cancels, "
+        f"{sum(n for name, n in counts.items() if name.startswith('call '))} calls"
+    )
+    for kind, found in sorted(kinds.items(), key=lambda each: -len(each[1])):
+        print(f"{len(found)} × {kind}: seeds {', '.join(str(f.seed) for f in found[:8])}")
+        if options.minimize:
+            print(_json(minimize(program_of(found[0].seed), kind)), flush=True)
+    return bool(kinds)
+
+
+def _show(program: Program, options: argparse.Namespace) -> int:
+    result = play(program)
+    print(f"trace {result.trace_hash}, {result.virtual_s:.1f} virtual s, {result.rounds} rounds")
+    for failure in result.failures:
+        print(f"{failure.kind}\n{failure.detail}")
+    if not result.failures:
+        return 0
+    kind = result.failures[0].kind
+    if options.minimize or options.keep:
+        program = minimize(program, kind)
+        print(_json(program))
+    if options.keep:
+        case = Case(found=kind, program=program)
+        path = CASES / f"{options.keep}.json"
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(case), indent=1) + b"\n")
+        print(f"written: {path}")
+    return 1
+
+
+def _json(program: Program) -> str:
+    return msgspec.json.encode(program).decode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,528 @@
+"""A client of a run: it does what its program says, and what it sees is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import accord
+from accord import LocalProtocolError, RequestError, TransportError
+from accord.routes import Limits
+from simulation import program as p
+from simulation.world import PLANNED_CODE, Branch, World, labels_in
+
+__all__ = ("SimulatedClient",)
+
+CALL_S = 120.0  # for any call that is not a prompt, besides the time on the way
+_NOT_NOW = (
+    "still running",
+    "has no modes",
+    "has no option",
+    "cannot be cancelled",
+    "cannot cancel",
+)
+
+
+class _Left(Exception):
+    """Leaves a turn by an exception."""
+
+
+class _Texts:
+    """The files of an editor: they are read and written late, and only in memory."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._texts: dict[str, str] = {}
+
+    async def read(self, path: str) -> str:
+        await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.01)))
+        if path in self._texts:
+            return self._texts[path]
+        name, _, size = path.rpartition("/")[2].partition("-")
+        if name != "read":
+            raise FileNotFoundError(path)
+        return "r" * int(size.removesuffix(".txt"))
+
+    async def write(self, path: str, text: str) -> None:
+        await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.01)))
+        self._texts[path] = text
+
+
+class Taker:
+    """Checks the pieces that come as events of one turn, in their order."""
+
+    def __init__(self, world: World, session_id: str) -> None:
+        self._world = world
+        self._session_id = session_id
+        self._next: dict[int, int] = defaultdict(int)  # by branch
+        self._shown: dict[str, int] = defaultdict(int)  # labels of a tool call
+
+    def see(self, event: Any) -> None:
+        world = self._world
+        world.trace("event", type(event).__name__)
+        match event:
+            case accord.Text(text) | accord.Thought(text):
+                self._labels(labels_in(text))
+            case accord.ToolCall():
+                labels = labels_in(_text_of(event))
+                shown = self._shown[event.id]
+                if len(labels) < shown:
+                    world.fail("events: a tool call has lost content")
+                self._shown[event.id] = len(labels)
+                self._labels(labels[shown:])
+            case accord.Plan():
+                texts = [entry.content for entry in event.entries]
+                self._labels(labels_in("".join(texts) + (event.markdown or "")))
+            case _:
+                pass
+
+    def _labels(self, labels: Sequence[tuple[int, int]]) -> None:
+        world = self._world
+        for number, at in labels:
+            branch = _branch(world, number)
+            if branch is None:
+                continue
+            if branch.session_id not in ("", self._session_id):
+                world.fail("events: a piece of another session")
+            due = self._next[number]
+            if at < due:
+                world.fail("events: out of order or twice", f"{number}.{at} after {due - 1}")
+                continue
+            self._next[number] = at + 1
+            for missing in range(due, at):
+                if branch.in_turn and branch.pieces[missing].state == "sent":
+                    world.fail("events: out of order or lost", f"{number}.{missing} before {at}")
+
+    def complete(self, branches: Sequence[Branch]) -> None:
+        """The turn has ended, and all its events were taken."""
+        for branch in branches:
+            if not branch.in_turn or branch.session_id != self._session_id:
+                continue
+            for at in range(self._next[branch.number], len(branch.pieces)):
+                if branch.pieces[at].state == "sent":
+                    self._world.fail("events: lost at the end", f"{branch.number}.{at}")
+                    break
+
+
+class SimulatedClient:
+    """One connection, its actors, and what they have opened."""
+
+    def __init__(self, world: World, number: int, spec: p.Client) -> None:
+        self.world = world
+        self.number = number
+        self.spec = spec
+        self.chance = random.Random(f"client {world.program.seed} {number}")
+        self.agent: accord.ConnectedAgent = None  # type: ignore[assignment]
+        self.actors = [_Actor(self, index, actor) for index, actor in enumerate(spec.actors)]
+        self.sessions: dict[str, Any] = {}  # the last handle of each
+        self.whole: dict[str, bool] = {}  # whether the transcript is to have all of it
+        self.leaving = asyncio.Event()
+
+    @property
+    def is_cut(self) -> bool:
+        return self.number in self.world.cut
+
+    async def run(
+        self, transport: Callable[[], Any], settle: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Connect, let the actors work, look at what has come of it, and leave."""
+        spec, world = self.spec, self.world
+        await asyncio.sleep(spec.starts_after_s)
+        limits = Limits(waiting=spec.waiting, waiting_bytes=spec.waiting_bytes)
+        connecting = accord.connect(
+            transport,
+            permissions=self._decide,
+            files=_Texts(self.chance) if spec.files else None,
+            terminals=spec.terminals,
+            on_form=self._fill_in if spec.forms else None,
+            extensions={"_simulation/asked": self._asked, "_simulation/told": self._told},
+            unstable=spec.unstable,
+            limits=limits,
+            versions=spec.versions,
+        )
+        entered = False
+        left_at = 0.0
+        try:
+            async with connecting as self.agent:
+                entered = True
+                world.trace("connected", self.agent.version)
+                world.counts[f"v{self.agent.version}"] += 1
+                await self._act()
+                if not self.is_cut:
+                    await settle()
+                self._check()
+                left_at = world.loop.time()
+        except Exception as error:  # noqa: BLE001  # judged
+            left_at = left_at or world.loop.time()
+            if entered or not self.is_cut:
+                self.unexpected("connect", error)
+        if left_at and world.loop.time() - left_at > CALL_S:
+            world.fail("leaving takes too long", f"{world.loop.time() - left_at:.0f} s")
+
+    async def _act(self) -> None:
+        acting = [
+            asyncio.create_task(actor.run(), name=f"simulated actor {actor.number}")
+            for actor in self.actors
+        ]
+        if not acting:
+            return
+        leaving = asyncio.create_task(self.leaving.wait(), name="simulated leave")
+        every = asyncio.create_task(asyncio.wait(acting), name="simulated actors")
+        await asyncio.wait([every, leaving], return_when=asyncio.FIRST_COMPLETED)
+        for task in acting:
+            task.cancel()
+        leaving.cancel()
+        await every
+        for task in acting:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.unexpected("actor", error)
+
+    # Calls.
+
+    async def call(self, name: str, call: Awaitable[Any], *, session: Any = None) -> Any:
+        """Await a call of the client; it has to end in time, and in no other way than it may."""
+        world = self.world
+        world.counts[f"call {name}"] += 1
+        began_s = world.loop.time()
+        try:
+            result = await call
+        except Exception as error:  # noqa: BLE001  # judged
+            self.unexpected(name, error, session)
+            result = None
+        took_s = world.loop.time() - began_s
+        world.trace("call", name, took_s)
+        longest_s = CALL_S + self.spec.slow_user_s + self.spec.network.longest_s(1_000_000)
+        if took_s > longest_s:
+            world.fail(f"call: {name} takes too long", f"{took_s:.0f} s, not {longest_s:.0f} s")
+        return result
+
+    def unexpected(self, name: str, error: BaseException, session: Any = None) -> None:
+        """Report an error unless the program explains it."""
+        world = self.world
+        world.trace("error", name, type(error).__name__)
+        world.counts[f"error {type(error).__name__}"] += 1
+        match error:
+            case TransportError() if self.is_cut or self.leaving.is_set():
+                return
+            case LocalProtocolError() if any(text in str(error) for text in _NOT_NOW):
+                return
+            case RequestError(code=code):
+                if code == PLANNED_CODE or world.lenient:
+                    return
+                if session is not None and session.id in world.closed:
+                    return
+                if "A turn is running" in str(error):
+                    return
+            case _:
+                pass
+        kind = f"{name}: {type(error).__name__}"
+        if isinstance(error, RequestError):
+            kind += f" {error.code}"
+        world.fail(kind, repr(error))
+
+    # What the agent asks.
+
+    async def _decide(self, request: accord.PermissionRequest) -> Any:
+        await asyncio.sleep(self.spec.slow_user_s)
+        if self.spec.asks_back and not self.is_cut:
+            await self.call("new_session in a policy", self.agent.new_session("/simulation"))
+        return self.chance.choice(("allow", "allow", "reject", "allow_always", "cancel", None))
+
+    async def _fill_in(self, form: Any) -> Any:
+        await asyncio.sleep(self.spec.slow_user_s)
+        return self.chance.choice(({"name": "A"}, {"name": "B", "sure": True}, None))
+
+    def _asked(self, params: Any) -> Any:
+        return {"size": len(params["text"])}
+
+    async def _told(self, params: Any) -> None:
+        await asyncio.sleep(self.chance.choice((0.0, 0.5)))
+
+    # Oracles.
+
+    def _check(self) -> None:
+        """Compare the transcripts with what the agent has shown."""
+        world = self.world
+        for session_id, session in self.sessions.items():
+            seen = Counter[tuple[int, int]]()
+            for item in session.transcript.items:
+                text = item.text if isinstance(item, accord.Message) else _text_of(item)
+                labels = labels_in(text)
+                seen.update(labels)
+                last: dict[int, int] = {}
+                for number, at in labels:
+                    if last.get(number, -1) >= at:
+                        world.fail("transcript: out of order", f"{number}.{at}")
+                    last[number] = at
+            for label, count in seen.items():
+                if count > 1:
+                    world.fail("transcript: twice", str(label))
+                    break
+            if self.is_cut or session_id in world.closed or not self.whole.get(session_id):
+                continue
+            for branch in world.branches:
+                if branch.session_id != session_id:
+                    continue
+                for at, piece in enumerate(branch.pieces):
+                    if piece.kept and piece.state == "sent" and not seen[branch.number, at]:
+                        world.fail("transcript: lost", f"{branch.number}.{at}")
+                        break
+
+
+class _Actor:
+    """Does its steps one after the other."""
+
+    def __init__(self, client: SimulatedClient, number: int, spec: p.Actor) -> None:
+        self.client = client
+        self.world = client.world
+        self.number = number
+        self.spec = spec
+        self.session: Any = None
+
+    async def run(self) -> None:
+        for step in self.spec.steps:
+            await self.step(step)
+
+    def _of(self, other: int | None) -> Any:
+        if other is None:
+            return self.session
+        actors = self.client.actors
+        return actors[other % len(actors)].session
+
+    async def step(self, step: Any) -> None:  # noqa: C901, PLR0912  # a table
+        client, world = self.client, self.world
+        agent, call = client.agent, client.call
+        if client.is_cut and not isinstance(step, p.New | p.Prompt):
+            return
+        session = self.session
+        match step:
+            case p.New():
+                await self._open(await call("new_session", agent.new_session("/simulation")))
+            case p.Prompt():
+                await self._prompt(step)
+            case p.Wait(seconds):
+                await asyncio.sleep(seconds)
+            case p.Leave():
+                world.cut.add(client.number)
+                client.leaving.set()
+            case p.ListSessions() if agent.offers("list_sessions"):
+                await call("list_sessions", self._list())
+            case p.Load(of, replay) if agent.offers("load_session"):
+                await self._load(of, replay=replay)
+            case p.Extension(notify, size):
+                params = {"text": "z" * size}
+                if notify:
+                    await call("notify", agent.notify("_simulation/told", params))
+                else:
+                    await call("extension", agent.call("_simulation/asked", params))
+            case _ if session is None:
+                return
+            case p.Close() if agent.offers("close_session"):
+                world.closed.add(session.id)
+                self.session = None
+                await call("close", session.close(), session=session)
+            case p.Delete() if agent.offers("delete_session"):
+                world.closed.add(session.id)
+                self.session = None
+                await call("delete", agent.delete_session(session.id), session=session)
+            case p.Fork() if agent.offers("fork_session"):
+                forked = agent.fork_session(session.id, "/simulation")
+                await self._open(await call("fork", forked, session=session), whole=False)
+            case p.Status() if agent.offers("session_status"):
+                await call("status", session.status(), session=session)
+            case p.Rename() if agent.offers("rename_session"):
+                await call("rename", session.rename("A title"), session=session)
+            case p.SetMode(value):
+                await call("set_mode", session.set_mode(value), session=session)
+            case p.Cancel(of):
+                if (other := self._of(of)) is not None:
+                    world.counts["cancels"] += 1
+                    world.may_be_cancelled.add(other.id)
+                    await call("cancel", other.cancel(), session=other)
+            case p.CancelTool(of):
+                if (other := self._of(of)) is not None:
+                    for tool in other.transcript.tool_calls:
+                        if tool.can_cancel and not tool.done:
+                            await call("cancel_tool", _ended_or(other.cancel_tool(tool.id)))
+                            break
+            case _:
+                pass
+
+    async def _list(self) -> None:
+        async for _ in self.client.agent.list_sessions():
+            pass
+
+    async def _open(self, session: Any, *, whole: bool = True) -> None:
+        if session is not None:
+            self.session = session
+            self.client.sessions[session.id] = session
+            self.client.whole[session.id] = whole
+            self.world.trace("opened", session.id)
+
+    async def _load(self, of: int | None, *, replay: bool) -> None:
+        client, world = self.client, self.world
+        other = self.session if of is None else world.session_of(of)
+        if other is None:
+            return
+        owned = other.id in client.sessions
+        if not owned:
+            world.closed.add(other.id)  # where it was open; from now on nothing is certain
+        loading = client.agent.load_session(other.id, "/simulation", replay=replay)
+        loaded = await client.call("load_session", loading, session=other)
+        await self._open(loaded, whole=replay and client.whole.get(other.id, True))
+
+    async def _prompt(self, step: p.Prompt) -> None:
+        if self.session is None:
+            await self.step(p.New())
+        if self.session is None:
+            return
+        playing = asyncio.create_task(
+            _Play(self, self.session, step).run(), name=f"simulated turn of {self.number}"
+        )
+        try:
+            if step.drop_after_s is None:
+                await playing
+                return
+            await asyncio.wait([playing], timeout=step.drop_after_s)
+            if not playing.done():
+                self.world.may_be_cancelled.add(self.session.id)
+                playing.cancel()
+                await asyncio.wait([playing])
+            if not playing.cancelled():
+                playing.result()
+        except asyncio.CancelledError:
+            playing.cancel()
+            await asyncio.wait([playing])
+            raise
+
+
+class _Play:
+    """One turn, as the client goes through it."""
+
+    def __init__(self, actor: _Actor, session: Any, step: p.Prompt) -> None:
+        self.actor = actor
+        self.world = actor.world
+        self.session = session
+        self.step = step
+        self.number = len(self.world.turns)
+        self.world.turns.append(step)
+
+    async def run(self) -> None:
+        step, world, session = self.step, self.world, self.session
+        turn = session.prompt(f"turn {self.number} " + "p" * step.size)
+        taker = Taker(world, session.id)
+        first = len(world.branches)
+        cancelling: asyncio.Task[None] | None = None
+        try:
+            async with turn:
+                if step.cancel_after_s is not None:
+                    cancelling = asyncio.create_task(
+                        self._cancel_later(turn), name="simulated cancel"
+                    )
+                if step.take == "events":
+                    await self._take(turn, taker)
+                    if turn.error is None and not self.actor.client.is_cut:
+                        own = [b for b in world.branches[first:] if b.turn == self.number]
+                        taker.complete(own)
+                elif step.take == "wait":
+                    await turn.wait()
+        except _Left:
+            pass
+        except Exception as error:  # noqa: BLE001  # judged
+            if not isinstance(error, RequestError) or self.number not in world.mistaken:
+                self.actor.client.unexpected("prompt", error, session)
+        finally:
+            if cancelling is not None:
+                cancelling.cancel()
+                await asyncio.wait([cancelling])
+        world.trace("turn", self.number, turn.stop_reason)
+        self._judge(turn)
+
+    def _judge(self, turn: Any) -> None:
+        world, session = self.world, self.session
+        if turn.error is not None or self.actor.client.is_cut or turn.stop_reason is None:
+            return
+        cancelled = turn.stop_reason == "cancelled"
+        if self.number in world.interrupted and not cancelled:
+            world.fail("a cancelled turn ends in another reason", str(turn.stop_reason))
+        explained = (
+            session.id in world.may_be_cancelled
+            or session.id in world.closed
+            or any(isinstance(act, p.Tool) for act in _all_acts(self.step.acts))
+        )
+        if cancelled and not explained:
+            world.fail("a turn is cancelled by itself")
+
+    async def _take(self, turn: Any, taker: Taker) -> None:
+        step, count = self.step, 0
+        async for event in turn:
+            count += 1
+            taker.see(event)
+            for inside in step.inside:
+                if inside.at == count:
+                    await self._inside(inside.step)
+            if step.cancel_at == count:
+                await self._cancel(turn)
+            if step.leave_at == count:
+                self.world.may_be_cancelled.add(self.session.id)
+                raise _Left
+            if step.pace_s and count <= step.paced:
+                await asyncio.sleep(step.pace_s)
+
+    async def _inside(self, step: Any) -> None:
+        if isinstance(step, p.New | p.Load | p.Fork | p.Prompt | p.Close):
+            # In a session of its own; the turn goes on.
+            other = _Actor(self.actor.client, self.actor.number, p.Actor())
+            other.session = None if isinstance(step, p.Prompt) else self.session
+            await other.step(step)
+        else:
+            await self.actor.step(step)
+
+    async def _cancel_later(self, turn: Any) -> None:
+        assert self.step.cancel_after_s is not None
+        await asyncio.sleep(self.step.cancel_after_s)
+        await self._cancel(turn)
+
+    async def _cancel(self, turn: Any) -> None:
+        self.world.counts["cancels"] += 1
+        self.world.may_be_cancelled.add(self.session.id)
+        await self.actor.client.call("turn.cancel", turn.cancel(), session=self.session)
+
+
+async def _ended_or(call: Awaitable[None]) -> None:
+    """Await a cancel of something that may just have ended."""
+    with suppress(RequestError):
+        await call
+
+
+def _all_acts(acts: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for act in acts:
+        found.append(act)
+        found += _all_acts(getattr(act, "acts", ()))
+        for branch in getattr(act, "branches", ()):
+            found += _all_acts(branch)
+    return found
+
+
+def _branch(world: World, number: int) -> Branch | None:
+    if number >= len(world.branches):
+        world.fail("a piece that was never shown")
+        return None
+    return world.branches[number]
+
+
+def _text_of(item: Any) -> str:
+    if not isinstance(item, accord.ToolCall):
+        return ""
+    texts: list[str] = []
+    for part in item.content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, accord.Diff):
+            texts.append(part.new or part.patch or "")
+    return "".join(texts)

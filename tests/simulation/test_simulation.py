@@ -1,0 +1,203 @@
+"""Simulated programs: those that once found something, a fixed list of seeds, and the tool."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from accord.errors import ConnectionLost
+from accord.testing import TransportContract
+from accord.transports.base import FRAME_BYTES, Frame, Transport
+from simulation import program as p
+from simulation.cases import cases
+from simulation.generate import program_of
+from simulation.loop import SimulatedLoop, Stuck
+from simulation.minimize import minimize
+from simulation.network import Network, SimulatedTransport, link
+from simulation.program import Program
+from simulation.run import play
+
+SEEDS = 120
+GROUPS = 4
+CASES = dict(cases())
+TESTS = Path(__file__).parent.parent
+
+
+def failures(program: Program) -> list[str]:
+    return [f"{failure.kind}\n{failure.detail}" for failure in play(program).failures]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_found_once_does_not_come_again(name: str) -> None:
+    assert failures(CASES[name].program) == []
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_fixed_seeds_find_nothing(group: int) -> None:
+    found = {
+        seed: play(program_of(seed)).failures for seed in range(SEEDS) if seed % GROUPS == group
+    }
+    assert {seed: each for seed, each in found.items() if each} == {}
+
+
+# The tool itself.
+
+
+def test_one_seed_is_one_run() -> None:
+    for seed in (3, 7, 133):
+        first, second = play(program_of(seed)), play(program_of(seed))
+        assert first.trace_hash == second.trace_hash
+        assert first.rounds == second.rounds
+
+
+def test_a_run_does_not_depend_on_the_hash_seed() -> None:
+    code = (
+        "from simulation.generate import program_of; from simulation.run import play\n"
+        "print([play(program_of(seed)).trace_hash for seed in range(6)])"
+    )
+    printed = set()
+    for hash_seed in ("1", "2"):
+        source = os.pathsep.join(path for path in sys.path if path)
+        env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{source}"}
+        env["PYTHONHASHSEED"] = hash_seed
+        run = [sys.executable, "-c", code]
+        printed.add(subprocess.run(run, env=env, capture_output=True, text=True, check=True).stdout)
+    assert len(printed) == 1
+
+
+def test_a_program_is_the_same_after_json() -> None:
+    for seed in range(50):
+        program = program_of(seed)
+        assert msgspec.json.decode(msgspec.json.encode(program), type=Program) == program
+
+
+def _say(pieces: int, *more: p.Act) -> Program:
+    prompt = p.Prompt(acts=[p.Say(pieces=pieces, pause_s=0.1), *more])
+    return Program(seed=1, clients=[p.Client(actors=[p.Actor([prompt])])])
+
+
+def _spoil(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[list[Frame]], list[Frame]]) -> None:
+    """Let the client's transport read what `spoil` returns."""
+    read = SimulatedTransport.spoil
+
+    def spoiled(self: SimulatedTransport, frames: list[Frame]) -> list[Frame]:
+        return spoil(read(self, frames))
+
+    monkeypatch.setattr(SimulatedTransport, "spoil", spoiled)
+
+
+def _kinds(program: Program) -> set[str]:
+    return {failure.kind.partition(" in ")[0] for failure in play(program).failures}
+
+
+def test_oracles_find_a_lost_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spoil(monkeypatch, lambda frames: [frame for frame in frames if b".2]" not in frame])
+    assert _kinds(_say(5)) == {"events: out of order or lost", "transcript: lost"}
+
+
+def test_oracles_find_an_update_that_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spoil(
+        monkeypatch,
+        lambda frames: [f for frame in frames for f in [frame] * (1 + (b".2]" in frame))],
+    )
+    assert _kinds(_say(5)) >= {"events: out of order or twice", "transcript: twice"}
+
+
+def test_oracles_find_updates_in_the_wrong_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[Frame] = []
+
+    def swap(frames: list[Frame]) -> list[Frame]:
+        passed: list[Frame] = []
+        for frame in frames:
+            if b".2]" in frame:
+                held.append(frame)
+            else:
+                passed += [frame, *held]
+                held.clear()
+        return passed
+
+    _spoil(monkeypatch, swap)
+    assert "events: out of order or lost" in _kinds(_say(5))
+
+
+def test_oracles_find_an_answer_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spoil(monkeypatch, lambda frames: [frame for frame in frames if b"stopReason" not in frame])
+    found = play(_say(5))
+    assert found.kind is not None
+    assert found.kind.startswith("stuck in accord.client.")
+
+
+def test_oracles_find_a_cancel_that_ends_in_another_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spoil(monkeypatch, lambda frames: [f.replace(b'"cancelled"', b'"end_turn"') for f in frames])
+    program = _say(5)
+    program.clients[0].actors[0].steps[0].cancel_at = 3  # type: ignore[union-attr]
+    assert _kinds(program) == {"a cancelled turn ends in another reason"}
+
+
+def test_oracles_find_a_task_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[asyncio.Task[None]] = []
+
+    def leave(frames: list[Frame]) -> list[Frame]:
+        left.append(asyncio.get_running_loop().create_task(asyncio.sleep(9999)))
+        return frames
+
+    _spoil(monkeypatch, leave)
+    assert _kinds(_say(1)) == {"tasks are left after the end"}
+
+
+def test_a_failing_program_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    _spoil(monkeypatch, lambda frames: [frame for frame in frames if b".2]" not in frame])
+    program = _say(40, p.Tool([p.Stream(3)]), p.Plan())
+    program.clients[0].actors.append(p.Actor([p.New(), p.Wait(3.0)]))
+    smaller = minimize(program, "transcript: lost")
+    assert smaller.clients == [p.Client(actors=[p.Actor([p.Prompt(acts=[p.Say(pieces=3)])])])]
+
+
+def test_loop_reports_that_nothing_can_happen() -> None:
+    loop = SimulatedLoop(random.Random(1))
+    waiting = loop.create_task(asyncio.Event().wait())
+    with pytest.raises(Stuck):
+        loop.run_until_complete(waiting)
+    loop.abandon()
+
+
+def test_virtual_time_passes_without_waiting() -> None:
+    loop = SimulatedLoop(random.Random(1))
+    loop.run_until_complete(asyncio.sleep(3600))
+    assert loop.time() == 1000.0 + 3600
+    loop.close()
+
+
+class TestSimulatedTransport(TransportContract):
+    async def pair(self, frame_bytes: int = FRAME_BYTES) -> tuple[Transport, Transport]:
+        return link(Network(frame_bytes=frame_bytes), random.Random(1))
+
+
+class TestSimulatedTransportInSmallPieces(TransportContract):
+    async def pair(self, frame_bytes: int = FRAME_BYTES) -> tuple[Transport, Transport]:
+        return link(Network(frame_bytes=frame_bytes, piece_bytes=7000), random.Random(2))
+
+
+async def test_cut_connection_ends_both_sides() -> None:
+    from accord.testing import Recorder
+    from simulation.network import Cut
+
+    cut = Network(cut=Cut(kind="reset", side="agent", after_bytes=10))
+    ends = link(cut, random.Random(1))
+    heard = Recorder(), Recorder()
+    for end, recorder in zip(ends, heard, strict=True):
+        await end.start(recorder)
+    ends[1].write([b"x" * 100])
+    for recorder in heard:
+        await recorder.until(lambda recorder=recorder: recorder.ended)
+        assert isinstance(recorder.ends[0], ConnectionLost)
+    for end in ends:
+        await end.aclose()
