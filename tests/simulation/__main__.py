@@ -64,52 +64,74 @@ def main() -> int:
     return _search(options)
 
 
+class _Search:
+    """What was played so far, and what was found."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.next = first
+        self.runs = 0
+        self.kinds: dict[str, list[Found]] = {}
+        self.counts: Counter[str] = Counter()
+        self._began_s = self._told_s = time.monotonic()
+
+    def batch(self) -> tuple[int, int]:
+        """Return the next seeds to play: the first of them, and how many."""
+        self.next += _BATCH
+        return self.next - _BATCH, _BATCH
+
+    def add(self, count: int, found: list[Found], counts: Counter[str]) -> None:
+        """Take the results of a batch; tell what is new."""
+        self.runs += count
+        self.counts += counts
+        for failure in found:
+            if failure.kind not in self.kinds:
+                print(f"seed {failure.seed}: {failure.kind}\n{failure.detail}", flush=True)
+            self.kinds.setdefault(failure.kind, []).append(failure)
+        if time.monotonic() - self._told_s > _TELL_S:
+            self._told_s = time.monotonic()
+            print(self.summary(), flush=True)
+
+    def summary(self) -> str:
+        took_s = time.monotonic() - self._began_s
+        failed = sum(map(len, self.kinds.values()))
+        return (
+            f"{self.runs} runs in {took_s:.0f} s, {self.runs / took_s:.1f} a second, "
+            f"{failed} failed; seeds {self.first} to {self.next - 1}"
+        )
+
+
 def _search(options: argparse.Namespace) -> int:
     first = secrets.randbelow(10**9) if options.first is None else options.first
-    seed = first
-    ends_s = time.monotonic() + options.seconds
-    began_s = told_s = time.monotonic()
-    runs = 0
-    kinds: dict[str, list[Found]] = {}
-    counts: Counter[str] = Counter()
     print(f"simulation: seeds from {first} on, {options.workers} workers", flush=True)
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.workers, mp_context=spawn) as pool:
-        waiting = set()
-        while waiting or time.monotonic() < ends_s:
-            while len(waiting) < options.workers + 1 and time.monotonic() < ends_s:
-                waiting.add(pool.submit(_play_all, seed, _BATCH))
-                seed += _BATCH
-            done, waiting = wait(waiting, timeout=_TELL_S, return_when=FIRST_COMPLETED)
-            for each in done:
-                count, found, some = each.result()
-                runs += count
-                counts += some
-                for failure in found:
-                    if failure.kind not in kinds:
-                        print(f"seed {failure.seed}: {failure.kind}\n{failure.detail}", flush=True)
-                    kinds.setdefault(failure.kind, []).append(failure)
-            if time.monotonic() - told_s > _TELL_S:
-                told_s = time.monotonic()
-                failed = sum(map(len, kinds.values()))
-                rate = runs / (told_s - began_s)
-                print(
-                    f"{runs} runs, {rate:.1f} a second, {failed} failed; seeds {first} to {seed}",
-                    flush=True,
-                )
-    took_s = time.monotonic() - began_s
-    print(
-        f"{runs} runs in {took_s:.0f} s, {runs / took_s:.1f} a second, of seeds {first} to {seed}"
-    )
-    print(
-        f"{counts['turns']} turns, {counts['cancels']} cancels, "
-        f"{sum(n for name, n in counts.items() if name.startswith('call '))} calls"
-    )
-    for kind, found in sorted(kinds.items(), key=lambda each: -len(each[1])):
+    search = _Search(first)
+    ends_s = time.monotonic() + options.seconds
+    if options.workers == 1:
+        while time.monotonic() < ends_s:
+            search.add(*_play_all(*search.batch()))
+    else:
+        _search_in_workers(search, options.workers, ends_s)
+    print(search.summary())
+    calls = sum(n for name, n in search.counts.items() if name.startswith("call "))
+    counts = search.counts
+    print(f"{counts['turns']} turns, {counts['cancels']} cancels, {calls} calls")
+    for kind, found in sorted(search.kinds.items(), key=lambda each: -len(each[1])):
         print(f"{len(found)} × {kind}: seeds {', '.join(str(f.seed) for f in found[:8])}")
         if options.minimize:
             print(_json(minimize(program_of(found[0].seed), kind)), flush=True)
-    return bool(kinds)
+    return bool(search.kinds)
+
+
+def _search_in_workers(search: _Search, workers: int, ends_s: float) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+        waiting = set()
+        while waiting or time.monotonic() < ends_s:
+            while len(waiting) <= workers and time.monotonic() < ends_s:
+                waiting.add(pool.submit(_play_all, *search.batch()))
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for each in done:
+                search.add(*each.result())
 
 
 def _show(program: Program, options: argparse.Namespace) -> int:

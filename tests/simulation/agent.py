@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from msgspec import Struct
@@ -155,7 +155,7 @@ class _Player:
             if pause_s:
                 await asyncio.sleep(pause_s)
 
-    async def act(self, act: Any, call: Any = None) -> None:  # noqa: C901, PLR0912, PLR0915  # a table
+    async def act(self, act: Any, call: Any = None) -> None:  # a table
         verbs = self.verbs
         self.world.counts[f"act {type(act).__name__}"] += 1
         match act:
@@ -196,10 +196,8 @@ class _Player:
             case p.Option(value):
                 await verbs.session.set_option("mode", value)
             case p.Elicit():
-                try:
+                with suppress(NotOffered):
                     await self.allowed(verbs.elicit(Form, "Who?"))
-                except NotOffered:
-                    pass
             case p.Stubborn(seconds, pieces):
                 try:
                     await asyncio.sleep(seconds)
@@ -255,12 +253,10 @@ class _Player:
     async def tool(self, acts: Sequence[Any], cancellable: bool) -> None:
         from accord.agent.background import WorkCancelled
 
-        try:
+        with suppress(WorkCancelled):
             async with self.verbs.tool("Tool", name="tool", cancellable=cancellable) as call:
                 for act in acts:
                     await self.act(act, call)
-        except WorkCancelled:
-            pass
 
     async def subagent(self, acts: Sequence[Any]) -> None:
         async with self.verbs.subagent("Subagent") as child:

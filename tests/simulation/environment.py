@@ -88,14 +88,15 @@ def environment(loop: SimulatedLoop, seed: int) -> Generator[None, None, None]:
     with patch.object(os, "urandom", chance.randbytes):
         patches: list[Any] = []
         try:
-            for name in _STARTERS:
-                if name in sys.modules:
-                    patches.append(
-                        patch.object(sys.modules[name], "LocalCommand", SimulatedCommand)
-                    )
-            for name, module in list(sys.modules.items()):
-                if name.startswith("accord.") and vars(module).get("datetime") is datetime.datetime:
-                    patches.append(patch.object(module, "datetime", clock))
+            patches += [
+                patch.object(sys.modules[name], "LocalCommand", SimulatedCommand)
+                for name in _STARTERS
+            ]
+            patches += [
+                patch.object(module, "datetime", clock)
+                for name, module in list(sys.modules.items())
+                if name.startswith("accord.") and vars(module).get("datetime") is datetime.datetime
+            ]
             for each in patches:
                 each.start()
             yield

@@ -55,7 +55,7 @@ class _Maker:
         )
 
     def client(self) -> p.Client:
-        often = self.often
+        often, chance = self.often, self.chance
         versions = self.pick({(1,): 4, (2,): 4, (1, 2): 2})
         return p.Client(
             versions=versions,
@@ -64,10 +64,11 @@ class _Maker:
             forms=often(0.4),
             unstable=often(0.4),
             network=self.network(),
-            starts_after_s=self.chance.choice((0.0, 0.0, 0.5)),
-            waiting=self.chance.choice((1024, 64, 8)),
-            waiting_bytes=self.chance.choice((8 * 1024 * 1024, 16 * 1024)),
-            slow_user_s=self.chance.choice((0.0, 0.0, 1.0, 30.0)),
+            starts_after_s=chance.choice((0.0, 0.0, 0.5)),
+            waiting=chance.choice((1024, 64, 8)),
+            waiting_bytes=chance.choice((8 * 1024 * 1024, 16 * 1024)),
+            most_waiting=chance.choice((65_536, 65_536, 100)),
+            slow_user_s=chance.choice((0.0, 0.0, 1.0, 30.0)),
             asks_back=often(0.15),
             actors=[self.actor() for _ in range(1 + self.few(4))],
         )
@@ -123,7 +124,7 @@ class _Maker:
         )
         return self.prompt() if kind == "prompt" else self.small_step(kind)
 
-    def small_step(self, kind: str) -> Any:  # noqa: PLR0911  # a table
+    def small_step(self, kind: str) -> Any:  # a table
         chance = self.chance
         of = chance.choice((None, 0, 1, 2, 3))
         match kind:
@@ -165,7 +166,6 @@ class _Maker:
         return self.chance.choice((0, 0, 5, 100, 2000))
 
     def prompt(self, depth: int = 0) -> p.Prompt:
-        chance = self.chance
         if self.about == "flood" and depth == 0 and self.often(0.6):
             return self.flood()
         prompt = p.Prompt(

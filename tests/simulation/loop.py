@@ -108,9 +108,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_later(self._chance.choice((0.0, 0.0, 0.001, 0.05)), work)
         return done
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        pass
-
     # Its end.
 
     def pending(self) -> list[asyncio.Task[Any]]:

@@ -50,9 +50,9 @@ def _smaller(value: Any, key: str = "") -> Iterator[Any]:
                 # What is inside stands for the whole.
                 for inner in ("acts", "steps"):
                     if isinstance(item, dict) and item.get(inner) and key == inner:
-                        yield value[:at] + item[inner] + value[at + 1 :]
+                        yield [*value[:at], *item[inner], *value[at + 1 :]]
                 for smaller in _smaller(item):
-                    yield value[:at] + [smaller] + value[at + 1 :]
+                    yield [*value[:at], smaller, *value[at + 1 :]]
         case dict():
             for name in value:
                 if name not in ("type", "seed", "at", "step", "seconds"):

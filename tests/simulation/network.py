@@ -80,13 +80,11 @@ class _Way:
 
     def go_on(self) -> None:
         """Move the next piece, if anything can move."""
-        if self.moving or self.deliver is None or self.ended:
+        if self.moving or self.deliver is None or self.ended or self.paused:
             return
-        if self.arrived and not self.paused:
+        if self.arrived:
             self._later(0.0)
-        elif self.unsent and not self.paused:
-            self._later(self._delay())
-        elif self.written_to_end and not self.unsent and not self.paused:
+        elif self.unsent or self.written_to_end:
             self._later(self._delay())
 
     def _later(self, delay_s: float) -> None:

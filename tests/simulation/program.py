@@ -356,6 +356,7 @@ class Client(Struct, omit_defaults=True):
     starts_after_s: float = 0.0
     waiting: int = 1024  # `Limits`
     waiting_bytes: int = 8 * 1024 * 1024
+    most_waiting: int = 65_536
     slow_user_s: float = 0.0  # before a permission request is answered
     asks_back: bool = False  # calls the agent before it answers
     actors: list[Actor] = []

@@ -1,0 +1,141 @@
+"""What has to hold in every run: each piece comes once, in order, and turns end as they may."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import accord
+from simulation import program as p
+from simulation.world import Branch, World, labels_in
+
+__all__ = ("Taker", "check_transcripts", "judge_turn")
+
+
+class Taker:
+    """Checks the pieces that come as events of one turn, in their order."""
+
+    def __init__(self, world: World, session_id: str) -> None:
+        self._world = world
+        self._session_id = session_id
+        self._next: dict[int, int] = defaultdict(int)  # by branch
+        self._shown: dict[str, int] = defaultdict(int)  # labels of a tool call
+
+    def see(self, event: Any) -> None:
+        world = self._world
+        world.trace("event", type(event).__name__)
+        match event:
+            case accord.Text(text) | accord.Thought(text):
+                self._labels(labels_in(text))
+            case accord.ToolCall():
+                labels = labels_in(_text_of(event))
+                shown = self._shown[event.id]
+                if len(labels) < shown:
+                    world.fail("events: a tool call has lost content")
+                self._shown[event.id] = len(labels)
+                self._labels(labels[shown:])
+            case accord.Plan():
+                texts = [entry.content for entry in event.entries]
+                self._labels(labels_in("".join(texts) + (event.markdown or "")))
+            case _:
+                pass
+
+    def _labels(self, labels: Sequence[tuple[int, int]]) -> None:
+        world = self._world
+        for number, at in labels:
+            branch = _branch(world, number)
+            if branch is None:
+                continue
+            if branch.session_id not in ("", self._session_id):
+                world.fail("events: a piece of another session")
+            due = self._next[number]
+            if at < due:
+                world.fail("events: out of order or twice", f"{number}.{at} after {due - 1}")
+                continue
+            self._next[number] = at + 1
+            for missing in range(due, at):
+                if branch.in_turn and branch.pieces[missing].state == "sent":
+                    world.fail("events: out of order or lost", f"{number}.{missing} before {at}")
+
+    def complete(self, branches: Sequence[Branch]) -> None:
+        """The turn has ended, and all its events were taken."""
+        for branch in branches:
+            if not branch.in_turn or branch.session_id != self._session_id:
+                continue
+            for at in range(self._next[branch.number], len(branch.pieces)):
+                if branch.pieces[at].state == "sent":
+                    self._world.fail("events: lost at the end", f"{branch.number}.{at}")
+                    break
+
+
+def check_transcripts(world: World, client: Any) -> None:
+    """Compare the transcripts of a client with what the agent has shown."""
+    for session_id, session in client.sessions.items():
+        seen = Counter[tuple[int, int]]()
+        for item in session.transcript.items:
+            text = item.text if isinstance(item, accord.Message) else _text_of(item)
+            labels = labels_in(text)
+            seen.update(labels)
+            last: dict[int, int] = {}
+            for number, at in labels:
+                if last.get(number, -1) >= at:
+                    world.fail("transcript: out of order", f"{number}.{at}")
+                last[number] = at
+        for label, count in seen.items():
+            if count > 1:
+                world.fail("transcript: twice", str(label))
+                break
+        if client.is_cut or session_id in world.closed or not client.whole.get(session_id):
+            continue
+        for branch in world.branches:
+            if branch.session_id != session_id:
+                continue
+            for at, piece in enumerate(branch.pieces):
+                if piece.kept and piece.state == "sent" and not seen[branch.number, at]:
+                    world.fail("transcript: lost", f"{branch.number}.{at}")
+                    break
+
+
+def judge_turn(world: World, number: int, session_id: str, stop_reason: str) -> None:
+    """Check why a turn stopped, which has not failed, over a connection that was not cut."""
+    cancelled = stop_reason == "cancelled"
+    if number in world.interrupted and not cancelled:
+        world.fail("a cancelled turn ends in another reason", stop_reason)
+    explained = (
+        session_id in world.may_be_cancelled
+        or session_id in world.closed
+        # The user may answer a permission request so that it cancels the turn.
+        or any(isinstance(act, p.Tool) for act in _all_acts(world.turns[number].acts))
+    )
+    if cancelled and not explained:
+        world.fail("a turn is cancelled by itself")
+
+
+def _all_acts(acts: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for act in acts:
+        found.append(act)
+        found += _all_acts(getattr(act, "acts", ()))
+        for branch in getattr(act, "branches", ()):
+            found += _all_acts(branch)
+    return found
+
+
+def _branch(world: World, number: int) -> Branch | None:
+    if number >= len(world.branches):
+        world.fail("a piece that was never shown")
+        return None
+    return world.branches[number]
+
+
+def _text_of(item: Any) -> str:
+    if not isinstance(item, accord.ToolCall):
+        return ""
+    texts: list[str] = []
+    for part in item.content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, accord.Diff):
+            texts.append(part.new or part.patch or "")
+    return "".join(texts)
