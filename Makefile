@@ -8,7 +8,7 @@ export PYTHON
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint format docs docs-test requirements bench clean
+.PHONY: help setup demo test unit lint format docs docs-test requirements bench simulate clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -46,6 +46,10 @@ requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, 
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py
+
+SECONDS := 3600
+simulate: $(VENV)/.dev  ## Run random programs of agents and clients in a simulated world for an hour (SECONDS=3600)
+	PYTHONPATH=tests $(BIN)/python -m simulation --seconds $(SECONDS)
 
 clean:  ## Remove all that is not source
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

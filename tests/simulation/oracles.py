@@ -109,7 +109,7 @@ def judge_turn(world: World, number: int, session_id: str, stop_reason: str) -> 
         or any(isinstance(act, p.Tool) for act in _all_acts(world.turns[number].acts))
     )
     if cancelled and not explained:
-        world.fail("a turn is cancelled by itself")
+        world.fail("a turn is cancelled by itself", repr(world.turns[number]))
 
 
 def _all_acts(acts: Sequence[Any]) -> list[Any]:
