@@ -38,6 +38,13 @@ class Upper(v1.Agent):
                 await show(v1.ToolCallUpdate(tool_call_id="edit", status="failed"))
                 return v1.PromptResponse(stop_reason="end_turn")
 
+        # Not every client has files for agents: this one could as well use its own.
+        if not (client.offers("read_text_file") and client.offers("write_text_file")):
+            await show(v1.ToolCallUpdate(tool_call_id="edit", status="failed"))
+            text = "I can only edit files that the client reads and writes for me."
+            await show(v1.AgentMessageChunk(content=v1.TextContent(text=text)))
+            return v1.PromptResponse(stop_reason="end_turn")
+
         file = await client.read_text_file(v1.ReadTextFileRequest(session_id=session, path=path))
         await client.write_text_file(
             v1.WriteTextFileRequest(session_id=session, path=path, content=file.content.upper())

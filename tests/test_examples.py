@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import accord
+from accord import router
+from accord.transports.memory import pair
+from sides import QUICK
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -24,3 +31,23 @@ def test_example_exits_0(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+async def test_wire_level_agent_says_so_where_the_client_has_no_files() -> None:
+    spec = importlib.util.spec_from_file_location("v1_agent_example", EXAMPLES / "v1_agent.py")
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+
+    here, there = pair()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(router.serve(here, example.Upper(), limits=QUICK))
+        async with accord.connect(
+            there, permissions=lambda _: "allow", versions=(1,), limits=QUICK
+        ) as agent:
+            session = await agent.new_session("/")
+            async with session.prompt("/home/me/notes.txt") as turn:
+                assert await turn.wait() == "end_turn"
+            assert "I can only edit files" in turn.text
+            assert session.transcript.tool_calls[0].status == "failed"

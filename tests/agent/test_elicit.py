@@ -210,3 +210,13 @@ async def test_page_is_opened_and_done(version: int) -> None:
         assert first.url == "https://example.com/login"
         assert first.elicitation_id == first_done.elicitation_id
         assert second.elicitation_id == second_done.elicitation_id != first.elicitation_id
+
+
+@BOTH
+async def test_address_that_no_browser_takes_is_refused(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        with pytest.raises(ValueError, match="8192 are the most"):
+            await turn.elicit_url("https://example.com/" + "x" * 9000, "Look")
+
+    async with talk(Does(work), version) as client:
+        assert await client.prompt("go") == "end_turn"

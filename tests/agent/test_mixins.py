@@ -312,7 +312,8 @@ async def test_every_client_hears_once_that_who_is_logged_in_has_changed(version
         talk(agent, version, client=listening, opened=False) as one,
         talk(agent, version, client=listening, opened=False) as two,
     ):
-        await two.remote.auth_status(two.types.AuthStatusRequest())
+        for client in (one, two):  # who asks knows of it
+            await client.remote.auth_status(client.types.AuthStatusRequest())
         await log_in(one)
         for client in (one, two):
             await client.until(lambda client=client: client.updates)
@@ -336,6 +337,7 @@ async def test_who_is_logged_in_is_told_by_agents_that_say_so_or_are_unstable(
             await client.remote.auth_status(client.types.AuthStatusRequest())
         assert client.updates == []
     async with talk(QuietlyUnstable(), version, client=listening, opened=False) as client:
+        await client.remote.auth_status(client.types.AuthStatusRequest())
         await log_in(client)
         await client.until(lambda: client.updates)
         assert client.updates == [("authenticated", [])]

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
+from accord.agent.hooks import check_hooks
 from accord.errors import MethodNotFound
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ class Agent:
     system_prompt: ClassVar[frozenset[str]] = frozenset()
     store: SessionStore | None = None
     unstable: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        check_hooks(cls)
 
     async def prompt(self, turn: Turn) -> StopReason | None:
         """Work on a prompt; return why it stopped, None for "end_turn".

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Course",)
 
+_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+
 log = logging.getLogger("accord.agent")
 
 
@@ -117,7 +119,14 @@ class Course:
         from accord.agent.reports import Ended, Failure
 
         try:
-            reason = await agent.prompt(self.turn) or "end_turn"
+            self.session.not_awaited.clear()
+            working: Any = agent.prompt(self.turn)
+            if not hasattr(working, "__await__"):
+                name = type(agent).__name__
+                raise TypeError(f"{name}.prompt returned no coroutine: write `async def prompt`")
+            reason = _reason(agent, await working)
+            if forgotten := self.session.not_awaited:
+                raise RuntimeError(f"{forgotten[0]} was not awaited: write `await {forgotten[0]}`")
             if reason != "error":
                 return Ended(reason)
             error: RequestError = InternalError()  # v1 has no such reason
@@ -143,6 +152,21 @@ class Course:
                 log.error("! the turn failed", exc_info=exc)
             error = InternalError()  # nothing of it goes to the client (R-ERR-05)
         return Ended("error", Failure(error.code, error.message, _data_of(error)))
+
+
+def _reason(agent: Agent, returned: object) -> str:
+    """Return the stop reason that a handler returned; raise `TypeError` for what is none."""
+    if returned is None:
+        return "end_turn"
+    if isinstance(returned, str) and (returned in _REASONS or returned.startswith("_")):
+        return returned
+    from accord.excerpt import excerpt
+
+    raise TypeError(
+        f"{type(agent).__name__}.prompt returned {excerpt(repr(returned), 60)}, which is no stop"
+        " reason: say text with `await turn.say(…)`, and return None or one of"
+        f" {', '.join(_REASONS)}, or a name of your own that begins with an underscore"
+    )
 
 
 def _data_of(error: RequestError) -> Any:

@@ -16,6 +16,8 @@ __all__ = ("Elicitation", "elicit", "elicit_url", "form_schema")
 
 F = TypeVar("F", bound=msgspec.Struct)
 
+MOST_URL_CHARS = 8192  # browsers and servers take no more
+
 _KEPT = {
     "string": ("minLength", "maxLength", "pattern", "format", "enum"),
     "integer": ("minimum", "maximum"),
@@ -62,6 +64,8 @@ def _is_detached(session: Session, call: ToolCall | None) -> bool:
 
 async def elicit_url(session: Session, url: str, message: str) -> Elicitation | None:
     """See `Verbs.elicit_url`."""
+    if len(url) > MOST_URL_CHARS:
+        raise ValueError(f"elicit_url(url=…): {len(url)} characters; {MOST_URL_CHARS} are the most")
     call = current_tool(session)
     elicitation_id = f"{session.id}-{session.next_id('elicitation')}"  # R-ELIC-28
     async with session.asking(detached=_is_detached(session, call)):

@@ -75,6 +75,7 @@ class Host:
         self.sessions: dict[str, Session] = {}
         self.children: dict[str, Subagent] = {}
         self.client = ConnectedClient(self)
+        # The last report of who is logged in; None for clients that never asked for one.
         self.told_login: tuple[LoginState, tuple[Account, ...]] | None = None
 
     @cached_property
@@ -106,8 +107,8 @@ class Host:
         return self._make_link is not None
 
     async def tell_login(self, state: LoginState, accounts: tuple[Account, ...]) -> None:
-        """Say who is logged in, unless the client knows (R-ASTAT-06)."""
-        if self.is_settled and self.told_login != (state, accounts):
+        """Say who is logged in, to a client that has asked and does not know it (R-ASTAT-06)."""
+        if self.told_login not in (None, (state, accounts)):
             self.told_login = state, accounts
             await self.link.logged_in(state, accounts)
 

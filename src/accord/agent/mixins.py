@@ -69,7 +69,8 @@ class Authentication(ABC):
         """Tell the clients who is logged in now, those that do not know it yet (unstable).
 
         A login and a logout by a client do so by themselves; call this when it changes in
-        another way. Nothing is told unless the agent is `unstable` or overrides `accounts`.
+        another way. Nothing is told unless the agent is `unstable` or overrides `accounts`, and
+        only to clients that have asked who is logged in: others may not know of it.
         """
         from accord.agent.host import hosts_of
 

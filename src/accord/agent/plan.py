@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from accord.agent.reports import PlanGone, PlanReport
-from accord.model.checked import need, need_each
+from accord.model.awaited import must_await
+from accord.model.checked import need, need_each, need_name
 from accord.model.session import PlanEntry
 
 if TYPE_CHECKING:
@@ -15,14 +16,19 @@ if TYPE_CHECKING:
 __all__ = ("Plan",)
 
 
+_STATUSES = ("pending", "in_progress", "completed", "cancelled")
+_PRIORITIES = ("high", "medium", "low")
+
+
 class Plan:
     """The entries of a plan; every change is shown, whole (R-PLAN-02, R-PLAN-05)."""
 
     def __init__(self, session: Session, plan_id: str) -> None:
-        self._session = session
+        self.session = session
         self.id = plan_id
         self.entries: list[PlanEntry] = []
 
+    @must_await("plan")
     async def update(
         self,
         entry: int | str,
@@ -42,15 +48,17 @@ class Plan:
         )
         await self._show()
 
+    @must_await("plan")
     async def replace(self, entries: Iterable[str | PlanEntry]) -> None:
         """Put other entries in place of all."""
         entries = need_each("plan(entries=…)", entries, str, PlanEntry)
         self.entries = [PlanEntry(e) if isinstance(e, str) else e for e in entries]
         await self._show()
 
+    @must_await("plan")
     async def remove(self) -> None:
         """Drop it; where plans cannot be dropped, it is shown empty."""
-        await self._session.report(PlanGone(self.id))
+        await self.session.report(PlanGone(self.id))
 
     def _index(self, content: str) -> int:
         for index, entry in enumerate(self.entries):
@@ -59,4 +67,7 @@ class Plan:
         raise KeyError(content)
 
     async def _show(self) -> None:
-        await self._session.report(PlanReport(self.id, tuple(self.entries)))
+        for entry in self.entries:
+            need_name("PlanEntry(status=…)", entry.status, _STATUSES)
+            need_name("PlanEntry(priority=…)", entry.priority, _PRIORITIES)
+        await self.session.report(PlanReport(self.id, tuple(self.entries)))

@@ -16,6 +16,7 @@ from accord.agent.link import mode_of
 from accord.agent.reports import MessageRole, OptionsReport, Report, Said, TitleReport
 from accord.agent.verbs import Verbs
 from accord.errors import InvalidParams, LocalProtocolError
+from accord.model.awaited import must_await
 from accord.model.checked import need, need_each
 from accord.model.content import Content, need_content
 from accord.model.session import Command, Select, SessionOption, Switch, SystemPrompt
@@ -75,6 +76,7 @@ class Session(Verbs):
         self.turns: deque[Course] = deque()  # the first runs, the others are held
         self.tools: dict[str, ToolCall] = {}  # those that have not ended
         self.children: list[Subagent] = []  # as above
+        self.not_awaited: list[str] = []  # calls that were dropped
         self._record = record
         self._read = read
         self._order = asyncio.Lock()  # what is stored next is sent next
@@ -138,6 +140,7 @@ class Session(Verbs):
         if self._record is not None:
             await self._record(report)
 
+    @must_await("session")
     async def set_title(self, title: str | None) -> None:
         """Give the session a title, or none."""
         need("title", title, str, NoneType)
@@ -163,6 +166,7 @@ class Session(Verbs):
         """Return the value of a config option; raise KeyError for an unknown one."""
         return self._find(option_id).value
 
+    @must_await("session")
     async def set_options(self, options: Iterable[SessionOption]) -> None:
         """Put these config options in place of all; one of category `mode` makes the modes."""
         options = tuple(need_each("set_options(options=…)", options, Select, Switch))
@@ -179,6 +183,7 @@ class Session(Verbs):
                     raise ValueError(f"{option.id}: {option.value!r} is not one of {values}")
         self.options = options
 
+    @must_await("session")
     async def set_option(self, option_id: str, value: str | bool) -> None:
         """Change the value of a config option and tell the client."""
         changed = _with(self._find(option_id), value)

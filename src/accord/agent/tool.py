@@ -13,10 +13,19 @@ from msgspec import UNSET
 from accord.agent.background import Scope, WorkCancelled
 from accord.agent.link import Question
 from accord.agent.reports import ToolPart, ToolReport
-from accord.model.checked import need, need_each
+from accord.model.awaited import must_await
+from accord.model.checked import need, need_each, need_name
 from accord.model.content import Content, need_content, need_contents
 from accord.model.permission import PermissionOption
-from accord.model.tools import Diff, Location, TerminalView, ToolContent, ToolKind, ToolStatus
+from accord.model.tools import (
+    TOOL_KINDS,
+    Diff,
+    Location,
+    TerminalView,
+    ToolContent,
+    ToolKind,
+    ToolStatus,
+)
 from accord.tasks import is_being_cancelled
 from accord.wire.codec import encode
 
@@ -33,6 +42,8 @@ _OPTIONS = (
     PermissionOption("reject_once", "Reject", "reject_once"),
     PermissionOption("reject_always", "Always reject", "reject_always"),
 )
+
+_KINDS = tuple(option.kind for option in _OPTIONS)
 
 _current: ContextVar[ToolCall | None] = ContextVar("accord.agent.tool", default=None)
 
@@ -65,7 +76,7 @@ class ToolCall:
         in_background: bool = False,
     ) -> None:
         need("tool(title=…)", title, str)
-        need("tool(kind=…)", kind, str)
+        need_name("tool(kind=…)", kind, TOOL_KINDS)
         need("tool(name=…)", name, str, NoneType)
         self.owner = owner
         self._turn = None if in_background else owner.turn_here
@@ -154,6 +165,7 @@ class ToolCall:
 
     # What it says.
 
+    @must_await("call")
     async def start(self) -> None:
         """Say that it is in progress, unless it has been said."""
         self._refused = False
@@ -161,6 +173,7 @@ class ToolCall:
             await self._report(status="in_progress")
             await self.session.tell_state()
 
+    @must_await("call")
     async def pause(self) -> None:
         """Say that it waits for something to go on; whatever it does next resumes it.
 
@@ -169,6 +182,7 @@ class ToolCall:
         await self.start()
         await self._report(status="paused")
 
+    @must_await("call")
     async def content(self, *items: ToolContent) -> None:
         """Show more: text, images, diffs, terminals."""
         need_contents("content(items=…)", items, Diff, TerminalView)
@@ -176,12 +190,14 @@ class ToolCall:
         for item in items:
             await self.session.report(ToolPart(self.id, item))
 
+    @must_await("call")
     async def replace(self, *items: ToolContent) -> None:
         """Show this in place of everything so far."""
         need_contents("replace(items=…)", items, Diff, TerminalView)
         await self.start()
         await self._report(content=tuple(items))
 
+    @must_await("call")
     async def stream(self, text: str) -> None:
         """Add text to what is shown, as it comes."""
         if type(text) is not str:
@@ -189,6 +205,7 @@ class ToolCall:
         await self.start()
         await self.session.report(ToolPart(self.id, text, goes_on=True))
 
+    @must_await("call")
     async def diff(self, path: str, old: str | None, new: str | None) -> None:
         """Show a change of a file; None stands for a file that is not there.
 
@@ -199,15 +216,18 @@ class ToolCall:
             self._diffs.append(change)
             await self.content(change)
 
+    @must_await("call")
     async def terminal(self, terminal_id: str) -> None:
         """Show a terminal, whose output goes on to show by itself."""
         await self.content(TerminalView(terminal_id))
 
+    @must_await("call")
     async def output(self, raw_output: Any) -> None:
         """Tell what the tool returned, as JSON."""
         await self.start()
         await self._report(raw_output=raw_output)
 
+    @must_await("call")
     async def update(
         self,
         *,
@@ -218,7 +238,8 @@ class ToolCall:
     ) -> None:
         """Correct what was said at the beginning."""
         need("update(title=…)", title, str, NoneType)
-        need("update(kind=…)", kind, str, NoneType)
+        if kind is not None:
+            need_name("update(kind=…)", kind, TOOL_KINDS)
         changes: dict[str, Any] = {}
         if title is not None:
             self.title = changes["title"] = title
@@ -230,12 +251,14 @@ class ToolCall:
             self.raw_input = changes["raw_input"] = raw_input
         await self._report(**changes)
 
+    @must_await("call")
     async def fail(self, content: Content | None = None) -> None:
         """End as failed, showing why; what comes after is not reported."""
         if content is not None:
             await self.content(content)
         await self._report(status="failed")
 
+    @must_await("call")
     async def refuse(self, content: Content | None = None, *, raw_output: Any = None) -> None:
         """End as not allowed, showing why: nothing of it was done, nothing broke.
 
@@ -273,6 +296,7 @@ class ToolCall:
 
     # Permission.
 
+    @must_await("call")
     async def permission(self, title: str | None = None, *, description: str | None = None) -> bool:
         """Ask the user whether to go on; answers for always hold for the session.
 
@@ -297,6 +321,7 @@ class ToolCall:
             self._refused = True
         return allowed
 
+    @must_await("call")
     async def ask(
         self,
         options: Iterable[PermissionOption],
@@ -314,6 +339,8 @@ class ToolCall:
         need("ask(title=…)", title, str, NoneType)
         need("ask(description=…)", description, str, NoneType)
         offered = tuple(need_each("ask(options=…)", options, PermissionOption))
+        for option in offered:
+            need_name(f"PermissionOption({option.id!r}, kind=…)", option.kind, _KINDS)
         by_id = {option.id: option for option in offered}
         if not by_id or len(by_id) < len(offered):
             raise ValueError("Options need to be at least one, each with an id of its own")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from accord.model.awaited import must_await
+
 if TYPE_CHECKING:
     from msgspec import Struct
 
@@ -48,10 +50,12 @@ class Verbs:
 
         return working_for.get(None)
 
+    @must_await("turn")
     def say(self, content: Content) -> Coroutine[Any, Any, None]:
         """Add to the message to the user; waits while the client reads slower."""
         return self.session.said("agent", content)
 
+    @must_await("turn")
     def think(self, content: Content) -> Coroutine[Any, Any, None]:
         """Add to the agent's thinking, which clients may show apart."""
         return self.session.said("thought", content)
@@ -60,6 +64,7 @@ class Verbs:
         """Let what is said next begin a message of its own."""
         self.session.end_message()
 
+    @must_await("turn")
     async def plan(self, entries: Iterable[str | PlanEntry], *, plan_id: str = "main") -> Plan:
         """Show a plan, in place of the one with this id; returns it, to update its entries."""
         from accord.agent.plan import Plan
@@ -69,6 +74,7 @@ class Verbs:
         await plan.replace(entries)
         return plan
 
+    @must_await("turn")
     async def plan_text(self, text: str, *, plan_id: str = "main") -> Plan:
         """Show a plan written as Markdown, in place of the one with this id.
 
@@ -83,6 +89,7 @@ class Verbs:
         await self.session.report(PlanText(plan_id, text))
         return Plan(self.session, plan_id)
 
+    @must_await("turn")
     async def plan_file(self, uri: str, *, plan_id: str = "main") -> Plan:
         """Show a plan that is in a file, in place of the one with this id.
 
@@ -96,6 +103,7 @@ class Verbs:
         await self.session.report(PlanLink(plan_id, uri))
         return Plan(self.session, plan_id)
 
+    @must_await("turn")
     async def notice(
         self,
         title: str,
@@ -107,8 +115,10 @@ class Verbs:
 
         To a client of version 1 that shows no notices it is said, as a message of its own.
         """
+        from accord.model.checked import need_name
+
         _need("notice(title=…)", title, str)
-        _need("notice(severity=…)", severity, str)
+        need_name("notice(severity=…)", severity, ("info", "warning", "error"))
         _need("notice(description=…)", description, str, NoneType)
         if not title:
             raise ValueError("A notice has a title")  # R-NOTICE-02
@@ -162,6 +172,7 @@ class Verbs:
             cancellable=cancellable,
         )
 
+    @must_await("turn")
     async def send(self, recipient: Session, *content: Content) -> None:
         """Show that this session said something to another, in the transcripts of both.
 
@@ -205,6 +216,7 @@ class Verbs:
             cancellable=cancellable,
         )
 
+    @must_await("turn")
     async def background(
         self,
         title: str,
@@ -249,6 +261,7 @@ class Verbs:
         """Runs commands."""
         return self.session.terminals_of_session
 
+    @must_await("turn")
     async def elicit(self, form: type[F], message: str) -> F | None:
         """Ask the user to fill in a form, one field for each of a msgspec Struct's.
 
@@ -262,6 +275,7 @@ class Verbs:
         _need("elicit(message=…)", message, str)
         return await elicit(self.session, form, message)
 
+    @must_await("turn")
     async def elicit_url(self, url: str, message: str) -> Elicitation | None:
         """Ask the user to open a web page; None when they do not agree.
 
@@ -274,6 +288,7 @@ class Verbs:
         _need("elicit_url(message=…)", message, str)
         return await elicit_url(self.session, url, message)
 
+    @must_await("turn")
     async def usage(self, used: int, size: int, *, cost: Cost | None = None) -> None:
         """Say how full the model's context is, in tokens."""
         from accord.agent.reports import UsageReport
@@ -281,11 +296,13 @@ class Verbs:
 
         await self.session.report(UsageReport(Usage(used, size, cost)))
 
+    @must_await("turn")
     async def title(self, title: str) -> None:
         """Give the session a title."""
         _need("title(title=…)", title, str)
         await self.session.set_title(title)
 
+    @must_await("turn")
     async def call_extension(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Send the client a request whose method begins with an underscore (R-EXT-04).
 
@@ -299,6 +316,7 @@ class Verbs:
             method, {"sessionId": session.id, **(params or {})}
         )
 
+    @must_await("turn")
     async def notify_extension(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send the client a notification whose method begins with an underscore (R-EXT-04).
 
@@ -309,6 +327,7 @@ class Verbs:
         _need("notify_extension(params=…)", params, Mapping, NoneType)
         await session.link.notify_extension(method, {"sessionId": session.id, **(params or {})})
 
+    @must_await("turn")
     async def commands(self, commands: Sequence[Command]) -> None:
         """Say which commands the user can type after a slash, all of them."""
         from accord.agent.reports import CommandsReport

@@ -28,6 +28,7 @@ from accord.client.session import ClientSession
 from accord.client.terminals import TerminalServer
 from accord.connection import Observer
 from accord.errors import ConnectionClosed
+from accord.model.awaited import must_enter
 from accord.model.login import LoginStatus, Provider
 from accord.model.mcp import McpServer
 from accord.model.session import Info, SystemPrompt
@@ -43,6 +44,7 @@ Command: TypeAlias = str | Sequence[str] | Transport | TransportFactory
 _StrPath: TypeAlias = str | os.PathLike[str]
 
 
+@must_enter("accord.connect(…) is not awaited: write `async with accord.connect(…) as agent:`")
 @asynccontextmanager
 async def connect(
     command: Command,
@@ -71,8 +73,9 @@ async def connect(
     What no policy in `permissions` decides is rejected. `files` ("ro" or "rw") and `terminals` let
     agents of version 1 use this machine through us, in the directories of their sessions;
     `on_form` and `on_url` ask the user on behalf of the agent; `on_login` is told when somebody
-    has logged in to it, or out. `extensions` serve requests and notifications of the agent's own
-    by their names, which begin with an underscore. With `unstable` an agent of version 1 is told
+    has logged in to it, or out, which agents may tell only those who have called `auth_status`.
+    `extensions` serve requests and notifications of the agent's own by their names, which begin
+    with an underscore. With `unstable` an agent of version 1 is told
     that subagents and several plans are welcome, as the unstable protocol has it. With
     `terminal_login` the agent may offer logins that run its own command at the user's terminal:
     set it only if you can do that (`AuthMethod.terminal`).

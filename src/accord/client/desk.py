@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -13,7 +12,8 @@ from accord.client.elicitation import Form, OnForm, OnUrl, Values, WebPage, why_
 from accord.client.events import Permission, PermissionRequest, Subagent
 from accord.client.feed import Feed, Read
 from accord.client.files import FileServer, within
-from accord.client.permissions import Policy, chain, choose
+from accord.client.pages import OpenPages
+from accord.client.permissions import Policy, chain, choose, policies_of
 from accord.client.terminals import TerminalServer
 from accord.errors import MethodNotFound, ResourceNotFound
 from accord.model.login import LoginStatus
@@ -47,11 +47,7 @@ class Desk:
         unstable: bool = False,
         terminal_login: bool = False,
     ) -> None:
-        if permissions is None:
-            permissions = ()
-        elif callable(permissions):
-            permissions = (permissions,)
-        self._decide = chain(*permissions)
+        self._decide = chain(*policies_of(permissions))
         self.feeds: dict[str, Feed] = {}
         self.setups: dict[str, Setup] = {}  # of the sessions that are open
         self._strangers: set[str] = set()  # feeds of sessions that are not open
@@ -68,7 +64,7 @@ class Desk:
         for name in self._extensions:
             if not name.startswith("_"):
                 raise ValueError(f"The name of an extension begins with an underscore: {name!r}")
-        self._pages: dict[str, asyncio.Event] = {}
+        self._pages = OpenPages()
 
     def open(self, session_id: str, setup: Setup, read: Read, *, afresh: bool = False) -> Feed:
         """Open a session; `afresh` forgets what came for it before."""
@@ -200,25 +196,29 @@ class Desk:
     async def visit(self, page: WebPage) -> str:
         """Return `accept` when the user goes to the page, `decline` or `cancel`."""
         assert self.on_url is not None, "web pages were not offered"
-        self._pages[page.id] = page.done
+        if not self._pages.add(page):
+            return "cancel"
+        agreed = False
         try:
-            return "accept" if await self.on_url(page) else "decline"
+            agreed = await self.on_url(page)
+            return "accept" if agreed else "decline"
         except Exception:
             log.exception("! the callback for web pages failed")
             return "cancel"
+        finally:
+            self._pages.answered(page, agreed=agreed)
 
     def visited(self, page_id: str) -> None:
         """Tell whoever showed a page that the user is done; others are ignored (R-ELIC-30)."""
-        if (done := self._pages.pop(page_id, None)) is not None:
-            done.set()
+        self._pages.done(page_id)
 
     async def decide(self, feed: Feed, request: PermissionRequest) -> PermissionOption | None:
         """Return the option that is chosen, None when the request is cancelled."""
         option: PermissionOption | None = None
         try:
             option = choose(request.options, await self._decide(request) or "reject")
-        except Exception:
-            log.exception("! a permission policy failed; the request is rejected")
+        except Exception as exc:
+            log.exception("! a permission policy failed; the request is rejected: %s", exc)
             option = choose(request.options, "reject")
         finally:
             self._tell(feed, Permission(request, option))

@@ -12,7 +12,7 @@ import fnmatch
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from accord import jsontext
 from accord.client.events import Decision, PermissionRequest
@@ -27,6 +27,7 @@ __all__ = (
     "choose",
     "command_of",
     "deny",
+    "policies_of",
     "remember",
 )
 
@@ -74,14 +75,58 @@ def chain(*policies: Policy) -> AsyncPolicy:
 
     async def decide(request: PermissionRequest) -> Decision | None:
         for policy in policies:
-            decided = policy(request)
-            if not (decided is None or isinstance(decided, str | PermissionOption)):
+            decided: Any = policy(request)
+            if hasattr(decided, "__await__"):
                 decided = await decided
             if decided is not None:
+                _need_decision(policy, decided)
                 return decided
         return None
 
+    for policy in policies:
+        _need_policy(policy)
     return decide
+
+
+def policies_of(permissions: Any) -> tuple[Policy, ...]:
+    """Return what somebody gave as policies; raise `TypeError` for what is none."""
+    if permissions is None:
+        return ()
+    if callable(permissions):
+        return (cast("Policy", permissions),)
+    if isinstance(permissions, str) or not isinstance(permissions, Iterable):
+        _need_policy(permissions)
+    found = tuple(cast("Iterable[Policy]", permissions))
+    for policy in found:
+        _need_policy(policy)
+    return found
+
+
+def _need_policy(policy: Any) -> None:
+    if callable(policy):
+        return
+    example = 'allow("*")'
+    if isinstance(policy, str):
+        if policy in ("allow", "reject"):
+            example = f"lambda request: {policy!r}"
+        else:
+            example = f"{'deny' if policy.startswith('rej') else 'allow'}({policy!r})"
+    raise TypeError(
+        f"permissions=…: expected a policy, which is a function, or several, got {policy!r}; write"
+        f" permissions={example}, say (`allow` and `deny` are in accord.client.permissions)"
+    )
+
+
+def _need_decision(policy: Any, decided: Any) -> None:
+    """Raise `TypeError` for what is no decision; `True` would not say for how long."""
+    if isinstance(decided, PermissionOption) or (isinstance(decided, str) and decided in _KINDS):
+        return
+    meant = {True: ': write return "allow"', False: ': write return "reject"'}
+    raise TypeError(
+        f"The policy {getattr(policy, '__name__', policy)} returned {decided!r}; expected"
+        f" {', '.join(map(repr, _KINDS))}, an option of the request, or None to pass"
+        f"{meant.get(decided, '') if isinstance(decided, bool) else ''}"
+    )
 
 
 def allow(*rules: str, always: bool = False) -> Policy:

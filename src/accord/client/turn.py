@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
@@ -120,6 +120,14 @@ class ClientTurn:
         if not self._call.done():
             self._call.cancel()
             await asyncio.wait([self._call])
+
+    if not TYPE_CHECKING:  # type checkers are to refuse it
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(
+                "session.prompt(…) is not awaited: write `async with session.prompt(…) as turn:`,"
+                " and in it `await turn.wait()` or `async for event in turn:`"
+            )
 
     def __aiter__(self) -> EventQueue:
         if self._queue is None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from accord.excerpt import excerpt
 
-__all__ = ("Checked", "need", "need_each", "wrong")
+__all__ = ("Checked", "need", "need_each", "need_name", "wrong")
 
 _Kinds = tuple[type, ...]
 _Field = tuple[str, _Kinds, _Kinds | None]  # its name, its types, those of its elements
@@ -50,6 +50,15 @@ def need_each(where: str, values: object, *kinds: type) -> list[Any]:
         if type(value) not in kinds:
             need(f"{where}, one of them", value, *kinds)
     return found
+
+
+def need_name(where: str, value: object, known: Iterable[str]) -> None:
+    """Raise for a value that is none of the protocol's names; those of one's own have a `_`."""
+    need(where, value, str)
+    names = tuple(known)
+    if value not in names and not cast("str", value).startswith("_"):
+        own = "a name of your own that begins with an underscore"
+        raise ValueError(f"{where}: expected {', '.join(names)} or {own}, got {value!r}")
 
 
 def wrong(where: str, value: object, *kinds: type) -> TypeError:

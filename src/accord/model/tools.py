@@ -7,7 +7,15 @@ from typing import Literal, TypeAlias
 from accord.model.checked import Checked
 from accord.model.content import Content
 
-__all__ = ("Diff", "Location", "TerminalView", "ToolContent", "ToolKind", "ToolStatus")
+__all__ = (
+    "TOOL_KINDS",
+    "Diff",
+    "Location",
+    "TerminalView",
+    "ToolContent",
+    "ToolKind",
+    "ToolStatus",
+)
 
 # Other strings are a peer's own; show them as `other` and as in progress.
 ToolKind: TypeAlias = (
@@ -24,6 +32,18 @@ ToolKind: TypeAlias = (
         "other",
     ]
     | str
+)
+TOOL_KINDS = (
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
 )
 ToolStatus: TypeAlias = (
     Literal["pending", "in_progress", "paused", "completed", "failed", "cancelled"] | str

@@ -10,9 +10,13 @@ from accord.scripted.acts import Act, Misused, number
 __all__ = ("ACTS",)
 
 
+_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+
+
 async def _stop(_: Turn, reason: str) -> str | None:
-    if not reason or " " in reason:
-        raise Misused("Expected a stop reason, such as `end_turn`, `max_tokens` or `refusal`.")
+    if reason not in _REASONS and not reason.startswith("_"):
+        own = "or a name that begins with an underscore"
+        raise Misused(f"Expected {', '.join(f'`{known}`' for known in _REASONS)}, {own}.")
     return reason
 
 

@@ -1,0 +1,92 @@
+"""Says at the definition of an agent's class what nobody would call, or could not."""
+
+from __future__ import annotations
+
+import warnings
+from types import FunctionType
+from typing import Any
+
+__all__ = ("check_hooks",)
+
+_COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
+_ASYNC_GENERATOR = 0x200
+_WAITS = ("Awaitable", "Coroutine", "Future", "Task")
+
+# What agents override, where another name is likely to be a mistake.
+_HOOKS = (
+    "prompt",
+    "permit",
+    "open_session",
+    "close_session",
+    "set_option",
+    "authorize",
+    "authorize_prompt",
+    "extension_request",
+    "extension_notification",
+    "capabilities_v1",
+    "capabilities_v2",
+)
+
+
+def check_hooks(cls: type[Any]) -> None:
+    """Raise `TypeError` for what overrides a method wrongly; warn of a name that is nearly one."""
+    bases = cls.__mro__[1:]
+    for name, value in vars(cls).items():
+        if not isinstance(value, FunctionType):
+            continue
+        base = next((vars(base)[name] for base in bases if name in vars(base)), None)
+        if base is None:
+            if not name.startswith("_"):
+                _check_name(cls, name)
+        elif isinstance(base, FunctionType) and base.__module__.startswith("accord."):
+            _check_async(cls, name, value, base)
+
+
+def _check_async(cls: type[Any], name: str, value: FunctionType, base: FunctionType) -> None:
+    where = f"{cls.__name__}.{name}"
+    flags = value.__code__.co_flags
+    if flags & _ASYNC_GENERATOR:
+        raise TypeError(f"{where} must not yield: write `await turn.say(…)` to say something")
+    is_async = bool(flags & _COROUTINE)
+    if base.__code__.co_flags & _COROUTINE:
+        # What is decorated, or says that it returns something to await, may well do so.
+        told = str(value.__annotations__.get("return", ""))
+        if (
+            not is_async
+            and not hasattr(value, "__wrapped__")
+            and not any(w in told for w in _WAITS)
+        ):
+            raise TypeError(f"{where} has to be a coroutine function: write `async def {name}(…)`")
+    elif is_async:
+        raise TypeError(f"{where} is not awaited: write `def {name}(…)`, without `async`")
+
+
+def _check_name(cls: type[Any], name: str) -> None:
+    meant = next((hook for hook in _HOOKS if _is_nearly(name, hook)), None)
+    if meant is None:
+        return
+    given = getattr(cls, meant, None)
+    if getattr(given, "__module__", "accord.") not in ("accord.agent.agent", "accord.agent.mixins"):
+        return  # it has that one, too
+    where = f"{cls.__name__}.{name}"
+    if meant == "prompt":
+        raise TypeError(f"{where} is never called: an agent has `async def prompt(self, turn)`")
+    warnings.warn(f"{where} is never called: did you mean `{meant}`?", stacklevel=4)
+
+
+def _is_nearly(name: str, hook: str) -> bool:
+    """Tell whether two names differ by one letter: left out, added, another or in another place."""
+    if name.lower().replace("_", "") == hook.replace("_", ""):
+        return True
+    if abs(len(name) - len(hook)) > 1:
+        return False
+    same = 0
+    while same < min(len(name), len(hook)) and name[same] == hook[same]:
+        same += 1
+    one, other = name[same:], hook[same:]
+    return (
+        one[1:] == other
+        or one == other[1:]
+        or one[1:] == other[1:]
+        or (one[:2] == other[1::-1] and one[2:] == other[2:])
+    )

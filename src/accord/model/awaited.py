@@ -1,0 +1,119 @@
+"""Calls that have to be awaited, or entered, and say so when they are not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from functools import wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+
+__all__ = ("must_await", "must_enter")
+
+log = logging.getLogger("accord.agent")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# What the coroutine yields and is sent is the event loop's business.
+_Work = Coroutine[Any, Any, T]
+
+
+class _Awaited(Coroutine[Any, Any, T]):
+    """A coroutine that is named when it is dropped, and that is neither true nor false."""
+
+    __slots__ = ("_begun", "_owner", "_what", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], what: str, owner: Any) -> None:
+        self._work = work
+        self._what = what
+        self._owner = owner
+        self._begun = False
+
+    def __await__(self) -> Any:
+        self._begun = True
+        return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        self._begun = True
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._begun = True
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._begun = True
+        self._work.close()
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self._what} has to be awaited: write `await {self._what}`")
+
+    def __del__(self) -> None:
+        if not self._begun:
+            self._work.close()
+            log.error("! %s was not awaited: write `await %s`", self._what, self._what)
+            session = getattr(self._owner, "session", None)
+            if session is not None:
+                session.not_awaited.append(self._what)
+
+
+def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work[T]]]:
+    """Return a decorator for methods of something that is called `what` where it is used.
+
+    Where a call is dropped without `await`, the log names it, and so does the turn's end.
+    """
+
+    def decorate(method: Callable[P, _Work[T]]) -> Callable[P, _Work[T]]:
+        name = f"{what}.{getattr(method, '__name__', '?')}(…)"
+
+        @wraps(method)
+        def call(*args: P.args, **named: P.kwargs) -> _Work[T]:
+            return _Awaited(method(*args, **named), name, args[0])
+
+        return call
+
+    return decorate
+
+
+class _Entered(AbstractAsyncContextManager[T]):
+    """A context manager that says what it is when it is awaited."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[T], hint: str) -> None:
+        self._manager = manager
+        self._hint = hint
+
+    async def __aenter__(self) -> T:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._manager.__aexit__(kind, error, trace)
+
+    if not TYPE_CHECKING:  # type checkers are to refuse it
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(self._hint)
+
+
+def must_enter(
+    hint: str,
+) -> Callable[
+    [Callable[P, AbstractAsyncContextManager[T]]], Callable[P, AbstractAsyncContextManager[T]]
+]:
+    """Return a decorator for functions whose result is entered with `async with`, never awaited."""
+
+    def decorate(
+        function: Callable[P, AbstractAsyncContextManager[T]],
+    ) -> Callable[P, AbstractAsyncContextManager[T]]:
+        @wraps(function)
+        def call(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
+            return _Entered(function(*args, **named), hint)
+
+        return call
+
+    return decorate

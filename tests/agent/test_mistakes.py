@@ -1,0 +1,373 @@
+"""Mistakes that authors make get an error that says what to write instead."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import accord
+from accord import Agent, PermissionOption, PlanEntry, Turn
+from accord.agent import Authentication
+from accord.client.permissions import allow, policies_of
+from accord.transports.memory import pair
+from agent.talk import BOTH, V1, settled, talk
+from sides import QUICK
+
+
+def _agent(work: Callable[[Turn], Awaitable[Any]]) -> Agent:
+    class Works(Agent):
+        async def prompt(self, turn: Turn) -> str | None:
+            return await work(turn)
+
+    return Works()
+
+
+async def _failure(agent: Agent, version: int, caplog: pytest.LogCaptureFixture) -> str:
+    """Return what the log says of a turn that failed."""
+    async with talk(agent, version) as client:
+        if version == V1:
+            with pytest.raises(accord.InternalError):
+                await client.prompt("go")
+        else:
+            assert await client.prompt("go") == "error"
+    return caplog.text
+
+
+# What is written as a class.
+
+
+def _defined(body: Callable[[], dict[str, Any]], *bases: type) -> type:
+    return type("Mine", bases or (Agent,), body())
+
+
+def _sync_prompt() -> dict[str, Any]:
+    def prompt(self: Any, turn: Turn) -> None: ...
+
+    return {"prompt": prompt}
+
+
+def _generator_prompt() -> dict[str, Any]:
+    async def prompt(self: Any, turn: Turn) -> Any:
+        yield "Hello"
+
+    return {"prompt": prompt}
+
+
+def _async_authorize() -> dict[str, Any]:
+    async def authorize(self: Any) -> None: ...
+
+    return {"authorize": authorize}
+
+
+def _async_logged_in() -> dict[str, Any]:
+    async def logged_in(self: Any) -> bool:
+        return True
+
+    return {"logged_in": logged_in}
+
+
+def _sync(name: str) -> Callable[[], dict[str, Any]]:
+    def method(self: Any, *args: Any) -> None: ...
+
+    return lambda: {name: method}
+
+
+def _async(name: str) -> Callable[[], dict[str, Any]]:
+    async def method(self: Any, *args: Any) -> None: ...
+
+    return lambda: {name: method}
+
+
+@pytest.mark.parametrize(
+    ("body", "bases", "message"),
+    [
+        (_sync_prompt, (Agent,), "Mine.prompt has to be a coroutine function: write `async def p"),
+        (_sync("open_session"), (Agent,), "write `async def open_session(…)`"),
+        (_sync("permit"), (Agent,), "write `async def permit(…)`"),
+        (_sync("login"), (Authentication, Agent), "write `async def login(…)`"),
+        (_generator_prompt, (Agent,), "Mine.prompt must not yield: write `await turn.say(…)`"),
+        (_async_authorize, (Agent,), "Mine.authorize is not awaited: write `def authorize(…)`"),
+        (_async_logged_in, (Authentication, Agent), "write `def logged_in(…)`, without"),
+        (_async("promt"), (Agent,), "Mine.promt is never called: an agent has `async def prompt("),
+        (_async("propmt"), (Agent,), "Mine.propmt is never called"),
+        (_async("prompts"), (Agent,), "Mine.prompts is never called"),
+        (_async("Prompt"), (Agent,), "Mine.Prompt is never called"),
+    ],
+)
+def test_class_of_an_agent_that_cannot_work_is_refused(
+    body: Callable[[], dict[str, Any]], bases: tuple[type, ...], message: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        _defined(body, *bases)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("opensession", "open_session"),
+        ("close_sesion", "close_session"),
+        ("authorise", "authorize"),
+        ("set_options", "set_option"),
+        ("extension_reqest", "extension_request"),
+    ],
+)
+def test_name_that_is_nearly_one_is_warned_of(name: str, meant: str) -> None:
+    with pytest.warns(UserWarning, match=f"Mine.{name} is never called: did you mean `{meant}`"):
+        _defined(_async(name))
+
+
+def test_what_is_no_mistake_is_no_error() -> None:
+    def wrapped(function: Any) -> Any:
+        def call(*args: Any) -> Any:
+            return function(*args)
+
+        call.__wrapped__ = function  # type: ignore[attr-defined]
+        return call
+
+    class Fine(Agent):
+        """Has helpers with names of their own, and returns something to await."""
+
+        prompts = 0
+
+        def prompt(self, turn: Turn) -> Awaitable[None]:
+            return turn.say("Hello")
+
+        @wrapped
+        async def open_session(self, session: Any) -> None: ...
+
+        async def close(self) -> None: ...
+
+        async def _promt(self) -> None: ...
+
+    class Both(Fine):
+        async def promt(self) -> None: ...
+
+    assert Both.prompt is Fine.prompt
+
+
+# What a handler returns.
+
+
+@BOTH
+@pytest.mark.parametrize("returned", ["Hello! How are you?", "Hello", 42, {"stop": 1}])
+async def test_answer_that_is_returned_is_refused(
+    version: int, returned: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(_: Turn) -> Any:
+        return returned
+
+    said = await _failure(_agent(work), version, caplog)
+    assert f"Works.prompt returned {returned!r}, which is no stop reason" in said
+    assert "`await turn.say(…)`" in said
+
+
+@BOTH
+async def test_prompt_that_returns_nothing_to_await_is_refused(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Mine(Agent):
+        def prompt(self, turn: Turn) -> Awaitable[None]:
+            return None  # type: ignore[return-value]
+
+    said = await _failure(Mine(), version, caplog)
+    assert "Mine.prompt returned no coroutine: write `async def prompt`" in said
+
+
+# Names that the protocol does not have.
+
+
+async def _kind(turn: Turn) -> None:
+    turn.tool("Run", kind="exec")
+
+
+async def _kind_later(turn: Turn) -> None:
+    async with turn.tool("Run") as call:
+        await call.update(kind="exec")
+
+
+async def _severity(turn: Turn) -> None:
+    await turn.notice("Look", severity="fatal")
+
+
+async def _status(turn: Turn) -> None:
+    await turn.plan([PlanEntry("Look", "done")])
+
+
+async def _priority(turn: Turn) -> None:
+    plan = await turn.plan(["Look"])
+    await plan.update(0, priority="urgent")
+
+
+async def _option_kind(turn: Turn) -> None:
+    async with turn.tool("Run") as call:
+        await call.ask([PermissionOption("a", "Allow", "allow")])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (_kind, "tool(kind=…): expected read, edit, delete, move, search, execute, think,"),
+        (_kind_later, "update(kind=…): expected read, "),
+        (_severity, "notice(severity=…): expected info, warning, error or a name of your own"),
+        (_status, "PlanEntry(status=…): expected pending, in_progress, completed, cancelled or"),
+        (_priority, "PlanEntry(priority=…): expected high, medium, low or"),
+        (_option_kind, "PermissionOption('a', kind=…): expected allow_once, allow_always,"),
+    ],
+)
+async def test_unknown_name_is_refused(
+    version: int,
+    work: Callable[[Turn], Awaitable[Any]],
+    message: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert message in await _failure(_agent(work), version, caplog)
+
+
+# What is not awaited.
+
+
+def _verbs() -> dict[str, Callable[[Turn], Any]]:
+    return {
+        "turn.say": lambda turn: turn.say("Hello"),
+        "turn.think": lambda turn: turn.think("Hm"),
+        "turn.title": lambda turn: turn.title("Title"),
+        "turn.plan": lambda turn: turn.plan(["Look"]),
+        "turn.usage": lambda turn: turn.usage(1, 2),
+    }
+
+
+@BOTH
+@pytest.mark.parametrize("verb", _verbs())
+async def test_call_that_is_not_awaited_fails_the_turn(
+    version: int, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(turn: Turn) -> None:
+        _verbs()[verb](turn)
+        gc.collect()
+
+    said = await _failure(_agent(work), version, caplog)
+    assert f"! {verb}(…) was not awaited: write `await {verb}(…)`" in said
+    assert "never awaited" not in said
+
+
+@BOTH
+async def test_permission_that_is_not_awaited_is_neither_true_nor_false(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Delete it") as call:
+            if call.permission():
+                done.append("deleted")
+
+    said = await _failure(_agent(work), version, caplog)
+    assert "call.permission(…) has to be awaited: write `await call.permission(…)`" in said
+    assert done == []
+
+
+@BOTH
+async def test_call_may_be_awaited_in_another_task(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(turn: Turn) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(turn.say("a"))
+        await asyncio.gather(turn.say("b"), asyncio.wait_for(turn.say("c"), 10))
+        dropped = asyncio.ensure_future(turn.say("never"))
+        dropped.cancel()
+        await settled()
+
+    async with talk(_agent(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert client.said() == "abc"
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+# Mistakes of authors of clients.
+
+
+class _Asks(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        async with turn.tool("Run", kind="execute") as call:
+            await turn.say("yes" if await call.permission() else "no")
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("allow", "permissions=lambda request: 'allow'"),
+        ("edit", "permissions=allow('edit')"),
+        (["allow"], "permissions=lambda request: 'allow'"),
+        (True, 'permissions=allow("*")'),
+        ([None], 'permissions=allow("*")'),
+    ],
+)
+async def test_permissions_that_are_no_policies_are_refused(given: Any, hint: str) -> None:
+    here, _ = pair()
+    with pytest.raises(TypeError, match="expected a policy, which is a function") as caught:
+        async with accord.connect(here, permissions=given):
+            pass
+    assert hint in str(caught.value)
+
+
+def test_policies_are_one_or_several() -> None:
+    policy = allow("read")
+    assert policies_of(None) == ()
+    assert policies_of(policy) == (policy,)
+    assert policies_of([policy, policy]) == (policy, policy)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("returned", "hint"),
+    [
+        (True, 'write return "allow"'),
+        (False, 'write return "reject"'),
+        ("yes", "expected 'allow', 'allow_always', 'reject', 'reject_always', 'cancel'"),
+        (["allow"], "expected 'allow'"),
+    ],
+)
+async def test_policy_that_returns_no_decision_is_named_and_allows_nothing(
+    version: int, returned: Any, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def mine(_: Any) -> Any:
+        return returned
+
+    assert await _asked(version, mine) == "no"
+    assert f"The policy mine returned {returned!r}; expected 'allow'" in caplog.text
+    assert hint in caplog.text
+
+
+async def _asked(version: Any, policy: Any) -> str:
+    here, there = pair()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(accord.serve(_Asks(), there, limits=QUICK))
+        async with accord.connect(
+            here, permissions=policy, limits=QUICK, versions=(version,)
+        ) as agent:
+            session = await agent.new_session("/")
+            async with session.prompt("go") as turn:
+                await turn.wait()
+            return turn.text
+
+
+async def test_connect_and_prompt_say_that_they_are_entered() -> None:
+    here, there = pair()
+    connecting: Any = accord.connect(here)
+    with pytest.raises(TypeError, match=r"write `async with accord.connect\(…\) as agent:`"):
+        await connecting
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(accord.serve(_Asks(), there, limits=QUICK))
+        async with accord.connect(here, limits=QUICK) as agent:
+            session = await agent.new_session("/")
+            prompt: Any = session.prompt("go")
+            with pytest.raises(TypeError, match=r"write `async with session.prompt\(…\) as turn"):
+                await prompt

@@ -1,0 +1,88 @@
+"""The web pages that users are sent to are bounded in number, in time and in length."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import InvalidParams
+from accord.agent import elicit
+from accord.client import pages
+from accord.client.elicitation import WebPage
+from accord.client.pages import MOST_PAGES, MOST_URL_CHARS, OpenPages
+from client.test_services import BOTH, Speaker, working
+
+
+def _page(page_id: str, url: str = "https://example.com") -> WebPage:
+    return WebPage(message="Look", url=url, id=page_id, done=asyncio.Event())
+
+
+async def test_pages_that_the_agent_never_ends_are_dropped_in_the_end() -> None:
+    opened = OpenPages()
+    made = [_page(f"e{number}") for number in range(10 * MOST_PAGES)]
+    for page in made:
+        assert opened.add(page)
+        opened.answered(page, agreed=True)
+    assert len(opened._open) == MOST_PAGES
+    for page in made:
+        opened.done(page.id)
+    assert [page.done.is_set() for page in made] == [False] * 9 * MOST_PAGES + [True] * MOST_PAGES
+    assert not opened._open
+
+
+async def test_page_is_waited_for_as_long_as_somebody_may_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = OpenPages()
+    monkeypatch.setattr(pages, "OPEN_S", 0.0)
+    old = _page("old")
+    opened.add(old)
+    opened.answered(old, agreed=True)
+    opened.add(_page("new"))
+    opened.done("old")
+    assert not old.done.is_set()
+
+
+async def test_declined_page_is_forgotten() -> None:
+    opened = OpenPages()
+    page = _page("e1")
+    opened.add(page)
+    opened.answered(page, agreed=False)
+    assert not opened._open
+
+
+async def test_user_is_asked_about_a_few_pages_at_a_time() -> None:
+    opened = OpenPages()
+    made = [_page(f"e{number}") for number in range(MOST_PAGES + 1)]
+    assert [opened.add(page) for page in made] == [True] * MOST_PAGES + [False]
+    opened.answered(made[0], agreed=False)
+    assert opened.add(made[-1])
+
+
+@BOTH
+async def test_agent_is_told_of_an_address_that_is_too_long(version: int, tmp_path: Path) -> None:
+    async def visit(page: WebPage) -> bool:
+        raise AssertionError(page)
+
+    told: list[Any] = []
+
+    async def script(speaker: Speaker) -> None:
+        request = speaker.types.ElicitationUrlMode(
+            message="Log in",
+            session_id="s1",
+            elicitation_id="e1",
+            url="https://example.com/" + "x" * MOST_URL_CHARS,
+        )
+        with pytest.raises(InvalidParams, match="too long") as caught:
+            await speaker.client.create_elicitation(request)
+        told.append(caught.value.data)
+
+    async with working(script, tmp_path, version, on_url=visit):
+        assert told == [{"most": MOST_URL_CHARS}]
+
+
+def test_both_sides_have_one_limit() -> None:
+    assert elicit.MOST_URL_CHARS == MOST_URL_CHARS
