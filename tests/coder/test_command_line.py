@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from accord.coder.command_line import argv_of, commands_in, usual_rule
+from accord.coder.command_line import argv_of, commands_in, words_in
+from accord.coder.command_rules import usual_rule
 
 
 @pytest.mark.parametrize(
@@ -58,9 +61,9 @@ def test_what_a_shell_would_read_otherwise_is_no_list_of_words(command: str) -> 
     [
         ("git status --short", "git status *"),
         ("git -c alias.x=!sh status", "git -c alias.x=!sh status"),
-        ("npm run build -- --fast", "npm run build *"),
+        ("npm run build -- --fast", "npm run build -- --fast"),
         ("npm run", "npm run"),
-        ("uv pip install x", "uv pip install *"),
+        ("uv pip install x", "uv pip install x"),
         ("rm -rf build", "rm -rf build"),
         ("pytest tests", "pytest tests"),
         ("python -c print", "python -c print"),
@@ -96,3 +99,48 @@ def test_always_is_a_subcommand_or_exactly_this(command: str, rule: str) -> None
 )
 def test_command_is_seen_in_what_hides_it(command: str) -> None:
     assert any(words[:2] == ("git", "push") for words in commands_in(command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git pu'sh'",
+        'g"i"t push',
+        "git\\ push",
+        "gi\\t push",
+        'echo "$(git push)"',
+        'echo "`git push`"',
+        "bash -c \"git 'push'\"",
+        "sh -c 'sh -c \"git push\"'",
+    ],
+)
+def test_quotes_and_backslashes_hide_no_command(command: str) -> None:
+    words = [words for words in commands_in(command) if words]
+    assert any(" ".join(one).startswith("git push") for one in words), words
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("cat .e'n'v", ["cat", ".env"]),
+        ('cat ".e"nv', ["cat", ".env"]),
+        ("cat .e\\nv", ["cat", ".env"]),
+        ("cat<.env", ["cat", ".env"]),
+        ("cat '' x", ["cat", "", "x"]),
+        ("cat 'open .env", ["cat", "open", ".env"]),
+    ],
+)
+def test_words_are_those_of_a_shell(command: str, words: list[str]) -> None:
+    assert words_in(command) == words
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "'", '"', "$(", "`", "sh ", "sudo ", "a b ", "\\", "sh 'a "]
+)
+def test_long_commands_are_read_in_no_time(piece: str) -> None:
+    began = time.process_time()
+    command = piece * (1_000_000 // len(piece))
+    assert argv_of(command) is None
+    commands_in(command)
+    words_in(command)
+    assert time.process_time() - began < 2

@@ -353,3 +353,52 @@ async def test_plan_ends_in_a_question_and_a_new_mode(version: int, project: Pat
         assert not (await talk.use("exit_plan", plan="1. Write new.txt")).failed
         assert talk.work.mode != "plan"
         assert await does(talk, "edit", project)
+
+
+@BOTH
+async def test_always_for_a_command_allows_no_option_that_writes_or_runs(
+    version: int, project: Path
+) -> None:
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("")
+    settings = Settings(mode="acceptEdits")
+    answers = iter(["allow_always"])
+
+    def once(request: PermissionRequest) -> Any:
+        kind = next(answers, "reject_once")
+        return next(option for option in request.options if option.kind == kind)
+
+    async with talking(version, cwd=project, model=Told(), settings=settings, allow=once) as talk:
+        await talk.use("execute", command="git log")
+        assert talk.asked[-1].options[1].name == "Always allow: execute git log *"
+        await talk.use("execute", command="git log --oneline -3")
+        assert len(talk.asked) == 1
+        for asked, command in enumerate(
+            (
+                "git log --output=.git/config",
+                "git log --output=.accord/permissions.toml",
+                "git log '--out'=x",
+                "git log --ext-diff",
+                "git log HEAD:.e'n'v",
+                "git log > .git/config",
+            ),
+            2,
+        ):
+            assert (await talk.use("execute", command=command)).failed
+            assert len(talk.asked) == asked, command
+        assert (project / ".git" / "config").read_text() == ""
+
+
+@BOTH
+async def test_file_that_a_program_runs_is_asked_about_in_every_mode_but_one(
+    version: int, project: Path
+) -> None:
+    settings = Settings(mode="acceptEdits")
+    async with talking(
+        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        paths = (".zed/tasks.json", ".github/workflows/ci.yml", "AGENTS.md", "sub/.envrc")
+        for asked, path in enumerate(paths, 1):
+            assert (await talk.use("write", path=path, text="x\n")).failed
+            assert len(talk.asked) == asked
+            assert not (project / path).exists()

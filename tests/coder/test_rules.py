@@ -131,6 +131,121 @@ def test_mcp_tools_are_named_with_their_server() -> None:
     assert not covers("allow", "mcp", "github/*", "gitlab/x")
 
 
+# What a rule that ends in a star does not cover: it writes, or runs, or reads settings.
+RISKY = """
+git log|--output=.git/config|--output=x|--outp=x|--ext-diff|--textconv|--no-index
+git log|-O x|--format=%GG|--show-signature|--unknown
+git status|--output=x|-c core.fsmonitor=x|--git-dir=x
+git diff|--output x|--ext-diff|--no-index /etc/passwd x|-Ox|--textconv
+git show|--output=x|--ext|-O/x
+git branch|-D main|new|--edit-description|-m x|--delete x|--set-upstream-to=x
+git tag|v1|-d v1|-a|-s x|-F x
+git remote|add x y|set-url x y|update
+git grep|-O x|--open-files-in-pager=x|-Osh x|--open=x|--no-index x
+git add|-e|--edit|-i|-p|--interactive|--pathspec-from-file=x
+git commit|-F x|-e|--edit|-S|--gpg-sign=x|-t x|--template=x|-c HEAD
+git *|log --output=x|-c alias.x=!sh x|--exec-path=x log|fetch --upload-pack=x|push --receive-pack=x
+git *|push --exec=x|config core.pager x|rebase -x make|rebase --exec make|bisect run x|clone x
+git *|submodule foreach x|grep -Osh x|difftool -x sh|archive -o x|diff --ext-diff
+git push|--receive-pack=x|--exec=x
+git fetch|--upload-pack=x|--upl=x
+cargo build|--config x|--manifest-path=x|--target-dir x|-Zunstable|-C x
+cargo test|--config=x
+cargo *|build --config x|--config=x build
+go test|-exec sh|-exec=sh|-toolexec=x|-o x|-overlay=x|-coverprofile=x|-vet=x|-C x
+go build|-toolexec x|-o=x|-ldflags=x|-modfile=x
+go *|run x|generate|test -exec sh|tool x|env -w x
+npm *|run x --script-shell=sh|run-script x|exec x|config set x y|x y|-C x ls|--prefix=x ls|link x
+npm run build|--script-shell=x|--prefix ..|--node-options=x
+pip *|install --index-url=x y|install -r x|install -e x|config set x y|--log=x list
+make *|-f x|--eval=x|-C x|--file=x|--makefile=x|-Ix
+find *|. -exec sh {}|. -execdir x|. -ok x|. -delete|. -fprint x|. -fls x
+rg *|--pre=x y|--pre x y|--hostname-bin=x y|-f x|--ignore-file=x
+grep *|-f x y|--file=x y|-rf x y
+sed *|-i s/a/b/ x|--in-place=x s/a/b/ y|-n 1w:x|s/a/b/e|s/a/b/w:x|1e:ls|-f x|-ni s/a/b/ x|--expr=p
+awk *|system("x")|print:>"x"|-f x|"x":getline|-i inplace|-lx|@load
+tar *|-xf x|xf x|--to-command=x -tf y|--checkpoint-action=x -tf y|-I x -tf y|-F x -tf y|--use-comp=x
+sort *|-o x y|-ox y|--output=x y|--compress-program=x y|--out=x
+curl *|-o x y|-O y|-K x|--config=x|-Tx y|--out=x|-so x y
+wget *|-O x y|-e x|--execute=x|-i x
+tree *|-o x|-R
+kubectl get|--kubeconfig=x|-f x|-o x
+kubectl *|exec x|apply -f x|--kubeconfig=x get|edit x
+docker *|run -v x:y z|--config=x ps
+jq *|-f x y|--from-file x|-L x|--rawfile a b c
+file *|-C -m x
+fd *|-x sh|--exec sh|-X sh
+uv *|--config-file=x run|--directory=x run
+yarn *|--cwd=x run|exec x|--use-yarnrc=x
+"""
+TAME = """
+git log|--oneline -5|--stat -p|-n 3|--since=yesterday --author=me|-S word|--graph --all|main..x
+git log|--format=%h|-n3|-5|--no-merges src/a.py
+git status|-s|--short --branch|-sb|--porcelain=v2|src
+git diff|HEAD~1|--stat|--cached|-w -U5|main...x -- src|--name-only
+git show|HEAD|--stat HEAD~2|HEAD:src/a.py|-s
+git branch|-a|-vv|--show-current|--list
+git grep|-n word|-in word -- src|-e word
+git add|.|-A|src/a.py
+git commit|-m message|-am message|--amend --no-edit
+git *|log|status -s|push|checkout x
+cargo build|--release|-p x|--all-features
+cargo test|name|--workspace|-q
+go test|./...|-run Name|-v -count=1 ./x
+npm *|ls|test|run build
+pip *|list|show x
+make *|test|-j4 all|-n
+find *|. -name x|src -type f -newer y
+rg *|word|-n word src|--glob=x word
+grep *|-rn word src|-i word x
+sed *|-n 1,5p x|s/a/b/ x|s/a/b/g x|s,/a,/b,2 x|-E s/a+/b/gi x
+awk *|{print $1} x
+tar *|tf x|-tf x|-tvf x
+sort *|-n x|-u x
+kubectl get|pods|pods -n x
+unknown *|--output=x|-o x|anything
+"""
+
+
+def _commands(table: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for line in table.strip().splitlines():
+        start, *rests = line.split("|")
+        start = start.removesuffix(" *")
+        for rest in rests:
+            # A colon is a space in a word.
+            words = [
+                word.replace(":", " ") if start in ("sed", "awk") else word
+                for word in rest.split(" ")
+            ]
+            quoted = [word if word.isalnum() else f"'{word}'" for word in words]
+            found.append((f"{start} *", f"{start} {' '.join(quoted)}"))
+    return found
+
+
+@pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
+def test_star_does_not_cover_what_writes_or_runs(pattern: str, command: str) -> None:
+    assert not covers("allow", "execute", pattern, command)
+    assert covers("reject", "execute", pattern, command)
+
+
+@pytest.mark.parametrize(("pattern", "command"), _commands(TAME))
+def test_star_covers_what_its_words_say(pattern: str, command: str) -> None:
+    assert covers("allow", "execute", pattern, command)
+
+
+def test_rule_that_names_an_option_itself_covers_it() -> None:
+    assert covers("allow", "execute", "git -c core.pager=cat log *", "git -c core.pager=cat log -5")
+    assert covers("allow", "execute", "git log --output=x", "git log --output=x")
+    assert covers("allow", "execute", "find . -exec *", "find . -exec ls")
+
+
+@pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
+def test_what_always_offers_for_one_command_covers_no_other(pattern: str, command: str) -> None:
+    offered = usual("allow", "execute", command, project=PROJECT)
+    assert offered is None or offered.pattern == command
+
+
 def test_rule_is_about_its_kind_alone() -> None:
     rule = Rule("allow", "read", "**")
     assert not rule.covers("edit", f"{PROJECT}/a", project=PROJECT)

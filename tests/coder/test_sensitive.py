@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from accord.coder.sensitive import guarded, secret, secrets_in_words, sensitive_below
+from accord.coder.command_paths import NamedFiles, files_named
+from accord.coder.guarded_files import GUARDED
+from accord.coder.sensitive import guarded, secret, sensitive_below
 
 
 @pytest.mark.parametrize(
@@ -58,18 +61,74 @@ def test_other_files_are_not(path: str) -> None:
     assert not secret(path)
 
 
+# Files that some program runs or obeys when nobody told it to.
+RUN = """
+.accord/permissions.toml .accord/commands/x.md .git/hooks/pre-commit .git/config
+.git/info/attributes .git .gitattributes .gitmodules .gitconfig .config/git/config .hg/hgrc
+.svn/entries .githooks/pre-push .husky/pre-commit .pre-commit-config.yaml lefthook.yml
+.lefthook.yaml .overcommit.yml .lintstagedrc.json .simple-git-hooks.json .vscode/tasks.json
+.vscode/settings.json .vscode/launch.json x.code-workspace .zed/tasks.json .zed/settings.json
+.idea/workspace.xml .run/all.run.xml .fleet/run.json .vs/tasks.vs.json .project
+.settings/org.eclipse.prefs x.sublime-project .nova/Tasks/x.json .dir-locals.el .dir-locals-2.el
+.emacs .emacs.d/init.el .exrc .vimrc .gvimrc .vim/plugin/x.vim .lvimrc .nvim.lua .nvimrc
+.config/nvim/init.lua .helix/languages.toml .ycm_extra_conf.py .clangd .eslintrc.js
+eslint.config.mjs .devcontainer/devcontainer.json .devcontainer.json .gitpod.yml .devfile.yaml
+.replit .idx/dev.nix AGENTS.md sub/AGENTS.md CLAUDE.md CLAUDE.local.md GEMINI.md
+.claude/settings.json .claude/settings.local.json .claude/hooks/x.sh .mcp.json .cursor/mcp.json
+.cursor/rules/x.mdc .cursorrules .windsurfrules .windsurf/rules/x.md .clinerules .roo/mcp.json
+.aider.conf.yml .continue/config.yaml .gemini/settings.json .codex/config.toml .opencode/x.json
+opencode.json .kiro/hooks/x.json .junie/guidelines.md .goosehints .rules
+.github/copilot-instructions.md .github/workflows/ci.yml .github/actions/a/action.yml
+.github/dependabot.yml action.yml .gitlab-ci.yml .gitea/workflows/x.yml .forgejo/workflows/x.yml
+.circleci/config.yml .travis.yml appveyor.yml azure-pipelines.yml Jenkinsfile
+bitbucket-pipelines.yml .drone.yml .woodpecker.yml .woodpecker/x.yml .buildkite/pipeline.yml
+.cirrus.yml .semaphore/semaphore.yml .teamcity/settings.kts .builds/x.yml cloudbuild.yaml
+buildspec.yml netlify.toml vercel.json .readthedocs.yaml renovate.json .bashrc .bash_profile
+.bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc
+.cshrc .tcshrc .login .logout .config/fish/config.fish .config/fish/conf.d/x.fish
+.config/nushell/env.nu Microsoft.PowerShell_profile.ps1 profile.ps1 .xonshrc .inputrc .screenrc
+.tmux.conf .envrc .direnvrc mise.toml .mise.toml mise.local.toml .tool-versions .rvmrc devenv.nix
+shell.nix devbox.json .config/autostart/x.desktop .config/systemd/user/x.service
+.config/environment.d/x.conf .xprofile .xinitrc .xsession .xsessionrc Library/LaunchAgents/x.plist
+.local/bin/git crontab .npmrc .yarnrc .yarnrc.yml .yarn/releases/yarn.cjs .pnp.cjs .pnpmfile.cjs
+bunfig.toml pip.conf .condarc sitecustomize.py usercustomize.py x.pth .pdbrc
+.ipython/profile_default/startup/x.py .jupyter/jupyter_server_config.py .cargo/config.toml
+.cargo/config rust-toolchain.toml .mvn/extensions.xml .mvn/jvm.config
+gradle/wrapper/gradle-wrapper.properties .gradle/init.gradle gradle.properties .bazelrc
+.bundle/config .gemrc .irbrc .pryrc .ghci .Rprofile .Renviron .octaverc .sqliterc .psqlrc
+nuget.config Directory.Build.props Directory.Build.targets .config/dotnet-tools.json .gdbinit
+.lldbinit .curlrc .wgetrc .mailcap .ssh/config .ssh/authorized_keys .docker/config.json
+.kube/config
+""".split()  # noqa: SIM905  # a list of words
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_file_that_some_program_runs_is_guarded(name: str) -> None:
+    assert guarded(f"/p/{name}")
+    assert guarded(f"/p/{name.upper()}")  # as file systems of macOS and Windows have it
+
+
 @pytest.mark.parametrize(
     "path",
-    [
-        "/p/.accord/permissions.toml",
-        "/p/.git/hooks/pre-commit",
-        "/p/.vscode/tasks.json",
-        "/p/.mcp.json",
-    ],
+    """
+    src/a.py Makefile package.json pyproject.toml conftest.py README.md docs/agents.html git/x
+    github/workflows/ci.yml .github/ISSUE_TEMPLATE/bug.md config.toml settings.json tasks.json
+    mise/readme.md .gitignore .editorconfig Cargo.toml build.rs fish/config.fish
+    """.split(),  # noqa: SIM905  # a list of words
 )
-def test_what_runs_things_is_guarded(path: str) -> None:
-    assert guarded(path)
-    assert not guarded("/p/src/a.py")
+def test_a_file_of_the_project_itself_is_not_guarded(path: str) -> None:
+    assert not guarded(f"/p/{path}")
+
+
+def test_each_row_of_the_table_is_found_and_has_its_source() -> None:
+    for row, source in GUARDED.items():
+        program, colon, page = source.partition(": ")
+        assert program, row
+        assert colon, row
+        assert page, row
+        assert row == row.lower()
+        name = row.replace("*", "x").replace("?", "c")
+        assert guarded(f"/p/{name}x" if name.endswith("/") else f"/p/{name}"), row
 
 
 @pytest.mark.parametrize(
@@ -87,15 +146,88 @@ def test_what_runs_things_is_guarded(path: str) -> None:
         "cat .e*",
         "cat .en?",
         "scp host:.netrc .",
+        "cat .e'n'v",
+        'cat ".e"nv',
+        "cat .e\\nv",
+        "cat -n.env",
+        "git show HEAD:.env",
+        "git show 'HEAD':\".env\"",
+        "sh -c \"cat .e'n'v\"",
     ],
 )
 def test_secret_is_seen_in_a_command(command: str) -> None:
-    assert secrets_in_words(command)
+    assert named(command).secret is not None
 
 
 @pytest.mark.parametrize("command", ["git status", "ls *", "pytest tests/*.py", "grep -r env ."])
 def test_usual_commands_name_none(command: str) -> None:
-    assert secrets_in_words(command) is None
+    assert named(command) == NamedFiles()
+
+
+def named(command: str, cwd: Path = Path("/p")) -> NamedFiles:
+    """Return what a command names, of which nothing exists."""
+    return files_named(command, str(cwd), lambda real: f"{real}/".startswith(f"{cwd}/"))
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("cp x .git/config", ".git/config"),
+        ("cp x --target-directory=.git/hooks", ".git/hooks"),
+        ("tee .z'e'd/tasks.json", ".zed/tasks.json"),
+        ("dd if=x of=.bashrc", ".bashrc"),
+        ("git log --output=.git/config", ".git/config"),
+        ("sort -o.bashrc x", ".bashrc"),
+        ("echo x >> AGENTS.md", "AGENTS.md"),
+        ("find . -fprint .bashrc", ".bashrc"),
+        ("cat AGENTS.md", None),
+        ("git diff .vscode/settings.json", None),
+        ("cat AGENTS.md | head", None),
+        ("grep x .github/workflows/ci.yml", None),
+        ("git commit -m 'improve AGENTS.md'", None),
+    ],
+)
+def test_guarded_file_is_seen_in_a_command_that_may_change_it(
+    command: str, found: str | None
+) -> None:
+    assert named(command).guarded == found
+
+
+@pytest.mark.parametrize(
+    ("command", "outside"),
+    [
+        ("ls -I/etc", True),
+        ("ls --x=/etc", True),
+        ("ls ../x", True),
+        ("ls x/../../y", True),
+        ("ls ~/x", True),
+        ("scp host:/etc/x .", True),
+        ("cat '/etc/passwd'", True),
+        ("curl https://example.org/x", False),
+        ("ls /p/x", False),
+        ("/usr/bin/ls x", False),
+    ],
+)
+def test_path_outside_is_seen_in_a_command(command: str, outside: bool) -> None:
+    assert named(command).outside is outside
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_links_in_a_command_are_resolved(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / "out.txt").touch()
+    (project / ".env").touch()
+    (project / "plain").symlink_to(".env")
+    (project / "store").symlink_to(".git")
+    (project / "out").symlink_to("../out.txt")
+    (project / "up").symlink_to("..")
+    assert named("cat plain", project).secret == "plain"
+    assert named("cat --file=plain", project).secret == "plain"
+    assert named("cp x store/config", project).guarded == "store/config"
+    assert named("cat out", project).outside
+    assert named("cat up/out.txt", project).outside
+    assert not named("cat x/out.txt", project).outside
 
 
 def test_directory_holds_what_is_anywhere_below_it(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -205,3 +207,70 @@ def test_middle_of_a_long_text_is_left_out() -> None:
     assert cut_middle("a" * 10 + "z" * 90, 30) == (
         f"{'a' * 10}\n[… 70 characters left out …]\n{'z' * 20}"
     )
+
+
+GIT = pytest.mark.skipif(shutil.which("git") is None, reason="runs git")
+
+
+def git(folder: Path, *words: str) -> None:
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, env=env)
+
+
+@GIT
+@EVERYWHERE
+async def test_repository_in_a_repository_runs_nothing(
+    version: int, terminals: bool, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "-q")
+    bare = tmp_path / "docs"
+    bare.mkdir()
+    git(bare, "init", "-q", "--bare")
+    made = tmp_path / "made"
+    (tmp_path / "evil.sh").write_text(f"#!/bin/sh\ntouch {made}\n")
+    (tmp_path / "evil.sh").chmod(0o755)
+    git(bare, "config", "core.bare", "false")
+    git(bare, "config", "core.worktree", "..")
+    git(bare, "config", "core.fsmonitor", str(tmp_path / "evil.sh"))
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        for command in ("git status", "git diff", "git ls-files -m"):
+            ran = await talk.use("execute", command=command, cwd="docs")
+            assert ran.failed
+            await talk.use("execute", command=f"git -C docs {command[4:]}")
+        assert not made.exists()
+
+
+@GIT
+@EVERYWHERE
+async def test_git_runs_no_hooks_monitors_or_pagers(
+    version: int, terminals: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "-q")
+    made = tmp_path / "made"
+    evil = tmp_path / ".git" / "hooks" / "pre-commit"
+    evil.parent.mkdir(exist_ok=True)
+    evil.write_text(f"#!/bin/sh\ntouch {made}\n")
+    evil.chmod(0o755)
+    for name in ("core.fsmonitor", "core.pager"):
+        git(tmp_path, "config", name, str(evil))
+    git(tmp_path, "config", "user.name", "x")
+    git(tmp_path, "config", "user.email", "x@example.org")
+    for name, value in (("COUNT", "1"), ("KEY_0", "alias.st"), ("VALUE_0", "status --short")):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    (tmp_path / "a.txt").write_text("a\n")
+    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+        for command in ("git add a.txt", "git commit -qm x", "git --paginate log", "git st"):
+            ran = await talk.use("execute", command=command)
+            assert not ran.failed, ran.text
+        assert not made.exists()
+
+
+@BOTH
+async def test_command_that_no_user_was_asked_about_is_not_said_to_be_rejected_by_one(
+    version: int, tmp_path: Path
+) -> None:
+    async with talking(version, cwd=tmp_path, model=Told(), allow="reject") as talk:
+        ran = await talk.use("execute", command="touch made")
+        assert ran.text == "Permission was not given: the client rejected the request."
+        assert not (tmp_path / "made").exists()

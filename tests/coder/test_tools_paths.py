@@ -257,7 +257,7 @@ async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_the
     async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
         result = await talk.use("delete", path=str(elsewhere / "nothing.txt"))
         assert len(talk.asked) == 1
-        assert result.text == "The user does not allow that."
+        assert result.text == "Permission was not given: the client rejected the request."
 
 
 @LINKS

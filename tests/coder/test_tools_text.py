@@ -158,7 +158,7 @@ async def test_edit_that_the_user_rejects_changes_nothing(version: int, tmp_path
         await talk.use("read", path="a.txt")
         result = await talk.use("edit", path="a.txt", edits=[{"old": "two", "new": "2"}])
         assert result.failed
-        assert result.text == "The user does not allow that."
+        assert result.text == "Permission was not given: the client rejected the request."
         assert (tmp_path / "a.txt").read_text() == "two\n"
         assert talk.call.status == ("failed" if version == 1 else "cancelled")
 

@@ -1,40 +1,40 @@
-"""Commands as text: whether a shell is needed for one, and what rules it falls under."""
+"""Commands as text: the words of one, as a shell would read them, and the commands in a text."""
 
 from __future__ import annotations
 
 import re
-import shlex
 
-__all__ = ("argv_of", "commands_in", "usual_rule")
+__all__ = ("MAX_CHARACTERS", "argv_of", "commands_in", "words_in")
+
+MAX_CHARACTERS = 32_000  # of a command that is read; one that is longer is handed to a shell
 
 _SHELL = frozenset("|&;<>()$`\\*?[]{}~#!\n\r")
 _IN_DOUBLE_QUOTES = frozenset("$`\\!")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_SEPARATORS = frozenset(";&|\n\r(){}`")
+_BETWEEN_WORDS = frozenset(" \t<>")
+_ESCAPED_IN_QUOTES = frozenset('$`"\\\n')
 
-# Programs whose first words say what they do; for others nothing short of all words does.
-_SUBCOMMANDS = frozenset(
+# Programs whose options may stand before their subcommand: git -C there push.
+_WITH_SUBCOMMANDS = frozenset(
     """
     apt brew bundle bun cargo composer conda deno docker dotnet gem gh git go gradle helm hg
     kubectl make meson mix mvn npm nx pdm pip pip3 pipenv pnpm podman poetry rustup swift
     terraform tox uv yarn
     """.split()  # noqa: SIM905  # a list of words
 )
-# After these the next word belongs to it, too: npm run build, uv pip install, go tool cover.
-_GOES_ON = frozenset(
-    """
-    exec run tool x pip compose image container remote stash
-    """.split()  # noqa: SIM905  # a list of words
-)
-_WORD = re.compile(r"[a-z][a-z0-9:_-]*")
-# What runs the command that follows it.
+# Programs that run the command that follows.
 _WRAPPERS = frozenset(
     """
     command doas env exec nice nohup setsid sudo time timeout xargs
     """.split()  # noqa: SIM905  # a list of words
 )
-
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "eval"))
+_KEYWORDS = frozenset(("!", "then", "do", "else", "if", "while"))
 
 _MOST_BEFORE = 4  # words that may be values of options, or the subcommand
+_MAX_DEPTH = 4  # of commands in the words of commands
+_MAX_WRAPPERS = 16
 
 
 def argv_of(command: str) -> tuple[str, ...] | None:
@@ -42,6 +42,10 @@ def argv_of(command: str) -> tuple[str, ...] | None:
 
     Whoever runs it must run exactly these words, or hand the whole text to a shell.
     """
+    if len(command) > MAX_CHARACTERS:
+        return None
+    words: list[str] = []
+    word: list[str] | None = None
     quote = ""
     for character in command:
         if quote:
@@ -49,17 +53,31 @@ def argv_of(command: str) -> tuple[str, ...] | None:
                 quote = ""
             elif quote == '"' and character in _IN_DOUBLE_QUOTES:
                 return None
+            else:
+                word = [] if word is None else word
+                word.append(character)
         elif character in "'\"":
             quote = character
+            word = [] if word is None else word
         elif character in _SHELL:
             return None
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError:
+        elif character in " \t":
+            if word is not None:
+                words.append("".join(word))
+            word = None
+        else:
+            word = [] if word is None else word
+            word.append(character)
+    if word is not None:
+        words.append("".join(word))
+    if quote or not words or not words[0] or _ASSIGNMENT.match(words[0]):
         return None
-    if not words or not words[0] or _ASSIGNMENT.match(words[0]):
-        return None
-    return words
+    return tuple(words)
+
+
+def words_in(command: str) -> list[str]:
+    """Return all words of a text for a shell, quotes and backslashes resolved; a guess."""
+    return [word for words in _split(command, _MAX_DEPTH) for word in words]
 
 
 def commands_in(command: str) -> list[tuple[str, ...]]:
@@ -67,15 +85,17 @@ def commands_in(command: str) -> list[tuple[str, ...]]:
 
     A guess, good for refusing and never for allowing.
     """
+    return _commands_in(command, _MAX_DEPTH)
+
+
+def _commands_in(command: str, depth: int) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for part in re.split(r"[;&|\n\r(){}`]|\$\(|<\(|>\(", command):
-        words = re.findall(r"[^\s'\"]+|'[^']*'|\"[^\"]*\"", part)
-        words = [word.strip("'\"").lstrip("\\") for word in words]
-        while words and (
-            _ASSIGNMENT.match(words[0])
-            or words[0].rpartition("/")[2] in _WRAPPERS
-            or words[0] in ("!", "then", "do", "else", "if", "while")
-        ):
+    for words in _split(command, depth):
+        for _ in range(_MAX_WRAPPERS):
+            if not words or not (
+                _ASSIGNMENT.match(words[0]) or _program(words[0]) in _WRAPPERS | _KEYWORDS
+            ):
+                break
             found.append(tuple(words))
             words.pop(0)
             while words and (words[0].startswith("-") or words[0][:1].isdigit()):
@@ -83,32 +103,60 @@ def commands_in(command: str) -> list[tuple[str, ...]]:
         if words:
             found.append(tuple(words))
             found += _without_options(words)
-            if words[0].rpartition("/")[2] in ("sh", "bash", "zsh", "dash", "ksh", "eval"):
-                found += [inner for word in words[1:] if " " in word for inner in commands_in(word)]
-                found += [tuple(words[at:]) for at in range(1, len(words))]
+            if _program(words[0]) in _SHELLS:
+                if depth > 0:
+                    inner = (word for word in words[1:] if " " in word)
+                    found += [one for word in inner for one in _commands_in(word, depth - 1)]
+                found += [tuple(words[at:]) for at in range(1, min(len(words), _MAX_WRAPPERS))]
     return found
+
+
+def _program(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _split(command: str, depth: int) -> list[list[str]]:
+    """Return the words of each command of a text for a shell, as far as they can be seen."""
+    found: list[list[str]] = [[]]
+    word: list[str] = []
+    has_word = False
+    quote, quoted = "", ""
+    text = iter(f"{command[:MAX_CHARACTERS]}\n")
+    for character in text:
+        if quote and character == quote:
+            if quote == '"' and depth > 0 and ("$(" in quoted or "`" in quoted):
+                found[-1:-1] = _split(quoted, depth - 1)
+            word.append(quoted)
+            quote, quoted = "", ""
+        elif quote:
+            if character == "\\" and quote == '"':
+                following = next(text, "")
+                character = following if following in _ESCAPED_IN_QUOTES else f"\\{following}"
+            quoted += character
+        elif character in "'\"":
+            quote, has_word = character, True
+        elif character == "\\":
+            word.append(next(text, "").strip("\n"))
+            has_word = True
+        elif character in _BETWEEN_WORDS or character in _SEPARATORS:
+            if has_word and (whole := "".join(word)) != "$":
+                found[-1].append(whole)
+            word, has_word = [], False
+            if character in _SEPARATORS:
+                found.append([])
+        else:
+            word.append(character)
+            has_word = True
+    if quote:  # the quote is not closed: what follows it is a word, or several
+        found.append(quoted.split())
+    return [words for words in found if words]
 
 
 def _without_options(words: list[str]) -> list[tuple[str, ...]]:
     """Return what `git -C there push` may be: git push. An option may have a value, or none."""
-    if words[0].rpartition("/")[2] not in _SUBCOMMANDS:
+    if _program(words[0]) not in _WITH_SUBCOMMANDS:
         return []
     if len(words) < 3 or not words[1].startswith("-"):
         return []
     starts = [at for at in range(2, len(words)) if not words[at].startswith("-")]
     return [(words[0], *words[start:]) for start in starts[:_MOST_BEFORE]]
-
-
-def usual_rule(command: str) -> str:
-    """Return the rule that "always" stands for: the command with its subcommand, or all of it."""
-    words = argv_of(command)
-    if words is None or words[0] not in _SUBCOMMANDS or len(words) < 2:
-        return command
-    kept = 2
-    if words[1] in _GOES_ON and len(words) > 2:
-        kept = 3
-    if not all(_WORD.fullmatch(word) for word in words[1:kept]):
-        return command
-    if words[1] in _GOES_ON and kept == 2:
-        return command
-    return " ".join(words[:kept]) + " *"

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from accord import PermissionOption
-from accord.coder.command_line import argv_of
+from accord.coder.command_paths import files_named
 from accord.coder.modes import verdict
 from accord.coder.rules import Rule, usual
-from accord.coder.sensitive import guarded, secret, secrets_in_words, sensitive_below
+from accord.coder.sensitive import guarded, secret, sensitive_below
 from accord.coder.tools.base import Access, ToolFailed
+from accord.coder.tools.showing import named as shown_path
 from accord.local.files import has_further_names
 
 if TYPE_CHECKING:
@@ -63,15 +63,8 @@ async def judge(access: Access, work: Work) -> Judged:
     """Return what `go_on` has still to do; raise `Refused` where nobody has to be asked."""
     if access.kind == "none":
         return Judged(access)
-    subjects, known = await asyncio.to_thread(_looked_up, access, work)
-    project = work.rules.project
-    for rule in known.rules:
-        if rule.effect == "reject" and _rejects(rule, access, subjects, project):
-            raise Refused(f"A rule of this project forbids it: {rule}")
-    decided = _decided(access, subjects, known, work)
-    if decided == "refuse":
-        raise Refused(_why_refused(work.mode))
-    return Judged(access, tuple(subjects), asks=decided == "ask")
+    # Rules and paths are many and come from others: not for the event loop.
+    return await asyncio.to_thread(_judged, access, work, work.mode)
 
 
 async def go_on(judged: Judged, call: ToolCall, work: Work) -> None:
@@ -82,16 +75,23 @@ async def go_on(judged: Judged, call: ToolCall, work: Work) -> None:
     await call.start()
 
 
-def _looked_up(access: Access, work: Work) -> tuple[list[_Subject], Known]:
-    return _subjects(access, work), work.rules.read()
+def _judged(access: Access, work: Work, mode: str) -> Judged:
+    subjects, known = _subjects(access, work), work.rules.read()
+    project = work.rules.project
+    for rule in known.rules:
+        if rule.effect == "reject" and _rejects(rule, access, subjects, project):
+            raise Refused(f"A rule of this project forbids it: {rule}")
+    decided = _decided(access, subjects, known, mode, project)
+    if decided == "refuse":
+        raise Refused(_why_refused(mode))
+    return Judged(access, tuple(subjects), asks=decided == "ask")
 
 
 def _subjects(access: Access, work: Work) -> list[_Subject]:
     if access.kind not in _PATHS:
-        found = secrets_in_words(access.subject) if access.kind == "execute" else None
-        outside = access.kind == "execute" and _names_outside(access, work)
-        why = None if found is None else f"{found} may hold secrets."
-        return [_Subject((access.subject,), outside, why)]
+        if access.kind != "execute":
+            return [_Subject((access.subject,))]
+        return [_subject_of_command(access, work)]
     subjects: list[_Subject] = []
     here = os.path.normpath(work.session.cwd)
     for path in access.paths:
@@ -112,6 +112,17 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
     return subjects
 
 
+def _subject_of_command(access: Access, work: Work) -> _Subject:
+    base = os.path.realpath(access.paths[0] if access.paths else work.session.cwd)
+    named = files_named(access.subject, base, lambda real: _is_inside(real, work))
+    why = None
+    if named.secret is not None:
+        why = f"{shown_path(named.secret)} may hold secrets."
+    elif named.guarded is not None:
+        why = f"{shown_path(named.guarded)} can change what runs or is allowed here."
+    return _Subject((access.subject,), named.outside or not _is_inside(base, work), why)
+
+
 def _entry(named: str) -> str:
     """Return where an entry of a directory is, which is a link and not what it leads to."""
     folder, name = os.path.split(named)
@@ -123,24 +134,6 @@ def _is_inside(real: str, work: Work) -> bool:
     return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
-def _names_outside(access: Access, work: Work) -> bool:
-    """Tell whether a word of a command can be seen to be a path outside of the roots."""
-    base = access.paths[0] if access.paths else work.session.cwd
-    if not _is_inside(os.path.realpath(base), work):
-        return True
-    words = argv_of(access.subject)
-    if words is None:
-        words = ("", *re.split(r"[\s;&|<>()`\"']+", access.subject))
-    for word in words[1:]:
-        path = word.rpartition("=")[2]
-        if path.startswith("~"):
-            return True
-        looks_so = path.startswith(("/", "$HOME")) or ".." in path.replace("\\", "/").split("/")
-        if looks_so and not _is_inside(os.path.realpath(os.path.join(base, path)), work):  # noqa: PTH118  # a text
-            return True
-    return False
-
-
 def _rejects(rule: Rule, access: Access, subjects: Iterable[_Subject], project: str) -> bool:
     return any(
         rule.covers(access.kind, name, project=project)
@@ -149,15 +142,16 @@ def _rejects(rule: Rule, access: Access, subjects: Iterable[_Subject], project: 
     )
 
 
-def _decided(access: Access, subjects: list[_Subject], known: Known, work: Work) -> str:
+def _decided(
+    access: Access, subjects: list[_Subject], known: Known, mode: str, project: str
+) -> str:
     """Return what rules that allow, and the mode, say to it."""
-    project = work.rules.project
     always_asked = any(subject.secret or subject.outside for subject in subjects)
-    decided = verdict(work.mode, access, sensitive=always_asked)
+    decided = verdict(mode, access, sensitive=always_asked)
     if known.broken is not None and decided == "allow" and access.kind != "read":
         # What the user forbids cannot be read: better ask.
-        decided = "allow" if work.mode == "bypassPermissions" else "ask"
-    if decided == "allow" or (work.mode == "plan" and access.kind != "read"):
+        decided = "allow" if mode == "bypassPermissions" else "ask"
+    if decided == "allow" or (mode == "plan" and access.kind != "read"):
         return decided
     allowed = all(
         any(
@@ -202,8 +196,10 @@ async def _ask(access: Access, subjects: Sequence[_Subject], call: ToolCall, wor
     allowed = chosen is not None and chosen.allows
     if chosen is not None and chosen.is_remembered:
         await asyncio.to_thread(_keep, rules, work, allowed=allowed)
+    if chosen is None:
+        raise Refused("Permission was not given: the request was cancelled.")
     if not allowed:
-        raise Refused("The user does not allow that.")
+        raise Refused("Permission was not given: the client rejected the request.")
 
 
 def _how_out(subject: _Subject) -> str:

@@ -5,7 +5,8 @@
 compared with the path as it was named, too, and without regard to case.
 
 `execute = ["git status *", "make"]` — commands: exactly this text or these words; with ` *` at the
-end these words and whatever follows. A rule that allows covers a command with shell syntax by its
+end these words and what follows, but for options that make the command do something else (see
+`command_rules`). A rule that allows covers a command with shell syntax by its
 exact text alone. A rule that rejects covers a text with such a command anywhere in it.
 
 `fetch = ["docs.python.org", "*.rs"]` — hosts; `*.` stands for all below; with a port if it is
@@ -25,7 +26,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from accord.coder.command_line import argv_of, commands_in, usual_rule
+from accord.coder.command_line import argv_of, commands_in
+from accord.coder.command_rules import covers_rest, usual_rule
 from accord.coder.wildcards import MAX_CHARACTERS, check_length, path_pattern, text_pattern
 
 __all__ = ("EFFECTS", "KINDS", "Effect", "Rule", "host_of", "rules_from", "rules_to", "usual")
@@ -79,7 +81,9 @@ class Rule(Struct, frozen=True):
             return False  # shell text, exactly or not at all
         if self.effect == "allow":
             words = argv_of(command)
-            return words is not None and _begins(words, wanted, goes_on=goes_on)
+            if words is None or not _begins(words, wanted, goes_on=goes_on):
+                return False
+            return not goes_on or covers_rest(wanted, words)
         return self.pattern == "*" or any(
             _begins((words[0].rpartition("/")[2], *words[1:]), wanted, goes_on=goes_on)
             or _begins(words, wanted, goes_on=goes_on)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import PurePath
 
-__all__ = ("guarded", "secret", "secrets_in_words", "sensitive_below")
+from accord.coder.wildcards import MAX_CHARACTERS, Wildcards, path_pattern, text_pattern
+
+__all__ = ("fits_secret", "guarded", "secret", "sensitive_below")
 
 # By the name of the file, in lower case.
 _SECRET_NAMES = (
@@ -91,31 +95,57 @@ _SECRET_PATHS = (
     (".docker", "config.json"),
     (".config", "gh", "hosts.yml"),
     (".cargo", "credentials"),
+    (".cargo", "credentials.toml"),
+    ("accord", "keys.json"),
 )
 _SECRET_WITHIN = ((".config", "gcloud"),)
 
-# Who writes here has programs of the user run, or lifts the agent's own limits.
-_GUARDED_FOLDERS = frozenset({".accord", ".git", ".hg", ".svn", ".vscode", ".idea", ".husky"})
-_GUARDED_NAMES = frozenset(
-    {
-        ".bash_profile",
-        ".bashrc",
-        ".gitconfig",
-        ".gitmodules",
-        ".mcp.json",
-        ".pre-commit-config.yaml",
-        ".profile",
-        ".zprofile",
-        ".zshenv",
-        ".zshrc",
-    }
-)
-
 _MOST_ENTRIES = 20_000  # of a directory that is looked through
 
-# Between words of a shell, and within one: --file=.env, user@host:.env, <.env
-_BREAKS = re.compile(r"[\s;&|<>()`\"'$={}:,@]+")
 _PATTERN = re.compile(r"[*?\[]")
+
+
+class _Guarded:
+    """The rows of the table, by how they are compared."""
+
+    def __init__(self, rows: Iterable[str]) -> None:
+        self.folders: set[str] = set()
+        self.names: set[str] = set()
+        self.patterns: list[Wildcards] = []
+        self.ends: dict[str, list[tuple[str, ...]]] = {}  # by their last part
+        self.runs: dict[str, list[tuple[str, ...]]] = {}  # directories, by their first part
+        for row in rows:
+            parts = tuple(row.rstrip("/").split("/"))
+            if row.endswith("/"):
+                if len(parts) == 1:
+                    self.folders.add(parts[0])
+                else:
+                    self.runs.setdefault(parts[0], []).append(parts)
+            elif _PATTERN.search(parts[-1]):
+                self.patterns.append(path_pattern("**/" + "/".join(parts)))
+            elif len(parts) == 1:
+                self.names.add(row)
+            else:
+                self.ends.setdefault(parts[-1], []).append(parts)
+
+    def has(self, parts: tuple[str, ...]) -> bool:
+        """Return whether a path in lower case is in the table."""
+        if parts[-1] in self.names or not self.folders.isdisjoint(parts):
+            return True
+        if any(parts[-len(end) :] == end for end in self.ends.get(parts[-1], ())):
+            return True
+        for at, part in enumerate(parts):
+            if any(parts[at : at + len(run)] == run for run in self.runs.get(part, ())):
+                return True
+        path = "/".join(parts[-3:])
+        return any(pattern.matches(path) for pattern in self.patterns)
+
+
+@cache
+def _guarded_files() -> _Guarded:
+    from accord.coder.guarded_files import GUARDED
+
+    return _Guarded(GUARDED)
 
 
 def secret(path: str) -> bool:
@@ -136,11 +166,9 @@ def secret(path: str) -> bool:
 
 
 def guarded(path: str) -> bool:
-    """Tell whether changing a file is asked about always."""
+    """Return whether some program runs or obeys a file by itself, going by its path alone."""
     parts = tuple(part.lower() for part in PurePath(path).parts)
-    if not parts:
-        return False
-    return bool(_GUARDED_FOLDERS.intersection(parts)) or parts[-1] in _GUARDED_NAMES
+    return bool(parts) and _guarded_files().has(parts)
 
 
 def sensitive_below(folder: str, *, most: int = _MOST_ENTRIES) -> str | None:
@@ -169,28 +197,17 @@ def sensitive_below(folder: str, *, most: int = _MOST_ENTRIES) -> str | None:
     return None
 
 
-def secrets_in_words(command: str) -> str | None:
-    """Return the first word of a command that names a secret, as far as it can be seen.
-
-    A word with a wildcard that a secret's name fits counts, too. What a program makes of its
-    words cannot be seen: this is for catching the usual, not for keeping anybody out.
-    """
-    for word in _BREAKS.split(command.replace("\\", "/")):
-        if not word:
-            continue
-        if secret(word):
-            return word
-        name = word.rpartition("/")[2].lower()
-        # A lone * is everywhere; what says a bit of a secret's name is meant.
-        if _PATTERN.search(name) and name.strip("*?") and _fits_secret(name):
-            return word
-    return None
+def fits_secret(word: str) -> bool:
+    """Return whether a word of a command has a wildcard that usual names of secrets fit."""
+    name = word.rpartition("/")[2].lower()
+    # A lone * is everywhere; what says a bit of a secret's name is meant.
+    if len(name) > MAX_CHARACTERS or not _PATTERN.search(name) or not name.strip("*?"):
+        return False
+    pattern = text_pattern(name)
+    return any(pattern.matches(sample) for sample in _SAMPLES)
 
 
-def _fits_secret(pattern: str) -> bool:
-    """Tell whether a pattern of names fits one of the usual names of secrets."""
-    samples = (".env", ".env.local", "id_rsa", "id_ed25519", ".netrc", ".npmrc", "credentials")
-    return any(fnmatchcase(sample, pattern) for sample in samples)
+_SAMPLES = (".env", ".env.local", "id_rsa", "id_ed25519", ".netrc", ".npmrc", "credentials")
 
 
 def _holds(parts: tuple[str, ...], run: tuple[str, ...]) -> bool:

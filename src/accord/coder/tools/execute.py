@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from accord.coder.command_line import argv_of
 from accord.coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord.coder.tools.environment import without_keys
+from accord.coder.tools.environment import for_commands
 from accord.coder.tools.showing import cut_middle, fenced, in_full, one_line
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Execute(Tool[Executing]):
     kind = "execute"
     description = (
         "Run a command and get its output, stdout and stderr in one, with `[exit status N]` unless "
-        "that is 0. There is no input. Pipes and the like run in sh. Each command starts anew in "
-        "`cwd`; what it leaves running is ended."
+        "that is 0. There is no input, and git runs no hooks. Pipes and the like run in sh. Each "
+        "command starts anew in `cwd`; what it leaves running is ended."
     )
     takes = Executing
     cancellable = True
@@ -77,7 +77,7 @@ class Execute(Tool[Executing]):
         ran = await work.session.terminals.run(
             *_argv(given.command),
             cwd=work.files.absolute(given.cwd or "."),
-            env=without_keys(),
+            env=for_commands(),
             timeout_s=given.timeout_s,
             output_bytes=_KEPT_BYTES,
         )
