@@ -45,7 +45,7 @@ class Raw:
         for frame in frames:
             self.inbox.put_nowait(json.loads(frame))
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         raise AssertionError("a frame over the limit was sent")
 
     def eof_received(self, error: Exception | None) -> None:

@@ -17,6 +17,7 @@ from accord.errors import (
     BacklogExceeded,
     ConnectionClosed,
     ConnectionLost,
+    FrameTooLarge,
     RemoteProtocolError,
     RequestError,
     ResourceNotFound,
@@ -485,8 +486,97 @@ async def test_a_frame_over_the_limit_is_answered_and_skipped() -> None:
     async with both_started(here, there) as (ours, other):
         other.send(request(1, "it", {"x": "x" * 300}), request(2, "it"))
         came = [await other.get(), await other.get()]
-        assert {(m["id"], "error" in m) for m in came} == {(None, True), (2, False)}
+        assert {(m["id"], "error" in m) for m in came} == {(1, True), (2, False)}
         assert ours.transport is here
+
+
+async def test_a_frame_over_the_limit_whose_id_cannot_be_read_is_answered_with_null() -> None:
+    here, there = pair(frame_bytes=200)
+    async with both_started(here, there) as (ours, other):
+        other.send(b'{"jsonrpc":"2.0","method":"it","params":{"x":"%b"},"id":1}' % (b"x" * 9000))
+        assert (await other.get())["id"] is None
+        assert not ours.has_ended
+
+
+async def test_the_call_whose_response_is_over_the_limit_fails() -> None:
+    here, there = pair(frame_bytes=200)
+    async with both_started(here, there) as (ours, other):
+        call = asyncio.create_task(ask(ours))
+        other.answer((await other.get())["id"], "x" * 300)
+        error = await error_of(call)
+        assert isinstance(error, RemoteProtocolError)
+        assert str(error) == "it: the response is too large: A frame has at most 200 bytes"
+        assert ours.transport is here
+
+
+async def test_what_is_over_the_limit_raises_where_it_is_sent() -> None:
+    here, there = pair(frame_bytes=200)
+    async with both_started(here, there) as (ours, other):
+        for sending in (ask_with(ours, "x" * 300), ours.notify("told", {"x": "x" * 300})):
+            error = await error_of(sending)
+            assert isinstance(error, FrameTooLarge)
+            assert (error.limit_bytes, error.method in ("it", "told")) == (200, True)
+            assert error.method in str(error)
+            assert str(error.size_bytes) in str(error)
+            assert "200" in str(error)
+        assert not ours.has_ended
+        await settled()
+        assert other.inbox.empty()
+
+
+async def ask_with(connection: Connection, text: str) -> Any:
+    return await connection.call("it", {"text": text}, any_json)
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_result_over_the_limit_is_answered_with_an_error_that_says_so(later: bool) -> None:
+    async def in_a_task(params: Params, context: Any) -> str:
+        await asyncio.sleep(0)
+        return "x" * 300
+
+    here, there = pair(frame_bytes=270)
+    routes = serving(ask_it=in_a_task if later else lambda p, c: "x" * 300)
+    async with both_started(here, there, routes) as (_, other):
+        error = await other.error_of(1, "it")
+        assert error["code"] == -32603
+        assert error["message"].startswith("The result of it is too large: ")
+        assert error["data"]["limit"] == 270
+
+
+@requirement("R-GEN-06")
+@pytest.mark.parametrize("wrong", ["0", 0.0])
+async def test_a_call_whose_response_has_the_id_in_another_type_fails(wrong: Any) -> None:
+    async with beside_raw(serving()) as sides:
+        call, other = asyncio.create_task(ask(sides.ours)), asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        await sides.other.get()
+        sides.other.answer(wrong, "done")
+        error = await error_of(call)
+        assert isinstance(error, RemoteProtocolError)
+        assert f"the response has the id {json.dumps(wrong)}, the request has 0" in str(error)
+        sides.other.answer(1, "done")
+        assert await other == "done"
+
+
+@requirement("R-GEN-06")
+@pytest.mark.parametrize(
+    "wrong", ["00", " 0", "x", 5, 0.5, True, None, [0], {"0": 0}, 10**30, 1e300]
+)
+async def test_responses_that_match_no_request_are_logged_once(
+    wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with beside_raw(serving()) as sides:
+        call = asyncio.create_task(ask(sides.ours))
+        await sides.other.get()
+        for _ in range(100):
+            sides.other.answer(wrong, "done")
+        await settled()
+        assert not call.done()
+        sides.other.answer(0, "done")
+        assert await call == "done"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "! ignored a message: a response that matches no request"
+    ]
 
 
 @pytest.mark.parametrize("depth", [*range(700, 1000, 20)])
@@ -506,7 +596,7 @@ async def test_ids_with_lone_surrogates_are_answered() -> None:
 # The end.
 
 
-def both_started(here: Any, there: Any) -> Any:
+def both_started(here: Any, there: Any, routes: Any = None) -> Any:
     """Like `beside_raw`, on a given pair."""
     from contextlib import asynccontextmanager
 
@@ -515,7 +605,7 @@ def both_started(here: Any, there: Any) -> Any:
     @asynccontextmanager
     async def run() -> Any:
         ours, other = Connection(here, limits=QUICK), Raw(there)
-        await ours.start(serving(ask_it=lambda p, c: 1))
+        await ours.start(routes or serving(ask_it=lambda p, c: 1))
         await there.start(other)
         try:
             yield ours, other
@@ -695,6 +785,28 @@ async def test_work_that_a_request_left_behind_has_time_to_finish_too() -> None:
         gate.set()
         await sides.ours.wait_ended()
         assert ended == ["done"]
+
+
+async def test_many_requests_that_outlast_the_peer_take_no_longer_than_one() -> None:
+    """10,000 took 18 s, as each that ended waited for all the others again."""
+    count = 10_000
+    ended = 0
+
+    async def handle(params: Params, context: Any) -> None:
+        nonlocal ended
+        try:
+            await asyncio.sleep(0.0001 * (params.n % 2000))
+        finally:
+            ended += 1
+
+    limits = structs.replace(QUICK, eof_grace_s=0.3)
+    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+        sides.other.send(*(request(n, "it", {"n": n}) for n in range(count)))
+        await settled()
+        await sides.other.hang_up()
+        async with asyncio.timeout(5):
+            await sides.ours.wait_ended()
+    assert ended == count
 
 
 async def test_work_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:

@@ -55,6 +55,7 @@ LAYERS = {
     "accord.calls": 4,
     "accord.reading": 4,
     "accord.connection": 4,
+    "accord.floodlog": 4,
     "accord.flow": 4,
     "accord.lanes": 4,
     "accord.outbox": 4,

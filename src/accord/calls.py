@@ -38,6 +38,9 @@ def settle(answer: Answer) -> None:
     call: Call = answer.call
     if call.future.done():
         return
+    if answer.fault is not None:
+        call.future.set_exception(RemoteProtocolError(f"{call.method}: {answer.fault}"))
+        return
     if answer.message is not None:
         call.future.set_exception(RequestError.of(answer.code, answer.message, answer.data))
         return

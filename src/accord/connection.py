@@ -25,6 +25,7 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
+from accord.floodlog import FloodLog
 from accord.flow import Flow
 from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
 from accord.jsonrpc.peer import Peer
@@ -75,7 +76,8 @@ class Connection:
         self.transport = transport
         self.limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
-        self._peer = Peer(encode, encode_into)
+        self._log = FloodLog(log, self._loop.time)
+        self._peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
         self._tasks = Tasks()
         self._works: set[asyncio.Task[None]] = set()  # those that were spawned
         self.flow = Flow(transport, self.limits, self._overrun)
@@ -86,8 +88,9 @@ class Connection:
             dropped=self._drop,
             refused=self._refuse,
             exceeded=self._exceeded,
+            flood_log=self._log,
         )
-        self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued)
+        self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued, self._log)
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
         self._observers: list[Observer] = []
@@ -208,10 +211,10 @@ class Connection:
         """Let requests, and what they have spawned, come to an end."""
         deadline = self._loop.time() + timeout_s
         while tasks := self._works | self.serving.tasks:
-            done, _ = await asyncio.wait(
-                tasks, timeout=deadline - self._loop.time(), return_when=asyncio.FIRST_COMPLETED
-            )
-            if not done:
+            left_s = deadline - self._loop.time()
+            # Waiting for each in turn would take the square of their number.
+            _, running = await asyncio.wait(tasks, timeout=max(left_s, 0.0))
+            if running:
                 return
 
     async def _why_ended(self, error: Exception | None) -> TransportError:
@@ -306,25 +309,31 @@ class Connection:
                 elif type(event) is Cancel:
                     self._cancel(event.id)
                 elif type(event) is Stray:
-                    log.log(event.level, "! ignored a message: %s", event.reason)
-            except Exception:  # noqa: BLE001  # logged there
-                self._stumbled(event)
+                    self._log.log(
+                        event.level, "! ignored a message: %s", event.reason, kind=event.reason
+                    )
+            except Exception as exc:  # noqa: BLE001  # logged there
+                self._stumbled(event, exc)
         if self._peer.rejected_bytes:
             self._count_rejected()
         self.flow.after_reading()
         self._outbox.flush()
 
-    def _stumbled(self, event: object) -> None:
+    def _stumbled(self, event: object, exc: Exception) -> None:
         """A mistake of ours must not cost the peer what came with it."""
-        log.exception("! could not handle a message")
+        self._log.exception("! could not handle a message", exc=exc)
         if type(event) is Message and event.id is not UNSET:
             self.serving.fail(event.id, InternalError())
         elif type(event) is Answer:
             fail(event.call, ConnectionLost("The answer could not be handled"))
 
-    def frame_refused(self, limit: int) -> None:
-        log.warning("! refused a frame of more than %d bytes", limit)
-        self._peer.reject(InvalidRequest(f"A frame has at most {limit} bytes"))
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        if self._closing is not None:
+            return
+        self._log.log(logging.WARNING, "! refused a frame of more than %d bytes", limit)
+        answer = self._peer.refuse(InvalidRequest(f"A frame has at most {limit} bytes"), head)
+        if answer is not None:
+            self._answered(answer)
         self._count_rejected()
 
     def eof_received(self, error: Exception | None) -> None:
@@ -341,7 +350,7 @@ class Connection:
 
     def _exceeded(self, session: Any, error: BacklogExceeded) -> None:
         """Fail the calls of a session whose handlers are behind: messages of it get lost."""
-        log.error("! %s", error)
+        self._log.log(logging.ERROR, "! %s", error)
         for request_id, call in self._peer.calls():
             if call.asker is not None and call.asker.still_runs:
                 waits = call.asker.session == session
@@ -353,8 +362,8 @@ class Connection:
         if self._routes is not None:
             try:
                 self._routes.exceeded(session, error)
-            except Exception:
-                log.exception("! the handler of exceeded backlogs failed")
+            except Exception as exc:  # noqa: BLE001  # logged
+                self._log.exception("! the handler of exceeded backlogs failed", exc=exc)
 
     # Handling.
 
@@ -389,7 +398,7 @@ class Connection:
             if request_id is not UNSET:
                 self.serving.fail(request_id, error)
             elif isinstance(error.__cause__, DecodeError):
-                tell(routes, method, text, error.__cause__)
+                tell(routes, method, text, error.__cause__, self._log)
             return
         if lanes := self._lanes.by_key:
             lane = lanes.get(session_of(params))
@@ -416,7 +425,7 @@ class Connection:
 
     def _withdraw(self, matches: Callable[[_Arrival], bool]) -> None:
         for item in self._lanes.withdraw(lambda item: type(item) is _Arrival and matches(item)):
-            self.serving.withdrawn(item.route, item.request_id)
+            self.serving.withdrawn(item.route, item.method, item.request_id)
 
     def _handle(
         self, route: Route, method: Any, params: Any, request_id: Any
@@ -432,7 +441,7 @@ class Connection:
         try:
             outcome = route.handler(params, self._shared)
         except BaseException as exc:
-            log.exception("! the handler of %r failed", method)
+            self._log.exception("! the handler of %r failed", method, exc=exc, about=method)
             if ends_process(exc):
                 raise
             return None
@@ -453,7 +462,7 @@ class Connection:
                 fail(item.answer.call, self._closed)
             settle(item.answer)
         elif item.is_request:
-            self.serving.withdrawn(item.route, item.request_id)
+            self.serving.withdrawn(item.route, item.method, item.request_id)
 
     def _refuse(self, item: _Arrival | _Answered, error: BacklogExceeded) -> None:
         """Its lane has taken all that it may."""

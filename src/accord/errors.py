@@ -13,6 +13,7 @@ __all__ = (
     "ConnectionClosed",
     "ConnectionLost",
     "DecodeError",
+    "FrameTooLarge",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -53,6 +54,20 @@ class NotOffered(LocalProtocolError):
         super().__init__(f"{method} needs {gate}, which the peer did not offer")
         self.method = method
         self.gate = gate
+
+
+class FrameTooLarge(LocalProtocolError):
+    """A message exceeds the size of the largest frame; nothing was sent."""
+
+    def __init__(self, method: str, size_bytes: int, limit_bytes: int) -> None:
+        what = "A result" if not method else excerpt(method)
+        super().__init__(
+            f"{what} takes {size_bytes} bytes, more than a frame may have: "
+            f"the limit is {limit_bytes} (frame_bytes of the transport)"
+        )
+        self.method = method
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
 
 
 class RemoteProtocolError(ProtocolError):

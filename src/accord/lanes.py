@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -17,11 +16,10 @@ from typing import Any, Protocol
 
 from accord.backlog import Backlog, Backlogs
 from accord.errors import BacklogExceeded
+from accord.floodlog import FloodLog
 from accord.tasks import Tasks, discard, ends_process, is_being_cancelled, is_dropped
 
 __all__ = ("Asker", "Item", "Lane", "Lanes")
-
-log = logging.getLogger("accord.connection")
 
 _current: ContextVar[Asker | None] = ContextVar("accord_lane", default=None)
 
@@ -100,7 +98,9 @@ class Lanes:
         dropped: Callable[[Any], None],
         refused: Callable[[Any, BacklogExceeded], None],
         exceeded: Callable[[Any, BacklogExceeded], None],
+        flood_log: FloodLog,
     ) -> None:
+        self._log = flood_log
         self.by_key: dict[Any, Lane] = {}  # those that new work has to join
         self._tasks = tasks
         self._backlogs = backlogs
@@ -165,14 +165,16 @@ class Lanes:
                 _current.set(Asker(self, lane))
                 try:
                     await running
-                except asyncio.CancelledError:
+                except asyncio.CancelledError as exc:
                     if is_being_cancelled():
                         raise
-                    log.exception("! the handler of %s awaited what was cancelled", method)
+                    self._log.exception(
+                        "! the handler of %s awaited what was cancelled", method, exc=exc
+                    )
                 except BaseException as exc:
                     if is_dropped(exc, lane.task) or ends_process(exc):
                         raise
-                    log.exception("! the handler of %r failed", method)
+                    self._log.exception("! the handler of %r failed", method, exc=exc, about=method)
             lane.turn += 1
             lane.calls = 0
             if not lane.waiting:

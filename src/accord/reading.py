@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from msgspec import UNSET, Raw
 
 from accord.errors import DecodeError, InvalidParams
+from accord.floodlog import FloodLog
 from accord.jsontext import is_object
 from accord.routes import Route, Routes
 
 __all__ = ("NO_PARAMS", "second_try", "session_of", "tell")
-
-log = logging.getLogger("accord.connection")
 
 NO_PARAMS = b"{}"
 
@@ -40,9 +38,11 @@ def second_try(routes: Routes, route: Route, method: Any, text: Raw | Any, exc: 
     raise InvalidParams(f"Invalid params: {exc}", data=data) from exc
 
 
-def tell(routes: Routes, method: Any, text: Raw | Any, error: DecodeError) -> None:
+def tell(
+    routes: Routes, method: Any, text: Raw | Any, error: DecodeError, flood_log: FloodLog
+) -> None:
     """Tell the role of a notification that nothing could read."""
     try:
         routes.unreadable(method, NO_PARAMS if text is UNSET else bytes(text), error)
-    except Exception:
-        log.exception("! the handler of unreadable notifications failed")
+    except Exception as exc:  # noqa: BLE001  # logged
+        flood_log.exception("! the handler of unreadable notifications failed", exc=exc)

@@ -9,7 +9,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.errors import InternalError, RequestCancelled, RequestError, TransportError
+from accord.errors import (
+    FrameTooLarge,
+    InternalError,
+    RequestCancelled,
+    RequestError,
+    TransportError,
+)
+from accord.excerpt import excerpt
+from accord.floodlog import FloodLog
 from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import Peer
 from accord.routes import Limits, Route
@@ -19,6 +27,8 @@ from accord.trace import continued
 __all__ = ("Running", "Serving")
 
 log = logging.getLogger("accord.connection")
+
+_MOST_MESSAGE = 10_000  # characters of an error that cannot be written as it is
 
 
 class Running(Struct):
@@ -38,8 +48,14 @@ class Serving:
     """
 
     def __init__(
-        self, peer: Peer, tasks: Tasks, limits: Limits, answered: Callable[[int], None]
+        self,
+        peer: Peer,
+        tasks: Tasks,
+        limits: Limits,
+        answered: Callable[[int], None],
+        flood_log: FloodLog,
     ) -> None:
+        self._log = flood_log
         self._peer = peer
         self._tasks = tasks
         self._limits = limits
@@ -70,7 +86,7 @@ class Serving:
                 raise
             return
         if not hasattr(outcome, "__await__"):
-            self._respond(route, request_id, outcome)
+            self._respond(route, method, request_id, outcome)
             return
         running = self._running[request_id] = Running(method, params, route)
         running.task = self._tasks.spawn(
@@ -78,9 +94,9 @@ class Serving:
         )
         running.task.add_done_callback(lambda _: self._never_begun(running, request_id, outcome))
 
-    def withdrawn(self, route: Route, request_id: RequestId) -> None:
+    def withdrawn(self, route: Route, method: str, request_id: RequestId) -> None:
         """Answer a request that was cancelled before its turn came."""
-        self._cancelled(route, request_id)
+        self._cancelled(route, method, request_id)
 
     def cancel(self, request_id: RequestId) -> None:
         """Cancel the handler of one request (R-REQCAN-03); it is still answered."""
@@ -102,9 +118,10 @@ class Serving:
         """Answer with an error."""
         try:
             size = self._peer.fail(request_id, error)
-        except Exception:
-            log.exception("! the data of an error cannot be written")
-            size = self._peer.fail(request_id, RequestError(error.message, code=error.code))
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! the data of an error cannot be written", exc=exc)
+            message = excerpt(error.message, _MOST_MESSAGE)
+            size = self._peer.fail(request_id, RequestError(message, code=error.code))
         self._answered(size)
 
     async def _await(
@@ -113,20 +130,20 @@ class Serving:
         try:
             result = await outcome
         except asyncio.CancelledError:
-            self._cancelled(running.route, request_id)
+            self._cancelled(running.route, running.method, request_id)
         except BaseException as exc:
             if is_dropped(exc, running.task):
                 raise
             if running.cancelled and running.route.cancelled is not None:
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! %r failed while being cancelled", running.method, exc_info=True)
-                self._cancelled(running.route, request_id)
+                self._cancelled(running.route, running.method, request_id)
             else:
                 self._failed(running.method, request_id, exc)
             if ends_process(exc):
                 raise
         else:
-            self._respond(running.route, request_id, result)
+            self._respond(running.route, running.method, request_id, result)
         finally:
             del self._running[request_id]
 
@@ -137,21 +154,27 @@ class Serving:
         if self._running.get(request_id) is running:
             del self._running[request_id]
             discard(outcome)
-            self._cancelled(running.route, request_id)
+            self._cancelled(running.route, running.method, request_id)
 
-    def _cancelled(self, route: Route, request_id: RequestId) -> None:
+    def _cancelled(self, route: Route, method: str, request_id: RequestId) -> None:
         if route.cancelled is not None:
-            self._respond(route, request_id, route.cancelled())
+            self._respond(route, method, request_id, route.cancelled())
         else:
             self.fail(request_id, RequestCancelled())
 
-    def _respond(self, route: Route, request_id: RequestId, result: Any) -> None:
+    def _respond(self, route: Route, method: str, request_id: RequestId, result: Any) -> None:
         try:
             if result is None and route.nothing is not None:
                 result = route.nothing()
             size = self._peer.respond(request_id, result)
-        except Exception:
-            log.exception("! a result cannot be written")
+        except FrameTooLarge as exc:
+            self._log.log(logging.WARNING, "! the result of %r: %s", method, exc)
+            what = f"The result of {excerpt(method)} is too large: {exc.size_bytes} bytes"
+            data = {"size": exc.size_bytes, "limit": exc.limit_bytes}
+            error = InternalError(f"{what}, the limit is {exc.limit_bytes}", data=data)
+            self.fail(request_id, error)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! a result cannot be written", exc=exc)
             self.fail(request_id, InternalError())
         else:
             self._answered(size)
@@ -165,7 +188,7 @@ class Serving:
             self.fail(request_id, InternalError())
         else:
             # Nothing of it goes to the peer (R-ERR-05).
-            log.error("! the handler of %r failed", method, exc_info=exc)
+            self._log.exception("! the handler of %r failed", method, exc=exc, about=method)
             self.fail(request_id, InternalError())
 
 

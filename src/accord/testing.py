@@ -38,7 +38,7 @@ class Recorder:
         self.frames += map(bytes, frames)
         self._changed.set()
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         self.refused.append(limit)
         self._changed.set()
 

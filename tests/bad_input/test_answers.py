@@ -12,6 +12,7 @@ from bad_input.raw import Program, answer, notification, program, request
 from requirement import requirement
 
 LAST = "last"
+UNMATCHED = "! ignored a message: a response that matches no request"
 
 
 @pytest.fixture
@@ -103,22 +104,39 @@ def test_an_error_with_a_lone_surrogate_is_taken(client: Program) -> None:
 
 
 @requirement("R-ERR-04", "R-GEN-06")
-@pytest.mark.parametrize("request_id", [99, -1, "0", "1", None, 1.5, 2**70, [], {}])
+@pytest.mark.parametrize("request_id", [99, -1, "0", "01", None, 1.5, 2**70, [], {}])
 @pytest.mark.parametrize("what", [{"result": 5}, {"error": {"code": 1, "message": "text"}}, {}])
-def test_an_answer_to_no_request_of_ours_is_ignored(
+def test_an_answer_to_no_request_of_ours_is_reported_and_ignored(
     request_id: object, what: dict[str, Any], client: Program
 ) -> None:
     client.send({"jsonrpc": "2.0", "id": request_id, **what})
+    report = client.err_line()
     if request_id is None and "error" in what:
-        assert "could not read a message of ours" in client.err_line()
+        assert "could not read a message of ours" in report
+    else:
+        assert report == UNMATCHED
     assert outcome_of(client, json.dumps(answer("ID", "good")).encode()) == "answered 'good'"
 
 
 @requirement("R-ERR-04")
-def test_a_second_answer_to_a_request_is_ignored(client: Program) -> None:
+def test_a_second_answer_to_a_request_is_reported_and_ignored(client: Program) -> None:
     good = json.dumps(answer("ID", "good")).encode()
     bad = json.dumps({"jsonrpc": "2.0", "id": "ID", "error": {}}).encode()
-    assert outcome_of(client, good + b"\n" + good + b"\n" + bad) == "answered 'good'"
+    first = client.receive()["id"]
+    client.write((good + b"\n" + good + b"\n" + bad).replace(b'"ID"', b"%d" % first) + b"\n")
+    assert {client.err_line(), client.err_line()} == {"answered 'good'", UNMATCHED}
+    finish(client)
+
+
+@requirement("R-GEN-06", "R-ERR-04")
+@pytest.mark.parametrize("wrong", [b'"%d"', b"%d.0"])
+def test_an_answer_under_the_id_in_another_type_fails_its_call(
+    wrong: bytes, client: Program
+) -> None:
+    question = client.receive()
+    client.write(b'{"jsonrpc":"2.0","id":%b,"result":5}\n' % (wrong % question["id"]))
+    assert client.err_line().startswith("RemoteProtocolError _question: the response has the id ")
+    finish(client)
 
 
 @requirement("R-ERR-03", "R-BATCH-10")

@@ -39,7 +39,7 @@ def test_a_line_over_the_limit_is_refused_and_not_held(megabytes: int) -> None:
     with agent() as running:
         write_large(running, HEAD, megabytes * MIB, b"")
         refusal = running.receive()  # as soon as it is known, not at the end of the line
-        assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
+        assert (refusal["id"], refusal["error"]["code"]) == (1, -32600)
         running.write(b'"}\n')
         assert still_answers(running)
         assert running.peak_mib() < 150

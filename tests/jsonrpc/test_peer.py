@@ -322,7 +322,7 @@ def test_the_answer_with_a_result_and_a_null_error_succeeds() -> None:
 
 
 @requirement("R-GEN-06", "R-ERR-04")
-@pytest.mark.parametrize("request_id", ["0", 1, 0.0, None, False, [0]])
+@pytest.mark.parametrize("request_id", [1, "x", "00", 0.5, None, False, [0]])
 def test_an_answer_under_another_id_is_ignored(request_id: Any) -> None:
     peer = Peer()
     asked(peer)
@@ -330,6 +330,17 @@ def test_an_answer_under_another_id_is_ignored(request_id: Any) -> None:
     assert type(event) is Stray
     assert sent(peer) == []
     assert peer.receive_eof() == ["call"]
+
+
+@requirement("R-GEN-06", "R-ERR-04")
+@pytest.mark.parametrize("request_id", ["0", 0.0])
+def test_an_answer_under_the_id_in_another_type_fails_the_call(request_id: Any) -> None:
+    peer = Peer()
+    asked(peer)
+    (event,) = receive(peer, frame(id=request_id, result=1))
+    assert type(event) is Answer
+    assert event.fault == f"the response has the id {json.dumps(request_id)}, the request has 0"
+    assert peer.receive_eof() == []
 
 
 @requirement("R-ERR-04")

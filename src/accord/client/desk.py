@@ -16,6 +16,7 @@ from accord.client.pages import OpenPages
 from accord.client.permissions import Policy, chain, choose, policies_of
 from accord.client.terminals import TerminalServer
 from accord.errors import MethodNotFound, ResourceNotFound
+from accord.floodlog import FloodLog
 from accord.model.login import LoginStatus
 from accord.model.permission import PermissionOption
 from accord.rules.quirks import tolerates
@@ -52,12 +53,12 @@ class Desk:
         self.setups: dict[str, Setup] = {}  # of the sessions that are open
         self._strangers: set[str] = set()  # feeds of sessions that are not open
         self._parents: dict[str, str] = {}  # of subagents
-        self._dropped = False  # that updates are dropped was logged
         self.files = files or FileServer(None)
         self.terminals = terminals
         self.on_form = on_form
         self.on_url = on_url
         self.unstable = unstable
+        self._log = FloodLog(log)
         self.terminal_login = terminal_login
         self._on_login = on_login
         self._extensions = dict(extensions or {})
@@ -82,9 +83,7 @@ class Desk:
         if feed is not None:
             return feed
         if len(self._strangers) >= MOST_STRANGERS and self._opened_by(session_id) is None:
-            if not self._dropped:
-                self._dropped = True
-                log.warning("! dropped updates: too many sessions that are not open")
+            self._log.log(logging.WARNING, "! dropped updates: too many sessions that are not open")
             return Feed(session_id, read)
         self._strangers.add(session_id)
         return self._new_feed(session_id, read)
@@ -183,13 +182,13 @@ class Desk:
         assert self.on_form is not None, "forms were not offered"
         try:
             values = await self.on_form(form)
-        except Exception:
-            log.exception("! the callback for forms failed")
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! the callback for forms failed", exc=exc)
             return "cancel", None
         if values is None:
             return "decline", None
         if (wrong := why_wrong(form, values)) is not None:
-            log.error("! the answer to a form is not sent: %s", wrong)
+            self._log.log(logging.ERROR, "! the answer to a form is not sent: %s", wrong)
             return "cancel", None
         return "accept", values
 
@@ -202,8 +201,8 @@ class Desk:
         try:
             agreed = await self.on_url(page)
             return "accept" if agreed else "decline"
-        except Exception:
-            log.exception("! the callback for web pages failed")
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! the callback for web pages failed", exc=exc)
             return "cancel"
         finally:
             self._pages.answered(page, agreed=agreed)
@@ -217,8 +216,10 @@ class Desk:
         option: PermissionOption | None = None
         try:
             option = choose(request.options, await self._decide(request) or "reject")
-        except Exception as exc:
-            log.exception("! a permission policy failed; the request is rejected: %s", exc)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception(
+                "! a permission policy failed; the request is rejected: %s", exc, exc=exc
+            )
             option = choose(request.options, "reject")
         finally:
             self._tell(feed, Permission(request, option))

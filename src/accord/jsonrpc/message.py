@@ -40,6 +40,7 @@ class Answer(Struct):
     code: int = 0
     message: str | None = None  # None: the request succeeded
     data: Any = None
+    fault: str | None = None  # the response breaks the protocol; nothing else of it counts
 
 
 class Cancel(Struct):

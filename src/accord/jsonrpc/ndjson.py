@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from accord.jsonrpc.head import HEAD_BYTES
+
 __all__ = ("LineReader",)
 
 
 class LineReader:
     """Cuts a byte stream into lines of at most `limit` bytes.
 
-    A longer line is not held: its bytes are dropped until it ends, and it counts in `refused`
-    as soon as the limit is passed. Blank lines and carriage returns are left to the JSON
+    A longer line is not held: its bytes are dropped until it ends. Its beginning is added to
+    `refused` as soon as the limit is passed. Blank lines and carriage returns are left to the JSON
     decoder, for which they are white space.
     """
 
     def __init__(self, limit: int) -> None:
-        self.refused = 0
+        self.refused: list[bytes] = []  # to be taken out by the caller
         self._limit = limit
         self._begun = bytearray()  # of a line whose end has not come
         self._skipping = False
@@ -37,9 +39,8 @@ class LineReader:
         if rest := whole.pop():
             self._hold(rest)
         if len(data) > self._limit:
-            fitting = [line for line in whole if len(line) <= self._limit]
-            self.refused += len(whole) - len(fitting)
-            whole = fitting
+            self.refused += [line[:HEAD_BYTES] for line in whole if len(line) > self._limit]
+            whole = [line for line in whole if len(line) <= self._limit]
         lines += whole
         return lines
 
@@ -52,7 +53,9 @@ class LineReader:
         if self._skipping:
             return
         if len(self._begun) + len(data) > self._limit:
-            self.refused += 1
+            head = self._begun[:HEAD_BYTES]
+            head += data[: HEAD_BYTES - len(head)]
+            self.refused.append(bytes(head))
             self._begun = bytearray()
             self._skipping = True
         else:

@@ -13,7 +13,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord import jsontext
-from accord.errors import InvalidRequest, ParseError, RequestError
+from accord.errors import FrameTooLarge, InvalidRequest, ParseError, RequestError
+from accord.excerpt import excerpt
+from accord.jsonrpc.head import read_head
 from accord.jsonrpc.message import Answer, Cancel, Event, Message, RequestId, Stray
 
 __all__ = ("ABSENT", "Peer")
@@ -54,9 +56,12 @@ class Peer:
         self,
         encode: Callable[[Any], bytes] = jsontext.dumps,
         encode_into: Callable[[Any, bytearray], None] | None = None,
+        *,
+        frame_bytes: int | None = None,
     ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
         self.rejected_bytes = 0  # in answers made by `receive` and `reject`, for the shell to take
+        self._frame_bytes = _INT64.stop if frame_bytes is None else frame_bytes
         self._encode = encode
         self._encode_into = encode_into or self._append
         self._next_id = 0
@@ -77,6 +82,8 @@ class Peer:
             frame += b',"params":'
             self._encode_into(params, frame)
         frame += b"}"
+        if len(frame) > self._frame_bytes:
+            raise FrameTooLarge(method, len(frame), self._frame_bytes)
         self._next_id = request_id + 1
         self._calls[request_id] = call
         self._frames.append(frame)
@@ -89,6 +96,8 @@ class Peer:
         else:
             head = self._heads.get(method) or self._head(method)
             frame = head + self._encode(params) + b"}"
+        if len(frame) > self._frame_bytes:
+            raise FrameTooLarge(method, len(frame), self._frame_bytes)
         self._frames.append(frame)
         return len(frame)
 
@@ -114,6 +123,8 @@ class Peer:
         return self._close(request_id, self._error(request_id, error))
 
     def _close(self, request_id: RequestId, frame: bytes | bytearray) -> int:
+        if len(frame) > self._frame_bytes:
+            raise FrameTooLarge("", len(frame), self._frame_bytes)
         self._unanswered.discard(request_id)
         self._frames.append(frame)
         return len(frame)
@@ -179,11 +190,24 @@ class Peer:
         """How many requests of the peer wait for our answer."""
         return len(self._unanswered)
 
-    def reject(self, error: RequestError) -> None:
-        """Answer something whose id cannot be known."""
-        frame = self._error(None, error)
+    def reject(self, error: RequestError, request_id: RequestId = None) -> None:
+        """Answer something that is not handled, with a null id where its own is not known."""
+        frame = self._error(request_id, error)
         self._frames.append(frame)
         self.rejected_bytes += len(frame)
+
+    def refuse(self, error: RequestError, head: bytes) -> Answer | None:
+        """Answer a frame that is too large to be read, which begins like this.
+
+        Return how the call ends whose response it is.
+        """
+        message = read_head(head)
+        if message.kind == "response" and message.id in self._calls:
+            fault = f"the response is too large: {error.message}"
+            return Answer(self._calls.pop(message.id), fault=fault)
+        known = message.kind == "request" and _is_id(message.id)
+        self.reject(error, message.id if known and message.id not in self._unanswered else None)
+        return None
 
     def _accept(self, request_id: RequestId) -> bool:
         if request_id is None and not self.null_ids:
@@ -209,13 +233,22 @@ class Peer:
             if message.id is None and message.error is not UNSET:
                 # It could not read something of ours, and cannot say what (R-ERR-03).
                 return Stray("the peer could not read a message of ours", level=30)
-            return Stray("answers no request")
+            return self._unmatched(message.id)
         call = self._calls.pop(message.id)
         if message.error is not UNSET and bytes(message.error) != b"null":
             return self._failure(call, message.error)
         if message.result is UNSET:
             return Answer(call, code=-32603, message="The answer has neither result nor error")
         return Answer(call, result=message.result)
+
+    def _unmatched(self, request_id: Any) -> Answer | Stray:
+        """Fail the call that a response with the id in another type is meant for (R-GEN-06)."""
+        meant = _meant(request_id)
+        if meant is None or meant not in self._calls:
+            return Stray("a response that matches no request", level=30)
+        shown = excerpt(_id_text(request_id).decode("ascii"), 50)
+        fault = f"the response has the id {shown}, the request has {meant}"
+        return Answer(self._calls.pop(meant), fault=fault)
 
     def _failure(self, call: Any, text: Raw) -> Answer:
         try:
@@ -276,7 +309,7 @@ class Peer:
     def _odd_answer(self, fields: dict[str, Any]) -> Answer | Stray | Message:
         request_id = fields.get("id")
         if type(request_id) not in (int, str) or request_id not in self._calls:
-            return Stray("answers no request")
+            return self._unmatched(request_id)
         if fields.get("jsonrpc") != "2.0":
             call = self._calls.pop(request_id)
             return Answer(call, code=-32603, message="The answer is not JSON-RPC 2.0")
@@ -300,6 +333,23 @@ class Peer:
 def _id_text(request_id: RequestId) -> bytes:
     # A string may hold a lone surrogate, as any other.
     return b"%d" % request_id if type(request_id) is int else jsontext.dumps(request_id)
+
+
+def _meant(request_id: Any) -> int | None:
+    """Return the id of ours that has the same text as a response's id, but another type."""
+    if type(request_id) is float and request_id.is_integer():
+        return int(request_id)
+    if type(request_id) is str and len(request_id) < 20:
+        try:
+            number = int(request_id)
+        except ValueError:
+            return None
+        return number if str(number) == request_id else None
+    return None
+
+
+def _is_id(request_id: Any) -> bool:
+    return type(request_id) is str or (type(request_id) is int and request_id in _INT64)
 
 
 def _invalid(fields: dict[str, Any]) -> str | None:

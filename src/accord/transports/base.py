@@ -39,8 +39,8 @@ class Receiver(Protocol):
         """Frames came, in this order."""
         ...
 
-    def frame_refused(self, limit: int) -> None:
-        """A frame over the limit came and was dropped."""
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        """A frame over the limit came and was dropped; `head` is how it began."""
         ...
 
     def eof_received(self, error: Exception | None) -> None:
@@ -58,8 +58,11 @@ class Transport(ABC):
     `start` once, then `write` what the other side shall get; `aclose` in any state, any number
     of times. Frames arrive whole and in order. After the end of input `write` may still work:
     the two directions end apart. When the peer stops reading, that is an end of input too, with
-    an error, after what it had sent before.
+    an error, after what it had sent before. `frame_bytes` is the size of the largest frame that
+    is accepted, and sent.
     """
+
+    frame_bytes: int = FRAME_BYTES
 
     @abstractmethod
     async def start(self, receiver: Receiver) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from accord.errors import ConnectionClosed
+from accord.jsonrpc.head import HEAD_BYTES
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
 __all__ = ("MemoryTransport", "pair")
@@ -59,7 +60,7 @@ class MemoryTransport(Transport):
     def __init__(self, outgoing: _Way, incoming: _Way, *, frame_bytes: int) -> None:
         self._out = outgoing
         self._in = incoming
-        self._frame_bytes = frame_bytes
+        self.frame_bytes = frame_bytes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receiver: Receiver | None = None
         self._due = False
@@ -110,11 +111,13 @@ class MemoryTransport(Transport):
         if receiver is None or self._paused:
             return
         frames = self._in.take()
-        fitting = [frame for frame in frames if len(frame) <= self._frame_bytes]
+        fitting = [frame for frame in frames if len(frame) <= self.frame_bytes]
         if fitting:
             receiver.frames_received(fitting)
-        for _ in range(len(frames) - len(fitting)):
-            receiver.frame_refused(self._frame_bytes)
+        if len(fitting) < len(frames):
+            for frame in frames:
+                if len(frame) > self.frame_bytes:
+                    receiver.frame_refused(self.frame_bytes, bytes(frame[:HEAD_BYTES]))
         if self._in.written_to_end and not self._ended:
             if self._paused:
                 return

@@ -34,8 +34,7 @@ class PipeTransport(Transport):
         self._write_fd = write_fd
         self._lines = LineReader(frame_bytes)
         self._feed = self._lines.feed
-        self._refused = 0
-        self._limit = frame_bytes
+        self.frame_bytes = frame_bytes
         self._receiver: Receiver = _Nobody()
         self._reader: Reader | None = None
         self._writer: Writer | None = None
@@ -125,13 +124,13 @@ class PipeTransport(Transport):
         frames = self._feed(data)
         if frames:
             self._receiver.frames_received(frames)
-        if self._lines.refused != self._refused:
+        if self._lines.refused:
             self._tell_refused()
 
     def _tell_refused(self) -> None:
-        while self._refused < self._lines.refused:
-            self._refused += 1
-            self._receiver.frame_refused(self._limit)
+        refused, self._lines.refused = self._lines.refused, []
+        for head in refused:
+            self._receiver.frame_refused(self.frame_bytes, head)
 
     def _ended(self, error: OSError | None) -> None:
         if self._lingering is not None:
@@ -161,7 +160,7 @@ class _Nobody:
     def frames_received(self, frames: Sequence[Frame]) -> None:
         pass
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         pass
 
     def eof_received(self, error: Exception | None) -> None:

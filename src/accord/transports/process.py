@@ -235,7 +235,6 @@ class _NoiseFilter:
     def __init__(self, receiver: Receiver, noise: Callable[[Frame], None]) -> None:
         self._receiver = receiver
         self._noise = noise
-        self.frame_refused = receiver.frame_refused
         self.eof_received = receiver.eof_received
         self.writable = receiver.writable
 
@@ -249,6 +248,14 @@ class _NoiseFilter:
             frames = [frame for frame in frames if self._is_frame(frame)]
         if frames:
             self._receiver.frames_received(frames)
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        """A line that is too large may be noise as well."""
+        text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
+        if text.startswith((b"{", b"[")) or not text:
+            self._receiver.frame_refused(limit, head)
+        else:
+            self._noise(head)
 
     def _is_frame(self, frame: Frame) -> bool:
         text = frame.removeprefix(_BYTE_ORDER_MARK).lstrip()

@@ -171,7 +171,7 @@ class Bent(Transport):
             if changed is not None:
                 self.deliver(changed)
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         raise AssertionError(limit)
 
     def eof_received(self, error: Exception | None) -> None:

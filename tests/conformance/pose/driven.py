@@ -289,8 +289,8 @@ class Between(Transport):
         self._closing = asyncio.get_running_loop().create_task(self._way.aclose())
         self._receiver.eof_received(None)
 
-    def frame_refused(self, limit: int) -> None:
-        self._receiver.frame_refused(limit)
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        self._receiver.frame_refused(limit, head)
 
     def eof_received(self, error: Exception | None) -> None:
         if not self.hung_up:

@@ -54,7 +54,7 @@ class RawClient(Receiver):
         self.heard += [json.decode(frame) for frame in frames]
         self._news.set()
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         raise AssertionError(limit)
 
     def eof_received(self, error: Exception | None) -> None:

@@ -64,7 +64,7 @@ class Echo(Recorder):
     def frames_received(self, frames: Sequence[Frame]) -> None:
         transport.write(frames)
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         # Not `getrusage`: that counts what the parent had when it started us.
         (peak,) = re.findall(rb"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_bytes())
         transport.write([b'{"refused":%d,"peak":%d}' % (limit, int(peak))])

@@ -25,7 +25,7 @@ class Side:
         if self.there.congested:
             self.here.pause_reading()
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         raise AssertionError
 
     def eof_received(self, error: Exception | None) -> None:

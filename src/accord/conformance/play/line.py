@@ -163,7 +163,7 @@ class Line:
             self._received(bytes(frame))
         self._news.set()
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         self.noise.append(f"a frame of more than {limit} bytes")
         self._news.set()
 

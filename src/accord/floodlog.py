@@ -1,0 +1,65 @@
+"""Logs what a peer can cause any number of times: a flood of it takes one line."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+__all__ = ("FloodLog",)
+
+_INTERVAL_S = 60.0  # between two lines of one kind
+_MOST_KINDS = 256
+
+
+class FloodLog:
+    """Logs the first of each kind at once, and counts the others for the next line of the kind.
+
+    A kind is a message before its arguments are filled in, with whatever else sets it apart.
+    """
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._kinds: dict[tuple[str, object], _Kind] = {}
+
+    def log(
+        self,
+        level: int,
+        message: str,
+        *args: object,
+        kind: object = None,
+        exc_info: BaseException | None = None,
+    ) -> None:
+        """Log as `logging` does, unless that was logged in the last minute."""
+        if not self._logger.isEnabledFor(level):
+            return
+        key: tuple[str, object] = (message, kind)
+        if key not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+            key = ("", None)  # all further kinds are one
+        now = self._clock()
+        found = self._kinds.get(key)
+        if found is None:
+            self._kinds[key] = _Kind(now)
+        elif now - found.logged_at < _INTERVAL_S:
+            found.suppressed += 1
+            return
+        else:
+            if found.suppressed:
+                message, args = f"{message} (and %d times before)", (*args, found.suppressed)
+            self._kinds[key] = _Kind(now)
+        self._logger.log(level, message, *args, exc_info=exc_info, stacklevel=2)
+
+    def exception(self, message: str, *args: object, exc: BaseException, about: str = "") -> None:
+        """Log an exception with its traceback; each type of exception is a kind."""
+        self.log(logging.ERROR, message, *args, kind=(type(exc), about), exc_info=exc)
+
+
+class _Kind:
+    """When something of a kind was logged, and how often it was not logged since."""
+
+    __slots__ = ("logged_at", "suppressed")
+
+    def __init__(self, logged_at: float) -> None:
+        self.logged_at = logged_at
+        self.suppressed = 0

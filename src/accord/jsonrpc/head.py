@@ -1,0 +1,63 @@
+"""Reads the beginning of a frame that is too large to be read whole."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct
+
+__all__ = ("HEAD_BYTES", "Head", "read_head")
+
+HEAD_BYTES = 4096  # kept of a frame that is too large
+
+
+class Head(Struct, frozen=True):
+    """What is known of a message; `id` is `UNSET` where it is not."""
+
+    kind: Literal["request", "response", "unknown"]
+    id: Any = UNSET
+
+
+def read_head(text: bytes) -> Head:
+    """Return what the beginning of a frame says."""
+    keys: set[str] = set()
+    found: dict[str, Any] = {}
+    with suppress(ValueError, IndexError, RecursionError):  # where the frame was cut
+        _read(text.decode("utf-8", "replace"), keys, found)
+    request_id = found.get("id", UNSET)
+    if type(request_id) not in (int, str):
+        request_id = UNSET
+    if "method" in keys or "params" in keys:
+        return Head("request", request_id)
+    if "result" in keys or "error" in keys:
+        return Head("response", request_id)
+    return Head("unknown", request_id)
+
+
+def _read(text: str, keys: set[str], found: dict[str, Any]) -> None:
+    """Collect the keys of the outermost object, and the values that are whole."""
+    import json  # seldom needed, and not for free
+
+    decode = json.JSONDecoder().raw_decode
+    at = _skip(text, 0, "{")
+    while True:
+        key, at = decode(text, _skip(text, at))
+        keys.add(key)
+        value, at = decode(text, _skip(text, _skip(text, at, ":")))
+        after = _skip(text, at)  # a number may go on where the text was cut
+        if text[after] not in ",}":
+            return
+        found[key] = value
+        at = after + 1
+
+
+def _skip(text: str, at: int, expected: str = "") -> int:
+    """Return the position after white space, and after a character that must follow."""
+    while text[at] in " \t\r\n":
+        at += 1
+    if expected:
+        if text[at] != expected:
+            raise ValueError(text[at])
+        at += 1
+    return at
