@@ -83,7 +83,8 @@ def test_unknown_area_or_rule_is_refused_with_what_there_is(
 def test_clean_conversation_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, out, _ = run(capsys, "trace", recorded(tmp_path))
     assert status == 0
-    assert "version 1: 0 rules broken, 0 warnings." in out
+    assert "version 1: 0 rules broken, 0 warnings, 0 advised." in out
+    assert out.splitlines()[-1].startswith("Passed: ")
 
 
 def test_broken_must_fails_and_is_explained(

@@ -74,7 +74,7 @@ def test_what_follows_a_false_version_2_is_judged_as_version_1() -> None:
     talker.version = 1
     talker.new()
     talker.stop(talker.prompt())
-    assert {found.rule for found in talker.report().failures()} == {"R-INIT-12"}
+    assert {found.rule for found in talker.report().failures()} == {"R-INIT-06"}
 
 
 def test_what_did_not_come_into_play_is_not_exercised() -> None:
@@ -108,7 +108,9 @@ def test_reports_of_connections_are_joined() -> None:
 def test_sums_count_each_rule_once() -> None:
     report = opened(1).report()
     sums = report.by_area()
-    counted = sum(area.passed + area.failed + area.warned + area.not_exercised for area in sums)
+    counted = sum(
+        area.passed + area.failed + area.warned + area.advised + area.not_exercised for area in sums
+    )
     assert counted == len(list(report.asked()))
 
 
@@ -139,3 +141,26 @@ def test_question_that_is_withdrawn_at_the_close_counts_once_it_is_answered(
     assert list(report.failures()) == []
     expected = "not exercised" if answer_comes_first else "passed"
     assert report.outcome(requirements()["R-SESS-34"]) == expected
+
+
+@pytest.mark.parametrize("ident", ['"no name"', "77", "null"])
+def test_error_that_repeats_the_id_of_a_message_without_a_method_is_no_finding(ident: str) -> None:
+    talker = opened(1)
+    talker.observer.receive("agent", f'{{"jsonrpc":"2.0","id":{ident},"method":5}}'.encode())
+    error = f'{{"jsonrpc":"2.0","id":{ident},"error":{{"code":-32600,"message":"Invalid"}}}}'
+    talker.observer.receive("client", error.encode())
+    assert [found for found in talker.report().failures() if found.by == "client"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "fits"),
+    [("7.0", "7", True), ("7", "7.0", True), ("1e1", "10", True), ("7", '"7"', False)],
+)
+def test_ids_are_the_same_when_their_json_values_are(asked: str, answered: str, fits: bool) -> None:
+    talker = opened(1)
+    call = f'{{"jsonrpc":"2.0","id":{asked},"method":"_accord/any","params":{{}}}}'
+    talker.observer.receive("client", call.encode())
+    reply = f'{{"jsonrpc":"2.0","id":{answered},"result":{{}}}}'
+    talker.observer.receive("agent", reply.encode())
+    broken = {found.rule for found in talker.report().failures() if found.by == "agent"}
+    assert broken == (set() if fits else {"R-GEN-06"})

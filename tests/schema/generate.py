@@ -8,6 +8,9 @@ of the file's name:
 - lenient: we read `reads` as `means`, although the schema refuses it; where the schema does not
   (it has an alternative that fits too, or only mentions a bound), the file says `valid`
 - strict: the schema accepts it, we refuse it; `STRICT` in test_data.py says why
+
+An instance that the codec judges otherwise than it should, as one that it accepts although the
+schema refuses it, is a mistake of the codec: nothing is written then, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,17 +35,28 @@ from schema.methods_of_schema import ENVELOPES
 DATA = Path(__file__).parent / "data"
 
 
-def write(folder: Path) -> None:
-    """Write all instances below a folder."""
+class Mistake(Exception):
+    """The codec judges an instance otherwise than it should; the text shows it."""
+
+
+def write(folder: Path, names: Collection[str] = ()) -> list[str]:
+    """Write all instances, or those of some types, below a folder; return what is wrong."""
+    wrong: list[str] = []
     for version in official.VERSIONS:
         model = official.model(version, unstable=True)
         for name in sorted(model.defs.keys() - set(ENVELOPES)):
             shape = model.shape(name)
+            if names and name not in names:
+                continue
             if not _is_worth_it(version, name, shape) or _is_told_in_v1(version, name):
                 continue
             place = folder / version / name
             for instance in map(_cleared, instances(shape)):
-                word = _judge(version, name, instance)
+                try:
+                    word = _judge(version, name, instance)
+                except Mistake as mistake:
+                    wrong.append(str(mistake))
+                    continue
                 if word is None:
                     continue
                 place.mkdir(parents=True, exist_ok=True)
@@ -51,6 +67,7 @@ def write(folder: Path) -> None:
                     + "\n"
                 )
                 path.write_text(text, "utf-8")
+    return wrong
 
 
 def _is_worth_it(version: str, name: str, shape: Shape) -> bool:
@@ -101,28 +118,30 @@ def _bare(node: Any) -> Any:
 
 
 def _judge(version: str, name: str, instance: Instance) -> str | None:
-    """Return the verdict that both agree on, None for an instance that proves nothing."""
+    """Return the verdict that both agree on, None for an instance that proves nothing.
+
+    Raises `Mistake` when the codec accepts, refuses or reads what it should not.
+    """
     valid = verdict.is_valid(version, name, instance.value)
     refused = verdict.refuses(version, name, instance.value)
     where = f"{version} {name} {instance.about}: {instance.value}"
     match instance.verdict:
         case "good":
             if not valid or refused:
-                print("not good:", where, f"valid {valid}, refused {refused}")
+                raise Mistake(f"not good: {where} valid {valid}, refused {refused}")
             return "good"
         case "lenient":
             if refused or verdict.read(version, name, instance.value) != verdict.read(
                 version, name, instance.means
             ):
-                print("not lenient:", where)
+                raise Mistake(f"not lenient: {where}")
             return "lenient"
         case _ if valid and refused:
             return "strict"
         case _ if valid:
             return None
         case _ if not refused:
-            print("not bad:", where)
-            return None
+            raise Mistake(f"not bad: {where}")
         case _:
             return "bad"
 
@@ -134,7 +153,21 @@ def _content(version: str, name: str, word: str, instance: Instance) -> Any:
     return {"reads": instance.value, "means": instance.means} | ({"valid": True} if valid else {})
 
 
+def main(data: Path = DATA, names: Collection[str] = ()) -> int:
+    """Write the data again, unless something is wrong; return the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "data")
+        wrong = write(made, names)
+        for line in wrong:
+            print(line, file=sys.stderr)
+        if wrong:
+            print(f"{len(wrong)} instances are judged wrongly: nothing is written", file=sys.stderr)
+            return 1
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.copytree(made, data)
+    print(len([*data.glob("*/*/*.json")]), "files")
+    return 0
+
+
 if __name__ == "__main__":
-    shutil.rmtree(DATA, ignore_errors=True)
-    write(DATA)
-    print(len([*DATA.glob("*/*/*.json")]), "files")
+    sys.exit(main())

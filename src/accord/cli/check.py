@@ -14,7 +14,6 @@ from accord.excerpt import visible
 
 __all__ = ("command",)
 
-_BROKEN = 1
 _NOT_READ = 2
 _MOST_UNREAD = 10
 
@@ -25,8 +24,9 @@ _Function = Callable[..., Any]
 def command() -> None:
     """Check that an agent or a client keeps the rules of the protocol.
 
-    The exit status is 1 when a rule that must be kept was broken, with --strict also for one that
-    should be.
+    The exit status is 1 when a MUST of the schema or of the text of the protocol was broken. Broken
+    SHOULDs, rules that only the reference SDKs demand, and rules that Accord derived decide with
+    --strict.
     """
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="replace")  # what it has no characters for
@@ -34,7 +34,9 @@ def command() -> None:
 
 def _reporting(function: _Function) -> _Function:
     """Add what all commands that report have in common."""
-    function = click.option("--strict", is_flag=True, help="Fail on broken SHOULDs, too.")(function)
+    function = click.option("--strict", is_flag=True, help="Fail on warnings and advice, too.")(
+        function
+    )
     return click.option("--json", "as_json", is_flag=True, help="Write the report as JSON.")(
         function
     )
@@ -98,6 +100,7 @@ def _trace(
     the agent is to be judged. The exit status is 2 when some lines cannot be read.
     """
     from accord.conformance.recording import observe
+    from accord.conformance.result import Result, verdict
 
     unread: list[str] = []
     try:
@@ -109,23 +112,25 @@ def _trace(
     report = observer.finish()
     report.subject = file.name
     report.side = observer.only
+    found = verdict(Result(file.name, [report], strict=strict))
     if as_json:
         from accord.conformance.reports.text import json_text
 
         click.echo(json_text(report.as_json()))
     else:
-        from accord.cli.findings import show_report
+        from accord.cli.findings import show_report, show_verdict
 
         show_report(report)
         if side is None and report.side is not None:
             click.echo(f"Only the {report.side} is judged, as {file.name} says; see --side.")
+        show_verdict(found.words, found.status)
     for line in unread[:_MOST_UNREAD]:
         click.echo(f"{file.name}, {visible(line)}", err=True)
     if len(unread) > _MOST_UNREAD:
         click.echo(f"{file.name}: {len(unread)} lines could not be read", err=True)
     if unread:
         return _NOT_READ
-    return _BROKEN if report.broken(strict=strict) else 0
+    return found.status
 
 
 command.add_command(check_agent.agent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ("agent", "init", "report_bytes", "report_text")
 
-_BROKEN = 1
-_SHUT_OUT = 3  # nothing is wrong, but a login is wanted: no turn was checked
 _FILE = "accord-check.toml"
 _PATH = click.Path(dir_okay=False, path_type=Path)
 
@@ -59,11 +58,16 @@ def init(file: Path) -> int:
     help="Only this scenario or area of them, or those about a rule or an area of rules.",
 )
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for a turn.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds for the whole run, 600 unless the settings say otherwise.",
+)
 @click.option("--json", "json_file", type=_PATH, help="Write the report as JSON.")
 @click.option("--junit", "junit_file", type=_PATH, help="Write it as JUnit XML.")
 @click.option("--markdown", "markdown_file", type=_PATH, help="Write it as Markdown.")
 @click.option("--html", "html_file", type=_PATH, help="Write it as an HTML page.")
-@click.option("--strict", is_flag=True, help="Fail on broken SHOULDs, too.")
+@click.option("--strict", is_flag=True, help="Fail on warnings and advice, too.")
 @click.option("--baseline", type=_PATH, help="Do not fail for the rules in this file.")
 @click.option("--update-baseline", is_flag=True, help="Write down what is broken now.")
 @click.option(
@@ -77,6 +81,7 @@ def agent(
     config: Path | None,
     only: tuple[str, ...],
     timeout: float | None,
+    budget: float | None,
     strict: bool,
     baseline: Path | None,
     update_baseline: bool,
@@ -89,10 +94,16 @@ def agent(
     COMMAND comes behind `--`, as in `accord check agent -- my-agent --acp`. What the agent is
     asked to do stands in the settings; `accord check init` writes a file of them.
 
-    The exit status is 1 when rules are broken that must be kept, 2 when the agent cannot be
-    started, and 3 when it wants a login, so that no turn was checked.
+    The exit status is 1 when the agent breaks a MUST of the schema or of the text of the protocol,
+    2 when it cannot be started, 3 when it requires a login, so that no turn was checked, and 70
+    after an error in the kit. Rules that only the reference SDKs demand, or that Accord derived,
+    are advice.
     """
     settings = _settings(config, timeout, command)
+    if budget is not None:
+        if math.isnan(budget):
+            raise click.UsageError("--budget is a number of seconds, not nan")
+        settings.budget = budget
     if update_baseline and baseline is None:
         raise click.UsageError("--update-baseline needs --baseline")
     known = _known(baseline, may_be_new=update_baseline)
@@ -103,6 +114,7 @@ def agent(
         prove_folder(trace, "--trace")
     faults: list[str] = []
     result = _run(settings, versions, only, trace, faults)
+    result.strict, result.known = strict, known
     # Before it is shown: whoever reads may be gone.
     faults += _write(result, files)
     from accord.cli.results import show_result
@@ -111,7 +123,7 @@ def agent(
     show_result(result, known & broken, known & result.passed())
     if faults:
         raise click.UsageError("; ".join(faults))
-    if update_baseline and baseline is not None and result.checked:
+    if update_baseline and baseline is not None and result.checked and not result.errors:
         from accord.conformance.baseline import write_baseline
 
         try:
@@ -120,9 +132,9 @@ def agent(
         except OSError as error:
             raise click.UsageError(f"Cannot write {baseline}: {error.strerror}") from None
         return 0
-    if broken - known or result.left or result.wrong or not result.checked:
-        return _BROKEN
-    return _SHUT_OUT if result.shut_out else 0
+    from accord.conformance.result import verdict
+
+    return verdict(result).status
 
 
 def _settings(config: Path | None, timeout: float | None, command: tuple[str, ...]) -> Settings:
@@ -169,6 +181,7 @@ def _run(
 ) -> Result:
     """Play the scenarios; what cannot be written of the frames is added to `faults`."""
     from accord.agent.running import run as run_to_end
+    from accord.cli.progress import Progress
     from accord.conformance.choice import UnknownName, prove_skips, scenarios_of
     from accord.conformance.play.agent import AGENT_SCENARIOS
     from accord.conformance.play.line import Line
@@ -195,9 +208,29 @@ def _run(
             faults.append(f"Cannot write into {trace}: {error.strerror}")
 
     subject = " ".join(settings.command)
-    run = AgentRun(connect, chosen, settings, subject=subject, closed=closed)
+    progress = Progress(sys.stderr, budget_s=settings.budget)
+
+    def begun(version: int, name: str) -> None:
+        progress.total = run.total
+        progress.begun(version, name)
+
+    run = AgentRun(
+        connect,
+        chosen,
+        settings,
+        subject=subject,
+        budget_s=settings.budget,
+        begun=begun,
+        told=progress.told,
+        closed=closed,
+    )
+
+    async def play() -> Result:
+        async with progress:
+            return await run.run(versions)
+
     try:
-        return run_to_end(run.run(versions))
+        return run_to_end(play())
     except TransportError as error:
         raise click.UsageError(f"The agent cannot be started: {error}") from None
 

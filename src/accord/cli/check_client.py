@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ("client",)
 
-_BROKEN = 1
 _NOT_WRITTEN = 2
 _HUNG_UP = 129
 _FORMATS = {
@@ -50,7 +49,7 @@ _Out = click.Path(dir_okay=False, path_type=Path)
 @click.option("--html", "html_file", type=_Out, metavar="FILE", help="Write a page as well.")
 @click.option("--junit", "junit_file", type=_Out, metavar="FILE", help="Write JUnit XML as well.")
 @click.option("--trace", type=_Out, metavar="FILE", help="Write all frames as well.")
-@click.option("--strict", is_flag=True, help="Fail on broken SHOULDs, too.")
+@click.option("--strict", is_flag=True, help="Fail on warnings and advice, too.")
 def client(
     report: Path,
     spoken: str,
@@ -68,11 +67,16 @@ def client(
     `check: list` to see what there is. The report is written every second in which something
     comes, after each scenario and when the client hangs up. `{pid}` in the name of a file becomes
     the number of this process: a client may start several.
+
+    The exit status is 1 when the client breaks a MUST of the schema or of the text of the protocol,
+    and 70 after an error in the kit.
     """
     from accord.cli.check_agent import report_bytes
     from accord.conformance.play.traces import trace_bytes
     from accord.conformance.pose.run import ClientRun
     from accord.conformance.pose.scenes import SCENARIOS
+    from accord.conformance.result import verdict
+    from accord.excerpt import visible
     from accord.transports.stdio import stdio
 
     named = {"--report": report, "--trace": trace}
@@ -84,6 +88,7 @@ def client(
     told: dict[str, str] = {}
 
     def written(result: Result) -> None:
+        result.strict = strict
         for name, path in outputs.items():
             if name == "--trace":
                 data = trace_bytes(run.line)
@@ -103,7 +108,10 @@ def client(
             loop.add_signal_handler(signal.SIGTERM, run.terminate)
             loop.add_signal_handler(signal.SIGHUP, task.cancel)
         result = await run.run()
-        return _BROKEN if result.broken(strict=strict) or result.wrong else 0
+        result.strict = strict
+        for fault in result.errors:
+            click.echo(f"accord check client: error in the kit:\n{visible(fault)}", err=True)
+        return verdict(result).status
 
     run = ClientRun(
         stdio(give_back=False),
@@ -119,7 +127,7 @@ def client(
         status = asyncio.run(serve())
     except asyncio.CancelledError:
         status = _HUNG_UP
-    for line in (*run.faults, *told.values()):
+    for line in told.values():
         click.echo(f"accord check client: {line}", err=True)
     return _NOT_WRITTEN if told else status
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from accord.cli.findings import show_failures, show_frames, show_report
+from accord.cli.findings import show_failures, show_frames, show_report, show_verdict
 from accord.conformance.baseline import Known
-from accord.conformance.result import Played, Result
+from accord.conformance.result import Played, Result, verdict
 from accord.excerpt import excerpt, one_line, visible
 
 __all__ = ("show_result",)
@@ -16,7 +16,7 @@ _MOST = 4000  # characters about a version that was not checked, which may be se
 
 
 def show_result(result: Result, known: Known, mended: Known) -> None:
-    """Show the report of each version, and which scenarios came to nothing and why."""
+    """Show the report of each version, the scenarios without a result, and last the verdict."""
     console = Console(highlight=False, emoji=False)
     for report in result.reports:
         console.rule(f"Version {report.version}", align="left", style="dim")
@@ -41,7 +41,12 @@ def show_result(result: Result, known: Known, mended: Known) -> None:
         console.print(f"Known from the baseline: {_rules(known)}.")
     if mended:
         console.print(f"In the baseline, and not broken any more: {_rules(mended)}.")
+    for traceback in result.errors:
+        console.print("[bold red]Error in the kit[/], which says nothing about the agent:")
+        console.print(escape(visible(traceback)), soft_wrap=True)
     console.print(f"[dim]{result.seconds:.1f} s[/]")
+    found = verdict(result)
+    show_verdict(found.words, found.status)
 
 
 def _scenarios(console: Console, played: list[Played]) -> None:
@@ -50,12 +55,20 @@ def _scenarios(console: Console, played: list[Played]) -> None:
     for one in played:
         if one.ending in ("wrong", "advised"):
             _objection(console, one)
-        elif one.ending != "finished":
-            style = "yellow" if one.ending == "unfinished" else "dim"
-            console.print(
-                f"  [{style}]{one.ending}[/] {one.scenario}: {escape(one_line(one.reason))}",
-                soft_wrap=True,
-            )
+    for one in played:
+        if one.ending in ("unfinished", "error in the kit"):
+            style = "bold red" if one.left or one.ending != "unfinished" else "yellow"
+            what = escape(one_line(one.reason))
+            console.print(f"  [{style}]{one.ending}[/] {one.scenario}: {what}", soft_wrap=True)
+            show_frames(console, one.frames)
+    for ending in ("skipped", "not exercised"):
+        reasons: dict[str, list[str]] = {}
+        for one in played:
+            if one.ending == ending:
+                reasons.setdefault(one_line(one.reason), []).append(one.scenario)
+        for reason, names in reasons.items():
+            line = f"  [dim]{ending}[/] {', '.join(names)}: {escape(reason)}"
+            console.print(line, soft_wrap=True)
     console.print()
 
 

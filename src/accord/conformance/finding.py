@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from accord.conformance.frame import Frame, Side
-from accord.conformance.manifest import Requirement, requirements
+from accord.conformance.manifest import Authority, Requirement, requirements
 
 __all__ = ("Finding",)
 
@@ -14,7 +14,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """A rule came into play: it was kept or broken, `by` whom, as `frames` show.
 
     `expected` and `got` are for people, and empty where the rule was kept. `where` names the
-    scenario, if one was played.
+    scenario, if one was played. `authority` is given where this finding rests on less than the
+    rule itself.
     """
 
     rule: str
@@ -24,6 +25,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     got: str = ""
     frames: tuple[Frame, ...] = ()
     where: str = ""
+    authority: Authority | None = None
 
     @property
     def requirement(self) -> Requirement:

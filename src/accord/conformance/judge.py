@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Frame, Side
-from accord.conformance.manifest import requirements
+from accord.conformance.manifest import Authority, requirements
 from accord.conformance.message import Broken, Call, Note, RawMessage
 from accord.conformance.session import Turn
 from accord.conformance.talk import Talk
@@ -60,10 +60,12 @@ class Judge:
         expected: str = "",
         got: str = "",
         by: Side | None = None,
+        authority: Authority | None = None,
     ) -> None:
         """Tell whether a rule was kept; nothing is told when it is not of the version spoken.
 
-        `by` may be left out where the rule names one side.
+        `by` may be left out where the rule names one side. `authority` is given where the rule
+        itself does not cover this finding fully.
         """
         assert rule in self.rules, f"{type(self).__name__} does not name {rule}"
         requirement = requirements()[rule]
@@ -72,7 +74,7 @@ class Judge:
         if by is None:
             assert requirement.who in ("agent", "client"), f"who broke {rule}?"
             by = "agent" if requirement.who == "agent" else "client"
-        self._tell(found(rule, kept, by, *seen, expected=expected, got=got))
+        self._tell(found(rule, kept, by, *seen, expected=expected, got=got, authority=authority))
 
 
 def found(
@@ -83,6 +85,7 @@ def found(
     expected: str = "",
     got: str = "",
     where: str = "",
+    authority: Authority | None = None,
 ) -> Finding:
     """Return what to tell of a rule: frames and words only where it was broken."""
     if kept:
@@ -95,6 +98,7 @@ def found(
         got=got,
         frames=frames_of(*seen),
         where=where,
+        authority=authority,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -44,8 +46,7 @@ class Observer:
             case None:
                 pass
             case Broken() as broken:
-                for judge in self._judges:
-                    judge.broken(broken)
+                self._each("broken", broken)
                 self.talk.broken[sender] += 1
             case RawMessage() as raw:
                 self._message(raw)
@@ -59,8 +60,7 @@ class Observer:
         """Judge what only the end shows; return the report."""
         if not self._finished:
             self._finished = True
-            for judge in self._judges:
-                judge.finished()
+            self._each("finished")
             self._taken()
         self.report.version = self.talk.version
         self.report.frames = len(self.talk.frames)
@@ -77,9 +77,16 @@ class Observer:
             self.report.add(finding)
         return found
 
-    def _message(self, raw: RawMessage) -> None:
+    def _each(self, name: str, *arguments: object) -> None:
+        """Let every judge look; a mistake of one is an error in the kit, and stops no other."""
         for judge in self._judges:
-            judge.message(raw)
+            try:
+                getattr(judge, name)(*arguments)
+            except Exception:  # noqa: BLE001  # whatever it is, the peer is not to blame
+                self.report.add_fault(traceback.format_exc())
+
+    def _message(self, raw: RawMessage) -> None:
+        self._each("message", raw)
         fields, frame = raw.fields, raw.frame
         if raw.is_reply:
             self._reply(raw)
@@ -92,25 +99,21 @@ class Observer:
                 _params(fields),
                 self.talk.version,
             )
-            for judge in self._judges:
-                judge.called(call)
+            self._each("called", call)
             self.talk.called(call)
         else:
             note = Note(frame, frame.sender, fields["method"], _params(fields))
-            for judge in self._judges:
-                judge.noted(note)
+            self._each("noted", note)
             self.talk.noted(note)
 
     def _reply(self, raw: RawMessage) -> None:
         fields = raw.fields
         call = self.talk.find(other(raw.frame.sender), fields["id"]) if "id" in fields else None
         if call is None:
-            for judge in self._judges:
-                judge.stray(raw)
+            self._each("stray", raw)
             return
         call.reply = Reply(raw.frame, fields.get("result", UNSET), fields.get("error"))
-        for judge in self._judges:
-            judge.answered(call)
+        self._each("answered", call)
         self.talk.answered(call)
 
 

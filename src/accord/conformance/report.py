@@ -10,15 +10,17 @@ from msgspec.structs import replace
 
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Frame, Side
-from accord.conformance.manifest import Requirement, areas, requirements
+from accord.conformance.manifest import Authority, Requirement, areas, requirements
+from accord.conformance.sources import links
 from accord.excerpt import excerpt, one_line
 
 __all__ = ("AreaSum", "Outcome", "Report", "RuleResult", "frames_as_json")
 
 _FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all of it
 
-# A broken SHOULD is a warning.
-Outcome: TypeAlias = Literal["passed", "failed", "warned", "not exercised"]
+# A broken SHOULD is a warning. Advised: what was broken is not demanded by the protocol itself, but
+# by its reference SDKs, or by Accord's own conclusions.
+Outcome: TypeAlias = Literal["passed", "failed", "warned", "advised", "not exercised"]
 
 MOST_FAILURES = 20  # kept of one rule; more are only counted
 
@@ -28,6 +30,7 @@ class RuleResult(Struct):
 
     kept: int = 0
     broken: int = 0
+    weak: int = 0  # of the broken, those that rest on less than the protocol
     failures: list[Finding] = field(default_factory=list[Finding])
 
 
@@ -39,13 +42,14 @@ class AreaSum(Struct):
     passed: int = 0
     failed: int = 0
     warned: int = 0
+    advised: int = 0
     not_exercised: int = 0
 
 
 class Report(Struct):
     """Findings by rule; any part of the kit may `add` its own.
 
-    `side` is who is judged, if not both.
+    `side` is who is judged, if not both. `faults` are tracebacks of errors in the kit.
     """
 
     subject: str = ""
@@ -53,6 +57,12 @@ class Report(Struct):
     version: int | None = None
     frames: int = 0
     rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
+    faults: list[str] = field(default_factory=list[str])
+
+    def add_fault(self, traceback: str) -> None:
+        """Add an error in the kit, once."""
+        if traceback not in self.faults and len(self.faults) < MOST_FAILURES:
+            self.faults.append(traceback)
 
     def add(self, finding: Finding) -> None:
         """Count a finding."""
@@ -61,6 +71,7 @@ class Report(Struct):
             result.kept += 1
             return
         result.broken += 1
+        result.weak += finding.authority in ("sdk", "derived")
         if len(result.failures) < MOST_FAILURES:
             # A peer's own words are in both: they stay one line, wherever they are shown.
             expected, got = one_line(finding.expected), one_line(finding.got)
@@ -70,10 +81,13 @@ class Report(Struct):
         """Add what another connection of the same run came to."""
         self.frames += other.frames
         self.version = self.version or other.version
+        for traceback in other.faults:
+            self.add_fault(traceback)
         for rule, result in other.rules.items():
             mine = self.rules.setdefault(rule, RuleResult())
             mine.kept += result.kept
             mine.broken += result.broken
+            mine.weak += result.weak
             mine.failures += result.failures[: MOST_FAILURES - len(mine.failures)]
 
     def outcome(self, requirement: Requirement) -> Outcome:
@@ -83,7 +97,18 @@ class Report(Struct):
             return "not exercised"
         if not result.broken:
             return "passed"
+        if self.authority(requirement) in ("sdk", "derived"):
+            return "advised"
         return "failed" if requirement.is_must else "warned"
+
+    def authority(self, requirement: Requirement) -> Authority:
+        """Return on whose authority a rule was judged here."""
+        result = self.rules.get(requirement.id)
+        if result is not None and result.broken and result.weak == result.broken:
+            for one in result.failures:
+                if one.authority is not None:
+                    return one.authority
+        return requirement.authority_in(self.version)
 
     def asked(self) -> Iterator[Requirement]:
         """Yield the rules that this run could come to: those of its version that are judged."""
@@ -95,9 +120,18 @@ class Report(Struct):
                 yield requirement
 
     def broken(self, *, strict: bool = False) -> list[str]:
-        """Return the rules that were broken and must not be, with `strict` also should not."""
-        bad = ("failed", "warned") if strict else ("failed",)
+        """Return the rules that were broken and decide; with `strict` every broken rule.
+
+        What decides is a MUST of the schema or of the text of the protocol.
+        """
+        bad = ("failed", "warned", "advised") if strict else ("failed",)
         return [rule.id for rule in self.asked() if self.outcome(rule) in bad]
+
+    def problems(self, *outcomes: Outcome) -> list[Requirement]:
+        """Return the broken rules, those first that weigh most; only these outcomes if named."""
+        broken: tuple[Outcome, ...] = ("failed", "warned", "advised")
+        asked = [(self.outcome(rule), rule) for rule in self.asked()]
+        return [rule for one in outcomes or broken for outcome, rule in asked if outcome == one]
 
     def failures(self) -> Iterator[Finding]:
         """Yield what is to be shown of every broken rule, in the order of the rules."""
@@ -127,6 +161,7 @@ class Report(Struct):
                     "passed": area.passed,
                     "failed": area.failed,
                     "warned": area.warned,
+                    "advised": area.advised,
                     "notExercised": area.not_exercised,
                 }
                 for area in self.by_area()
@@ -139,6 +174,10 @@ class Report(Struct):
         return {
             "id": rule.id,
             "level": rule.level,
+            "authority": self.authority(rule),
+            "source": rule.source,
+            "links": [link.url for link in links(rule, self.version) if link.url],
+            "hint": rule.hint,
             "who": rule.who,
             "rule": rule.rule,
             "outcome": self.outcome(rule),
@@ -170,4 +209,4 @@ def frames_as_json(frames: Iterable[Frame]) -> list[dict[str, Any]]:
 
 
 def _numbers(area: AreaSum) -> Iterable[int]:
-    return area.passed, area.failed, area.warned, area.not_exercised
+    return area.passed, area.failed, area.warned, area.advised, area.not_exercised

@@ -22,7 +22,7 @@ from accord.v2.methods import METHODS as V2
 from accord.wire.codec import convert
 from accord.wire.method import Method
 
-__all__ = ("SETUPS", "Talk", "methods", "update_of")
+__all__ = ("SETUPS", "Talk", "id_key", "methods", "update_of")
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 _REPEATABLE = ("session/load", "session/resume")
@@ -56,7 +56,7 @@ class Talk:
 
     def find(self, sender: Side, ident: Any) -> Call | None:
         """Return an unanswered call by its id."""
-        return self.open[sender].get(_key(ident))
+        return self.open[sender].get(id_key(ident))
 
     def session(self, ident: Any) -> Session | None:
         """Return a session that was told of here."""
@@ -75,7 +75,7 @@ class Talk:
     def called(self, call: Call) -> None:
         """A request was sent."""
         self.calls.append(call)
-        self.open[call.sender][_key(call.id)] = call
+        self.open[call.sender][id_key(call.id)] = call
         session_id = call.session_id
         if call.method in _REPEATABLE and session_id is not None:
             known = self._meet(session_id)
@@ -103,7 +103,7 @@ class Talk:
 
     def answered(self, call: Call) -> None:
         """A request got its answer."""
-        self.open[call.sender].pop(_key(call.id), None)
+        self.open[call.sender].pop(id_key(call.id), None)
         if call.sender == "client":
             self._client_answered(call)
 
@@ -253,8 +253,10 @@ def methods(version: int) -> tuple[Method, ...]:
     return V1 if version == 1 else V2
 
 
-def _key(ident: Any) -> tuple[type, Any]:
-    """Ids are matched by type and value (R-GEN-06)."""
+def id_key(ident: Any) -> tuple[type, Any]:
+    """Return what ids are matched by: their JSON type and value (R-GEN-06); 1.0 is 1."""
+    if isinstance(ident, float) and ident.is_integer():
+        ident = int(ident)
     if isinstance(ident, str | int | float | None):
         return type(ident), ident
     return object, repr(ident)  # none that the protocol allows

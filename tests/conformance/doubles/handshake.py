@@ -46,10 +46,15 @@ def version_as_text(t: Talker) -> None:
     t.refused("initialize", {"protocolVersion": "1"}, -32602)
 
 
-@breaks("R-INIT-12", 2, bare=True)
+@breaks("R-INIT-06", 2, bare=True)
 def version_2_with_the_body_of_1(t: Talker) -> None:
     info = {"name": "a", "version": "1"}
     t.initialize(says={"info": None, "capabilities": None, "agentInfo": info})
+
+
+@breaks("R-INIT-12", 2, bare=True)
+def version_2_with_keys_of_1_as_well(t: Talker) -> None:
+    t.initialize(says={"agentInfo": {"name": "a", "version": "1"}})
 
 
 @breaks("R-INIT-12", 1, bare=True)

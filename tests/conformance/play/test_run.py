@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 
@@ -17,10 +18,13 @@ from accord.transports.base import Transport
 from accord.transports.process import process
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 from conformance.play.doubles import AnswersAnswers
+from requirement import requirement
 
 
-async def run(make: type[Bend], *names: str, versions: tuple[int, ...] = (1,)) -> Result:
-    settings = Settings(timeout=0.3, answer=0.3, prompts=dict(PROMPTS))
+async def run(
+    make: type[Bend], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 0.3
+) -> Result:
+    settings = Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
     chosen = [one for one in AGENT_SCENARIOS if one.name in names]
 
     def connect(noise: Callable[[str], None]) -> Bent:
@@ -217,6 +221,57 @@ async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
     assert (first.ending, second.ending) == ("unfinished", "finished")
     assert "hung up" in first.reason
     assert [one.scenario for one in result.left] == ["prompts/text"]
+
+
+class MortalAfterwards(Bend):
+    """Answers a prompt, and goes away a moment later."""
+
+    def down(self, message: Json) -> Json | None:
+        call = self.calls.get(repr(message.get("id")), {})
+        if call.get("method") == "session/prompt":
+            self.way.deliver(message)
+            asyncio.get_running_loop().call_later(0.01, self.way.eof_received, None)
+            return None
+        return message
+
+    def up(self, message: Json) -> Json | None:
+        return None if message.get("method") == "_accord/settle" else message
+
+
+async def test_death_after_the_last_answer_counts_for_the_scenario() -> None:
+    result = await run(MortalAfterwards, "prompts/text", "listing/delete")
+    first, second = result.played
+    assert (first.ending, second.ending) == ("unfinished", "finished")
+    assert [one.scenario for one in result.left] == ["prompts/text"]
+    assert any(b"_accord/settle" in frame.text for frame in first.frames)
+    assert result.broken() == []
+
+
+class ClosesBeforeTheTurnEnds(Bend):
+    """Answers `session/close`, and the prompt of the closed session a moment later."""
+
+    held: Json | None = None
+
+    def down(self, message: Json) -> Json | None:
+        call = self.calls.get(repr(message.get("id")), {})
+        if (message.get("result") or {}).get("stopReason") == "cancelled" and self._closing():
+            self.held = message
+            return None
+        if call.get("method") == "session/close" and self.held is not None:
+            self.way.deliver(message)
+            asyncio.get_running_loop().call_later(0.05, self.way.deliver, self.held)
+            return None
+        return message
+
+    def _closing(self) -> bool:
+        return any(one.get("method") == "session/close" for one in self.sent)
+
+
+@requirement("R-SESS-21")
+async def test_order_of_the_answers_to_a_close_and_to_its_prompt_is_free_in_version_1() -> None:
+    result = await run(ClosesBeforeTheTurnEnds, "cancelling/turn", seconds=5.0)
+    assert result.broken(strict=True) == []
+    assert result.reports[0].rules["R-SESS-21"].kept
 
 
 # Ends at its first prompt, with a word.

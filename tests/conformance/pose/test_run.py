@@ -111,7 +111,7 @@ async def test_scenario_that_fails_ends_no_run(tmp_path: Path) -> None:
         await converse(there, (1,), tmp_path, ["check: some"])
         await there.aclose()
     played = {one.scenario: one for one in running.result().played}
-    assert played["some/broken"].ending == "unfinished"
+    assert played["some/broken"].ending == "error in the kit"
     assert "AttributeError" in played["some/broken"].reason
     assert played["some/whole"].ending == "finished"
 
@@ -198,4 +198,4 @@ async def test_params_of_no_known_shape_are_answered(method: str) -> None:
         for ask in asks:
             assert await client.answer(ask["id"])
         await there.aclose()
-    assert run.faults == []
+    assert run.line.faults == []

@@ -9,6 +9,7 @@ from accord.conformance.frame import Side, other
 from accord.conformance.judge import Judge
 from accord.conformance.message import Broken, Call, Note, RawMessage
 from accord.conformance.shapes import shown
+from accord.conformance.talk import id_key
 from accord.jsontext import is_object
 
 __all__ = ("Framing",)
@@ -64,8 +65,8 @@ class Framing(Judge):
         elif broken.why == "no message" and text[:1] == b"{":
             self._owed[sender].append(("R-ERR-03", -32600, broken))
             fields = jsontext.loads(text)
-            if "method" not in fields and "id" in fields:
-                self._misused[sender].add(_key(fields["id"]))
+            if "id" in fields:
+                self._misused[sender].add(id_key(fields["id"]))
             self._noise(broken)
         elif broken.why == "not UTF-8" or (broken.why == "not JSON" and text[:1] in b"{["):
             self.judge(
@@ -194,7 +195,7 @@ class Framing(Judge):
                 got="a result" if call.ok else shown(call.code),
                 by=replier,
             )
-        self._answered[call.sender][_key(call.id)] = call
+        self._answered[call.sender][id_key(call.id)] = call
 
     def stray(self, raw: RawMessage) -> None:
         replier = raw.frame.sender
@@ -214,14 +215,14 @@ class Framing(Judge):
             )
             return
         ident = raw.fields["id"]
-        earlier = self._answered[asker].get(_key(ident))
+        earlier = self._answered[asker].get(id_key(ident))
         if earlier is not None:
             rule = "R-REQCAN-05" if earlier.cancelled is not None else "R-GEN-06"
             self.judge(
                 rule, False, earlier, raw, expected="one answer", got="another one", by=replier
             )
             return
-        if _key(ident) in self._misused[asker] and "error" in raw.fields:
+        if id_key(ident) in self._misused[asker] and "error" in raw.fields:
             return
         alike = [call for call in self.talk.open[asker].values() if str(call.id) == str(ident)]
         if alike or self._from_the_start:
@@ -279,7 +280,3 @@ def _is_error(error: Any) -> bool:
     code = error.get("code")
     whole = isinstance(code, int) and not isinstance(code, bool)
     return whole and isinstance(error.get("message"), str)
-
-
-def _key(ident: Any) -> Any:
-    return (type(ident), ident) if isinstance(ident, str | int | float) else repr(ident)

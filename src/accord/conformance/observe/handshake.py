@@ -9,9 +9,14 @@ from accord.conformance.message import Call
 from accord.conformance.shapes import problems, shown
 from accord.conformance.talk import SETUPS
 from accord.jsontext import is_object
+from accord.rules.negotiation import is_false_v2
 from accord.v2.error import UnsupportedProtocolVersionErrorData
 
-__all__ = ("Handshake", "is_of_other_version")
+__all__ = ("OTHER_KEYS", "Handshake", "is_of_other_version")
+
+# What a version calls its capabilities and its name, and the other version does not.
+_KEYS = {1: {"agentCapabilities", "agentInfo"}, 2: {"capabilities", "info"}}
+OTHER_KEYS = {1: _KEYS[2], 2: _KEYS[1]}
 
 _BASELINE = ("session/new", "session/prompt")
 _SESSION = ("session/new", "session/list", "session/resume", "session/close", "session/prompt")
@@ -129,13 +134,21 @@ class Handshake(Judge):
                 expected="version 1 as the answer to another one",
                 got=f"error {shown(self._failed.code)}",
             )
-        if answered in (1, 2):
+        if answered == 2 and is_false_v2(result):
+            self.judge(
+                "R-INIT-06",
+                False,
+                call,
+                expected="version 1, as the result has the shape of version 1",
+                got="version 2",
+            )
+        elif answered in (1, 2):
             self.judge(
                 "R-INIT-12",
-                not is_of_other_version(result),
+                OTHER_KEYS[answered].isdisjoint(result),
                 call,
                 expected=f"a result in the shape of version {answered}",
-                got="the keys of the other version",
+                got="keys of the other version",
             )
         if answered == 1 and not is_of_other_version(result):
             self._infos(call, result)
@@ -178,9 +191,9 @@ class Handshake(Judge):
 
 
 def is_of_other_version(result: dict[str, Any]) -> bool:
-    """Tell whether an `initialize` result has the keys of the version that it does not name."""
-    if result.get("protocolVersion") not in (1, 2):
+    """Return whether an `initialize` result is in the shape of the version it does not name."""
+    version = result.get("protocolVersion")
+    if version not in (1, 2):
         return False
-    v1 = not result.keys().isdisjoint(("agentCapabilities", "agentInfo"))
-    v2 = not result.keys().isdisjoint(("capabilities", "info"))
-    return (v2 and not v1) if result.get("protocolVersion") == 1 else (v1 and not v2)
+    other = not OTHER_KEYS[version].isdisjoint(result) and _KEYS[version].isdisjoint(result)
+    return other or (version == 2 and is_false_v2(result))

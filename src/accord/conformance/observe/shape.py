@@ -9,7 +9,8 @@ from accord.conformance.frame import Side, other
 from accord.conformance.judge import Judge, Seen
 from accord.conformance.message import Call, Note
 from accord.conformance.observe.fields import FIELD_RULES, rule_of, rules_kept
-from accord.conformance.observe.handshake import is_of_other_version
+from accord.conformance.observe.handshake import OTHER_KEYS, is_of_other_version
+from accord.conformance.observe.vocabulary import protocol_keys
 from accord.conformance.shapes import Problem, Visit, problems, shown
 from accord.conformance.talk import methods
 from accord.jsontext import is_array, is_object
@@ -128,6 +129,8 @@ class Shapes(Judge):
             expected = f"{problem.expected} at {problem.path} of {method}"
             if rule == "R-INIT-08":
                 expected += f", as version {version} has it"
+            # A name that the protocol has elsewhere, stable or not, is not a custom one.
+            known = rule == "R-GEN-12" and problem.key in protocol_keys()
             self.judge(
                 rule,
                 False,
@@ -135,6 +138,7 @@ class Shapes(Judge):
                 expected=expected,
                 got=got,
                 by=sender,
+                authority="derived" if known else None,
             )
         for rule in ({"R-INIT-08"} | rules_kept(visits, version)) - broken:
             self.judge(rule, True, by=sender)
@@ -160,6 +164,8 @@ def _is_forgiven(problem: Problem, value: Any, version: int) -> bool:
         return True
     if problem.owner == "InitializeRequest" and problem.key in _EITHER_VERSION:
         return True
+    if problem.owner == "InitializeResponse" and problem.key in OTHER_KEYS[version]:
+        return True  # R-INIT-12 tells of it
     # A v1 method of a type that nobody knows reads as one without a type, whatever it holds.
     return problem.owner == "AuthMethodAgent" and _has_type(value, problem.path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -23,6 +24,10 @@ __all__ = ("Line", "NoSession", "Serve", "Silence")
 Serve: TypeAlias = Callable[[Call], None]
 
 ANSWER_S = 10.0
+_LAST = 5  # frames to show of what a peer got before it went away
+_MOMENT_S = 0.5  # for what is answered at once, if at all
+_LEAST_S = 3.0  # for an answer of a peer that has left another request without one
+_SLOWER = 10  # times as long as its slowest answer
 
 
 class Silence(Exception):
@@ -41,7 +46,10 @@ class Line:
     rules on purpose.
 
     An answer may take `answer_s` seconds, and before the peer has said anything also `start_s`: a
-    program that has just been started is still loading.
+    program that has just been started is still loading. Once a request got no answer, the others
+    get less time, by how fast the peer has answered before.
+
+    `faults` has the tracebacks of errors in the kit, which say nothing about the peer.
     """
 
     def __init__(
@@ -59,6 +67,7 @@ class Line:
         self.noise: list[str] = []  # lines of the peer that are no JSON
         self.hung_up = False
         self.lost: Exception | None = None
+        self.faults: list[str] = []
         self.serve: Serve = lambda call: self.refuse(call, -32601, "Method not found")
         self.heard: Callable[[Note], None] = lambda _: None
         self.answer_s = answer_s
@@ -66,6 +75,8 @@ class Line:
         self._transport = transport
         self._began = time.monotonic()
         self._last_id = 0
+        self._slowest_s = 0.0  # of the answers that were waited for
+        self._silences = 0
         self._news = asyncio.Event()
 
     async def open(self) -> None:
@@ -85,7 +96,7 @@ class Line:
 
     def send(self, frame: bytes) -> Frame:
         """Send a frame as it is; return it as reports show it."""
-        self.observer.receive(self.side, frame, self._now())
+        self._observe(self.side, frame)
         self._transport.write([frame])
         return self.observer.talk.frames[-1]
 
@@ -126,9 +137,27 @@ class Line:
 
     async def reply(self, call: Call, *, within_s: float | None = None) -> None:
         """Return when a request has been answered; raise `Silence`."""
-        await self.until(
-            lambda: call.reply is not None, f"answer to {call.method}", within_s=within_s
-        )
+        began = time.monotonic()
+        try:
+            await self.until(
+                lambda: call.reply is not None, f"answer to {call.method}", within_s=within_s
+            )
+        except Silence:
+            self._silences += 1
+            raise
+        self._slowest_s = max(self._slowest_s, time.monotonic() - began)
+
+    async def soon(self, holds: Callable[[], bool], what: str) -> None:
+        """Return when something holds that is owed at once; raise `Silence`.
+
+        A request that is sent after it tells when the peer has read it: then only a moment is left.
+        """
+        began = time.monotonic()
+        after = self.ask("_accord/settle", {})
+        await self.until(lambda: holds() or after.reply is not None, what)
+        if not holds():
+            took_s = time.monotonic() - began
+            await self.until(holds, what, within_s=min(self.answer_s, max(_MOMENT_S, 4 * took_s)))
 
     async def until(
         self, holds: Callable[[], bool], what: str, *, within_s: float | None = None
@@ -146,7 +175,18 @@ class Line:
 
     def _patience_s(self) -> float:
         silent = not any(frame.sender != self.side for frame in self.observer.talk.frames)
-        return max(self.answer_s, self._start_s) if silent else self.answer_s
+        if silent:
+            return max(self.answer_s, self._start_s)
+        if self._silences:
+            return min(self.answer_s, max(_LEAST_S, _SLOWER * self._slowest_s))
+        return self.answer_s
+
+    def last_sent(self) -> tuple[Frame, ...]:
+        """Return what the peer got since it last said something, or last of all."""
+        frames = self.observer.talk.frames
+        since = max((frame.number for frame in frames if frame.sender != self.side), default=0)
+        sent = [frame for frame in frames if frame.sender == self.side]
+        return tuple([frame for frame in sent if frame.number > since][-_LAST:] or sent[-1:])
 
     async def settle(self) -> None:
         """Return when the peer has answered something harmless: what it was sent, it has read.
@@ -179,18 +219,31 @@ class Line:
     def noise_received(self, text: str) -> None:
         """The peer wrote a line that is no JSON."""
         self.noise.append(text)
-        self.observer.receive(other(self.side), text.encode(), self._now())
+        self._observe(other(self.side), text.encode())
         self._news.set()
 
+    def _observe(self, side: Side, text: bytes) -> None:
+        self.observer.receive(side, text, self._now())
+
+    def fault(self) -> None:
+        """Record the exception that is being handled as an error in the kit."""
+        self.faults.append(traceback.format_exc())
+
     def _received(self, text: bytes) -> None:
+        try:
+            self._dispatch(text)
+        except Exception:  # noqa: BLE001  # nor a mistake of what serves the peer
+            self.fault()
+
+    def _dispatch(self, text: bytes) -> None:
         peer: Side = other(self.side)
-        self.observer.receive(peer, text, self._now())
+        self._observe(peer, text)
         match read(Frame(0, 0.0, peer, text)):
             case RawMessage(fields=fields) as raw if not raw.is_reply:
                 if "id" in fields:
                     if (call := self.observer.talk.find(peer, fields["id"])) is not None:
                         self.calls.append(call)
-                        self.serve(call)
+                        self._serve(call)
                 else:
                     params = fields.get("params")
                     frame = self.observer.talk.frames[-1]
@@ -200,6 +253,14 @@ class Line:
                     self.heard(note)
             case _:
                 pass
+
+    def _serve(self, call: Call) -> None:
+        try:
+            self.serve(call)
+        except Exception:  # noqa: BLE001  # the peer is not left without an answer
+            self.fault()
+            if call.reply is None:
+                self.refuse(call, -32603, "Error in the conformance kit")
 
     def _now(self) -> float:
         return time.monotonic() - self._began

@@ -6,10 +6,13 @@ import asyncio
 import os
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from accord.conformance.finding import Finding
 from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor
@@ -19,17 +22,20 @@ from accord.conformance.play.patience import Patience
 from accord.conformance.play.scenario import LoginWanted, NotExercised, Objection, Scenario
 from accord.conformance.play.settings import Settings
 from accord.conformance.play.stage import Connect, Stage
-from accord.conformance.report import Report
+from accord.conformance.report import Report, RuleResult
 from accord.conformance.result import Ending, Login, Played, Result
 from accord.conformance.shapes import shown
 from accord.errors import TransportError
 from accord.excerpt import excerpt
 from accord.jsontext import is_array, is_object
+from accord.rules.negotiation import is_false_v2
 
 __all__ = ("LANES", "AgentRun")
 
 _CHARACTERS = 200  # of what the agent says for itself
 
+_SPENT = "the time budget was spent"
+_UNCERTAIN = ("unfinished", "error in the kit")  # then the connection is not used again
 _TRIES = 3  # requests for a session without an answer: then nothing else is asked
 LANES = 4  # connections at a time, one of which is shared
 
@@ -37,7 +43,9 @@ LANES = 4  # connections at a time, one of which is shared
 class AgentRun:
     """Plays scenarios with the agent that `connect` starts.
 
-    `told` hears of each scenario when it is over, `closed` of each connection, with a name.
+    `begun` hears of each version and scenario when it begins, `told` of each scenario when it is
+    over, `closed` of each connection, with a name. `total` is how many scenarios there are, as far
+    as that is known. A run that takes longer than `budget_s` ends there.
     """
 
     def __init__(
@@ -47,29 +55,64 @@ class AgentRun:
         settings: Settings,
         *,
         subject: str = "",
+        budget_s: float | None = None,
+        begun: Callable[[int, str], None] = lambda _, __: None,
         told: Callable[[Played], None] = lambda _: None,
         closed: Callable[[str, Line], None] | None = None,
     ) -> None:
         self.connect = connect
         self.scenarios = scenarios
         self.settings = settings
+        self.budget_s = budget_s
+        self.begun = begun
         self.told = told
         self.closed = closed
+        self.total = 0
         self.result = Result(subject)
         self.mute = False  # it was asked in one version, and said nothing: another takes as long
+        self.false_v2: Finding | None = None
+        self._ends = float("inf")  # by the clock of the loop
+
+    @property
+    def spent(self) -> bool:
+        """Whether the time budget is spent."""
+        return asyncio.get_running_loop().time() >= self._ends
+
+    def in_time(self) -> asyncio.Timeout:
+        """Return what ends the block with `TimeoutError` when the time budget is spent."""
+        return asyncio.timeout_at(None if self.budget_s is None else self._ends)
 
     async def run(self, versions: Sequence[int]) -> Result:
         """Play everything; raise `TransportError` when the agent cannot be started."""
         began = time.monotonic()
+        if self.budget_s is not None:
+            self._ends = asyncio.get_running_loop().time() + self.budget_s
         with tempfile.TemporaryDirectory(prefix="accord-check-") as folder:
+            root = os.path.realpath(folder)  # noqa: ASYNC240
             for version in versions:
-                if self.mute:
-                    self.result.unspoken[version] = "the agent answered nothing before"
-                    continue
-                place = _new_folder(os.path.realpath(folder), f"v{version}")  # noqa: ASYNC240
-                await _Part(self, version, place).run()
+                await self._version(version, root)
+            if self.false_v2 is not None:
+                if 1 not in versions:
+                    await self._version(1, root)
+                self._tell_of_false_v2(self.false_v2)
+        if self.spent:
+            self.result.spent_s = self.budget_s
         self.result.seconds = time.monotonic() - began
         return self.result
+
+    async def _version(self, version: int, root: str) -> None:
+        if self.mute or self.spent:
+            why = "the agent answered nothing before" if self.mute else _SPENT
+            self.result.unspoken[version] = why
+            return
+        await _Part(self, version, _new_folder(root, f"v{version}")).run()
+
+    def _tell_of_false_v2(self, finding: Finding) -> None:
+        """Put the fault into the report of version 1, unless a scenario found it there."""
+        for report in self.result.checked:
+            known = report.rules.get(finding.rule)
+            if report.version == 1 and (known is None or not known.broken):
+                report.add(finding)
 
 
 class _Part:
@@ -86,16 +129,20 @@ class _Part:
         self._connections = 0
         self._patience = Patience(run.settings)
         self._unanswered = 0  # requests for a session
+        self._settles = True  # requests of unknown methods are answered
 
     async def run(self) -> None:
+        self._run.begun(self._version, "handshake")
         if not await self._speaks():
-            if any(found.broken for found in self._report.rules.values()):
+            broken = any(found.broken for found in self._report.rules.values())
+            if broken or self._report.faults:
                 self._run.result.reports.append(self._report)
             return
         self._run.result.reports.append(self._report)
         mine = [one for one in self._run.scenarios if self._version in one.versions]
         shared = [one for one in mine if not one.own]
         waiting = [one for one in mine if one.own]
+        self._run.total += len(mine)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._share(shared))
             for _ in range(LANES - 1):
@@ -112,7 +159,10 @@ class _Part:
         silence: Silence | None = None
         call: Call | None = None
         try:
-            call = await editor.initialize()
+            async with self._run.in_time():
+                call = await editor.initialize()
+        except TimeoutError:
+            silence = Silence(f"no answer to initialize: {_SPENT}")
         except Silence as error:
             silence = error
             said = any(frame.sender == "agent" for frame in line.observer.talk.frames)
@@ -124,15 +174,23 @@ class _Part:
             raise
         answered = editor.result.get("protocolVersion")
         agreed = call is not None and call.ok  # with a login, if there is one to be made
-        speaks = agreed and answered == self._version
+        false = agreed and self._version == 2 and answered == 2 and is_false_v2(editor.result)
+        speaks = agreed and answered == self._version and not false
         # An answer with another version is checked when that is spoken.
-        negotiated = agreed and not speaks and answered in (1, 2)
-        await self._close("handshake", editor, told=not negotiated)
+        negotiated = agreed and not speaks and not false and answered in (1, 2)
+        fault = next(iter(line.observer.report.rules.get("R-INIT-06", RuleResult()).failures), None)
+        await self._close("handshake", editor, told=not negotiated and not false)
         if speaks:
             self._login.offered = _ids(editor.result.get("authMethods"))
             return True
         veil = Veil(self._run.settings.env)
-        if silence is not None:
+        if false:
+            self._run.false_v2 = fault
+            why = (
+                "the agent answers initialize with version 2, but in the shape of version 1 "
+                "(R-INIT-06): it is judged in version 1"
+            )
+        elif silence is not None:
             why = f"initialize failed: {silence}"
         elif call is not None and not call.ok:
             why = f"error {_excerpt(veil(_error(call)))}"
@@ -141,7 +199,7 @@ class _Part:
         else:
             result = veil(shown(call.result if call else None))
             why = f"no version was agreed: the agent answered {result}"
-        if not negotiated:
+        if not negotiated and not false:
             why += _last(line, lost, await line.ended(), veil)
         self._run.result.unspoken[self._version] = why
         return False
@@ -155,19 +213,20 @@ class _Part:
             try:
                 if editor is None:
                     editor = await self._start("shared")
-                    await editor.initialize()
-            except (Silence, TransportError) as error:
+                    async with self._run.in_time():
+                        await editor.initialize()
+            except (Silence, TransportError, TimeoutError) as error:
                 played = Played(
                     scenario=scenario.name,
                     about=scenario.about,
                     version=self._version,
                     ending="unfinished",
-                    reason=str(error),
+                    reason=_SPENT if isinstance(error, TimeoutError) else str(error),
                 )
                 self._tell(played)
             else:
                 ending = await self._play(scenario, editor)
-                if ending != "unfinished" and not editor.line.hung_up:
+                if ending not in _UNCERTAIN and not editor.line.hung_up:
                     continue
             if editor is not None:
                 await self._close("shared", editor)
@@ -184,12 +243,13 @@ class _Part:
 
     def _given_up(self, scenario: Scenario[Stage]) -> bool:
         """Tell whether a scenario is left out, since the agent makes no sessions anyway."""
-        if self._unanswered < _TRIES:
+        if self._unanswered < _TRIES and not self._run.spent:
             return False
         played = Played(
             scenario=scenario.name, about=scenario.about, version=self._version, ending="unfinished"
         )
-        played.reason = "not played, as the agent does not answer"
+        why = f"as {_SPENT}" if self._run.spent else "as the agent does not answer"
+        played.reason = f"not played, {why}"
         self._tell(played)
         return True
 
@@ -202,6 +262,7 @@ class _Part:
             played.ending, played.reason = "skipped", why
             self._tell(played)
             return "skipped"
+        self._run.begun(self._version, scenario.name)
         began = time.monotonic()
         folder = _new_folder(str(self._folder), scenario.name.replace("/", "-"))
         stage = Stage(
@@ -216,8 +277,12 @@ class _Part:
         )
         if shared is not None:
             shared.begin(folder, scenario.name)
+        limit = self._run.in_time()
         try:
-            await scenario.play(stage)
+            async with limit:
+                await scenario.play(stage)
+                if shared is not None:
+                    await self._responds(shared)
         except LoginWanted as missed:
             played.ending, played.reason = "not exercised", str(missed)
             self._login.scenarios.append(scenario.name)
@@ -236,18 +301,43 @@ class _Part:
                 played.advice = "Nothing else was played: it would have waited in vain, too."
         except (Silence, TransportError) as error:
             played.ending, played.reason = "unfinished", str(error)
-        except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
-            played.ending, played.reason = "unfinished", f"the scenario failed: {error!r}"
+        except Exception as error:  # noqa: BLE001  # a mistake of the kit ends no run
+            if isinstance(error, TimeoutError) and limit.expired():
+                played.ending, played.reason = "unfinished", _SPENT
+            else:
+                played.ending, played.reason = "error in the kit", repr(error)
+                played.traceback = traceback.format_exc()
         finally:
             await stage.aclose()
-        if played.ending == "unfinished" and shared is not None and shared.line.hung_up:
-            played.left = True
-            ended = await shared.line.ended()
-            how = _last(shared.line, ended, ended, Veil(self._run.settings.env))
-            played.reason += how.replace(":\n    ", ": ").replace("\n    ", " | ")
+        if shared is not None and shared.line.hung_up:
+            if played.ending in ("finished", "not exercised"):
+                played.ending, played.reason = "unfinished", "the peer hung up"
+            if played.ending == "unfinished":
+                await self._gone(played, shared)
         played.seconds = time.monotonic() - began
         self._tell(played)
         return played.ending
+
+    async def _responds(self, editor: Editor) -> None:
+        """Return when the agent has answered something: by then it has read all of a scenario.
+
+        Whether it is still there is judged where it counts, so its death counts for this scenario.
+        """
+        if not self._settles or editor.line.hung_up:
+            return
+        with suppress(Silence):
+            await editor.line.call("_accord/settle", {})
+            return
+        self._settles = False
+
+    async def _gone(self, played: Played, editor: Editor) -> None:
+        """Say of a scenario in which the agent went away what came before, and how it ended."""
+        line = editor.line
+        played.left = True
+        played.frames = line.last_sent()
+        ended = await line.ended()
+        how = _last(line, ended, ended, Veil(self._run.settings.env))
+        played.reason += how.replace(":\n    ", ": ").replace("\n    ", " | ")
 
     def _tell(self, played: Played) -> None:
         self._run.result.played.append(played)
@@ -275,6 +365,7 @@ class _Part:
         }
         report.rules = rules
         self._report.merge(report)
+        self._run.result.faults += editor.line.faults
         self._logins(editor)
         self._connections += 1
         if self._run.closed is not None:

@@ -61,6 +61,8 @@ class WrongSettings(Exception):
 class Settings(Struct, forbid_unknown_fields=True):
     """What a file of settings says; `timeout` is for what a model does, `answer` for the rest.
 
+    `budget` is for the whole run: it ends then, and has not passed.
+
     `login` is a way to log in that works without a user; only then the agent is logged out.
     `more` are further prompts, of which nothing is expected but that they keep the rules; `skip`
     are scenarios, or areas of them, each with the reason.
@@ -69,6 +71,7 @@ class Settings(Struct, forbid_unknown_fields=True):
     command: list[str] = field(default_factory=list[str])
     timeout: float = 60.0
     answer: float = 10.0
+    budget: float = 600.0
     login: str = ""
     env: dict[str, str] = field(default_factory=dict[str, str])
     more: list[str] = field(default_factory=list[str])
@@ -99,8 +102,8 @@ def read_settings(path: Path) -> Settings:
         raise WrongSettings(
             f"{path}: there is no purpose {unknown[0]!r}; there are {', '.join(PROMPTS)}"
         )
-    if not (settings.timeout > 0 and settings.answer > 0):  # nan is neither
-        raise WrongSettings(f"{path}: `timeout` and `answer` are seconds, more than 0")
+    if not (settings.timeout > 0 and settings.answer > 0 and settings.budget > 0):  # nan is not
+        raise WrongSettings(f"{path}: `timeout`, `answer` and `budget` are seconds, more than 0")
     return settings
 
 
@@ -115,6 +118,8 @@ def template() -> str:
         "# Seconds that a turn, which a model works on, may take; and any other answer.",
         "timeout = 60.0",
         "answer = 10.0",
+        "# Seconds for the whole run.",
+        "budget = 600.0",
         "",
         "# A login that works without a user. Only with one the agent is logged in and out.",
         '# login = "api-key"',

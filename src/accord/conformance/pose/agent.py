@@ -138,19 +138,21 @@ class Posing:
                 return False
         return not self.line.hung_up
 
+    async def responds(self) -> bool:
+        """Return whether the client answers, and stays for a moment after that."""
+        if not await self.alive():
+            return False
+        await self.pause()
+        return not self.line.hung_up
+
     # Serving.
 
     def _serve(self, call: Call) -> None:
-        try:
-            self._served(call)
-        except (TypeError, ValueError, KeyError, AttributeError):
-            # What is of no known shape; the observer has told of it.
-            if call.reply is None:
-                self.line.refuse(call, -32602, "Invalid params")
-
-    def _served(self, call: Call) -> None:
         params: Json = call.params if is_object(call.params) else {}
         self.watch.called(call, params)
+        if not isinstance(params.get("sessionId", ""), str):
+            self.line.refuse(call, -32602, "Invalid params: sessionId is a string")
+            return
         if call.method == "initialize":
             self._start(self._initialize(call, params))
         elif self.line.observer.talk.initialized is None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from accord.conformance.frame import Frame
 from accord.conformance.message import Call
 from accord.conformance.play.line import Line, Silence
 from accord.conformance.play.scenario import NotExercised, Scenario
 from accord.conformance.pose.agent import PAUSE_S, Posing, Prompted
-from accord.conformance.pose.dress import COMMAND
+from accord.conformance.pose.dress import ABSENT_METHOD, COMMAND
 from accord.conformance.pose.scene import Gone, Scene
 from accord.conformance.pose.watch import Watch
 from accord.conformance.pose.wish import Wish, wish_of
 from accord.conformance.report import Report
-from accord.conformance.result import Ending, Played, Result
+from accord.conformance.result import Ending, Played, Result, verdict
 from accord.excerpt import one_line
 from accord.jsontext import is_object
 from accord.transports.base import Transport
@@ -29,6 +31,7 @@ _GRACE_S = 0.3
 _NAME_CHARACTERS = 200
 _KEEP_S = 1.0  # between two reports, while something comes
 _REST = 20  # times as long as it took to write one
+_SHOWN = 5  # frames of what a client got before it went away
 _SILENCES = 3  # requests without an answer: then nothing else is played
 _END_S = 24 * 3600.0  # a client may stay open all day
 
@@ -41,8 +44,7 @@ class ClientRun:
     """Poses as an agent on a transport until the client leaves.
 
     `written` gets the result soon after something came, after each scenario, and at the end,
-    whatever the end is. What goes wrong here, as by an answer of no known shape, ends no run: it is
-    in `faults`.
+    whatever the end is. An error in the kit ends no run: it is in the result.
     """
 
     def __init__(
@@ -79,7 +81,6 @@ class ClientRun:
         )
         self._nobody = False
         self._silences = 0
-        self.faults: list[str] = []
 
     async def run(self) -> Result:
         """Serve until the client hangs up; raise `TransportError` when there is no way to it."""
@@ -138,8 +139,10 @@ class ClientRun:
             await work
         except _Terminated:
             raise
-        except Exception as error:  # noqa: BLE001  # what a client says ends no run
-            self.faults.append(f"{error!r}")
+        except Silence:
+            return  # what was waited for is judged where it is waited for
+        except Exception:  # noqa: BLE001  # a mistake of the kit ends no run
+            self.line.fault()
 
     def result(self) -> Result:
         """Return what has been found so far."""
@@ -150,7 +153,13 @@ class ClientRun:
         report.merge(self._own)
         report.frames = len(self.line.observer.talk.frames)
         seconds = time.monotonic() - self._began
-        return Result(self._subject(), [report], list(self._played), seconds=seconds)
+        return Result(
+            self._subject(),
+            [report],
+            list(self._played),
+            seconds=seconds,
+            faults=list(self.line.faults),
+        )
 
     def _subject(self) -> str:
         call: Call | None = self.line.observer.talk.initialized
@@ -206,26 +215,37 @@ class ClientRun:
         scene = Scene(scenario, self._posing, prompted, patience_s)
         self._watch.where = self.line.observer.where = scenario.name
         before = self._failed()
+        first = len(self.line.observer.talk.frames)
         began = time.monotonic()
         ending: Ending = "finished"
-        reason = advice = ""
-        goes_on = True
+        reason = advice = trace = ""
+        goes_on, left = True, False
         try:
             await scenario.play(scene)
         except NotExercised as missed:
             ending, reason = "not exercised", str(missed)
         except Gone as gone:
             ending, reason, goes_on = "unfinished", str(gone), False
+            left = self.line.hung_up and not scene.nobody
         except Silence as silence:
+            left = self.line.hung_up
             ending, reason = "unfinished", str(silence)
             if not self.line.hung_up:
                 ending, advice = "wrong", "Answer it, if only with an error: agents wait for that."
                 self._silences += 1
                 goes_on = self._silences < _SILENCES
-        except Exception as error:  # noqa: BLE001  # an answer of no known shape ends no run
-            ending, reason = "unfinished", f"the scenario failed: {error!r}"
+        except Exception as error:  # noqa: BLE001  # a mistake of the kit ends no run
+            ending, reason, trace = "error in the kit", repr(error), traceback.format_exc()
         finally:
+            sent = self._sent(first)
             await scene.aclose()
+        if ending in ("finished", "not exercised") and not await self._posing.responds():
+            goes_on, left = False, self.line.hung_up
+            ending = "unfinished" if left else "wrong"
+            got = "it went away" if left else "it does not answer any more"
+            reason, advice = f"{got} after this scenario", "What it got last must not stop it."
+            scene.blame(sent, got)
+        left = left and not scene.cancelled
         self._watch.where = self.line.observer.where = ""
         self._nobody |= scene.nobody
         played = Played(
@@ -235,7 +255,10 @@ class ClientRun:
             ending=ending,
             reason=reason,
             seconds=time.monotonic() - began,
+            left=left,
             advice=advice,
+            frames=sent[-_SHOWN:] if left else (),
+            traceback=trace,
         )
         self._played.append(played)
         new = sorted(self._failed() - before)
@@ -246,21 +269,30 @@ class ClientRun:
         self._written(self.result())
         return not self.line.hung_up and goes_on
 
+    def _sent(self, first: int) -> tuple[Frame, ...]:
+        """Return what was sent from some frame on, other than probes."""
+        probe = ABSENT_METHOD.encode()
+        frames = self.line.observer.talk.frames[first:]
+        return tuple(
+            one
+            for one in frames
+            if one.sender == "agent" and not (one.text.startswith(b"{") and probe in one.text)
+        )
+
     def _failed(self) -> set[str]:
         return set(self.result().reports[0].broken(strict=True))
 
     def _summary(self) -> str:
-        report = self.result().reports[0]
-        must, all_of_them = report.broken(), report.broken(strict=True)
-        kept = sum(1 for found in report.rules.values() if found.kept and not found.broken)
+        result = self.result()
+        report = result.reports[0]
         lines = [
-            f"{kept} rules kept, {len(must)} broken, {len(all_of_them) - len(must)} warnings; "
-            f"say `check: NAME` or `/{COMMAND} NAME` to play a scenario again."
+            f"**{verdict(result).words}** "
+            f"Say `check: NAME` or `/{COMMAND} NAME` to play a scenario again."
         ]
-        for finding in report.failures():
-            rule = finding.requirement
-            lines.append(
-                f"- **{rule.id}** ({rule.level}) {rule.rule} "
-                f"Expected {finding.expected}; got {finding.got}."
-            )
+        for rule in report.problems():
+            lines += [
+                f"- {report.outcome(rule)}: **{rule.id}** ({rule.level}) {rule.rule} "
+                f"Expected {finding.expected}; got {finding.got}. {rule.hint}".rstrip()
+                for finding in report.rules[rule.id].failures
+            ]
         return "\n".join(lines)

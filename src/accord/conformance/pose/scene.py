@@ -40,6 +40,7 @@ class Scene:
         self._prompted = prompted
         self._folders: list[Path] = []
         self._tools: list[str] = []
+        self._last: tuple[str, str, tuple[Frame, ...]] | None = None  # what it went on after
 
     @property
     def line(self) -> Line:
@@ -127,6 +128,15 @@ class Scene:
         self.judge(rule, alive, *sent, expected=f"a client that goes on after {what}", got=got)
         if not alive:
             raise Gone(got)
+        self._last = rule, what, sent
+
+    def blame(self, sent: tuple[Frame, ...], got: str) -> None:
+        """Judge a client that is gone after the scenario by the rule about what it got last."""
+        if self._last is None or not sent:
+            return
+        rule, what, last = self._last
+        if last and last[-1].number == sent[-1].number:
+            self.judge(rule, False, *last, expected=f"a client that goes on after {what}", got=got)
 
     async def ask(self, method: str, params: Any = None, *, ident: Any = None) -> Call:
         """Send a request that no person is needed for; raise `Silence`."""

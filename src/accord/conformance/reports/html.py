@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from html import escape as escaped
 
-from accord.conformance.manifest import Requirement
-from accord.conformance.report import Report
+from accord.conformance.manifest import AUTHORITIES, Requirement
+from accord.conformance.report import Outcome, Report
 from accord.conformance.reports.shorten import frame_line
-from accord.conformance.result import Played, Result
-from accord.excerpt import one_line
+from accord.conformance.result import Played, Result, verdict
+from accord.conformance.sources import links
+from accord.excerpt import one_line, visible
 
 __all__ = ("html",)
 
@@ -21,6 +22,8 @@ th:first-child, td:first-child { text-align: left }
 section.rule { border-left: .25rem solid var(--dim); padding-left: 1rem; margin: 1.5rem 0 }
 section.failed { border-color: var(--bad) } section.warned { border-color: var(--warn) }
 .failed b { color: var(--bad) } .warned b { color: var(--warn) } .passed b { color: var(--good) }
+p.verdict { font-weight: bold; font-size: 1.2rem } p.bad { color: var(--bad) }
+p.good { color: var(--good) }
 .dim { color: var(--dim) }
 pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; white-space: pre-wrap;
   overflow-wrap: anywhere }
@@ -37,6 +40,13 @@ def html(result: Result) -> str:
         f"<title>{title}</title><style>{_STYLE}</style></head><body>",
         f"<h1><code>{title}</code> and the Agent Client Protocol</h1>",
     ]
+    found = verdict(result)
+    style = "bad" if found.status else "good"
+    parts.append(f'<p class="verdict {style}">{_text(found.words)}</p>')
+    parts += [
+        f"<p>Error in the kit:</p><pre>{escaped(visible(traceback))}</pre>"
+        for traceback in result.errors
+    ]
     for report in result.reports:
         parts += _version(report, result.scenarios(report.version))
     parts += [
@@ -48,26 +58,32 @@ def html(result: Result) -> str:
     return "\n".join(parts)
 
 
+_COLUMNS: tuple[Outcome, ...] = ("passed", "failed", "warned", "advised", "not exercised")
+
+
 def _version(report: Report, played: list[Played]) -> list[str]:
-    parts = [f"<h2>Version {report.version}</h2>", "<table><thead><tr><th>Area</th>"]
-    columns = ("passed", "failed", "warned", "not exercised")
-    parts += [f"<th>{name}</th>" for name in columns]
+    parts = [f"<h2>Version {report.version}</h2>"]
+    for rule in report.problems("failed", "warned"):
+        parts += _rule(rule, report)
+    for one in played:
+        if one.ending in ("wrong", "advised") or one.left:
+            parts += _objection(one)
+    if advised := report.problems("advised"):
+        parts.append("<h3>Advice</h3><p>The protocol itself does not demand this.</p>")
+        for rule in advised:
+            parts += _rule(rule, report)
+    parts.append("<table><thead><tr><th>Area</th>")
+    parts += [f"<th>{name}</th>" for name in _COLUMNS]
     parts.append("</tr></thead><tbody>")
     for area in report.by_area():
         parts.append(f"<tr><td>{area.area} <span class=dim>{_text(area.title)}</span></td>")
-        numbers = (area.passed, area.failed, area.warned, area.not_exercised)
+        numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
         parts += [
             f'<td class="{name.replace(" ", "-")}">{_number(number)}</td>'
-            for name, number in zip(columns, numbers, strict=True)
+            for name, number in zip(_COLUMNS, numbers, strict=True)
         ]
         parts.append("</tr>")
     parts.append("</tbody></table>")
-    for rule in report.asked():
-        if report.outcome(rule) in ("failed", "warned"):
-            parts += _rule(rule, report)
-    for one in played:
-        if one.ending in ("wrong", "advised"):
-            parts += _objection(one)
     parts += _scenarios(played)
     return parts
 
@@ -88,15 +104,23 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
         if finding.frames:
             frames = "\n".join(_text(frame_line(frame)) for frame in finding.frames)
             parts.append(f"<pre>{frames}</pre>")
+    if rule.hint:
+        parts.append(f"<p>How to fix it: {_text(rule.hint)}</p>")
+    said = ", ".join(
+        f'<a href="{_text(link.url)}">{_text(link.label)}</a>' if link.url else _text(link.label)
+        for link in links(rule, report.version)
+    )
+    parts.append(f"<p class=dim>Source: {AUTHORITIES[report.authority(rule)]} ({said})</p>")
     parts.append("</section>")
     return parts
 
 
 def _objection(played: Played) -> list[str]:
-    style = "failed" if played.ending == "wrong" else "warned"
+    style = "failed" if played.ending == "wrong" or played.left else "warned"
+    what = "The peer went away" if played.left else "No rule is about it"
     parts = [
         f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.ending}</b></h3>',
-        f"<p>No rule is about it: {_text(played.reason)}. {_text(played.advice)}</p>",
+        f"<p>{what}: {_text(played.reason)}. {_text(played.advice)}</p>",
     ]
     if played.frames:
         frames = "\n".join(_text(frame_line(frame)) for frame in played.frames)

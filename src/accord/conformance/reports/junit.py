@@ -17,7 +17,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(result: Result) -> str:
-    """Return the report; a broken SHOULD is no failure but output of a case."""
+    """Return the report; a broken SHOULD, and advice, is output of a case and not a failure."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f"<testsuites name={_quoted(result.subject)}>",
@@ -25,10 +25,27 @@ def junit(result: Result) -> str:
     for report in result.reports:
         lines += _suites(report)
         lines += _scenarios(report.version, result)
+    if result.errors:
+        lines += _errors(result.errors)
     for version, why in result.unspoken.items():
         lines += _unspoken(version, why, is_error=not result.checked)
     lines.append("</testsuites>")
     return "\n".join(lines)
+
+
+def _errors(tracebacks: list[str]) -> list[str]:
+    """Tell of errors in the kit."""
+    lines = [
+        f'  <testsuite name="kit" tests="{len(tracebacks)}" failures="0" '
+        f'errors="{len(tracebacks)}" skipped="0">'
+    ]
+    for traceback in tracebacks:
+        lines += [
+            '    <testcase classname="kit" name="the kit works">',
+            f'      <error message="error in the kit">{_text(traceback)}</error>',
+            "    </testcase>",
+        ]
+    return [*lines, "  </testsuite>"]
 
 
 def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
@@ -104,11 +121,11 @@ def _case(rule: Requirement, report: Report) -> list[str]:
                 )
                 for finding in failures
             )
-            message = _quoted(f"{rule.level}: {rule.rule}")
+            message = _quoted(f"{rule.level}: {rule.rule} {rule.hint}".rstrip())
             if outcome == "failed":
                 body = f"      <failure message={message}>{_text(text)}</failure>"
             else:
-                body = f"      <system-out>{_text(f'warned: {text}')}</system-out>"
+                body = f"      <system-out>{_text(f'{outcome}: {text}')}</system-out>"
             return [f"{head}>", body, "    </testcase>"]
 
 

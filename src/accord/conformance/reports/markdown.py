@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from accord.conformance.manifest import Requirement, requirements
+from accord.conformance.manifest import AUTHORITIES, Requirement
 from accord.conformance.report import Report
 from accord.conformance.reports.shorten import frame_line
-from accord.conformance.result import Played, Result
-from accord.excerpt import one_line
+from accord.conformance.result import Played, Result, verdict
+from accord.conformance.sources import links
+from accord.excerpt import one_line, visible
 
 __all__ = ("markdown",)
 
@@ -20,6 +21,10 @@ _CALLS = re.compile(r"[@#:](?=[\w/])|\bwww(?=\.)")
 def markdown(result: Result) -> str:
     """Return the report."""
     lines = [f"# {_code(result.subject)} and the Agent Client Protocol", ""]
+    lines += [f"**{_plain(verdict(result).words)}**", ""]
+    for traceback in result.errors:
+        block = visible(traceback).splitlines()
+        lines += ["Error in the kit:", "", (fence := _fence(block)), *block, fence, ""]
     for report in result.reports:
         lines += _version(report, result)
     lines += [f"- {_plain(login.words)}" for login in result.logins]
@@ -31,30 +36,35 @@ def markdown(result: Result) -> str:
 
 def _version(report: Report, result: Result) -> list[str]:
     lines = [f"## Version {report.version}", ""]
-    lines += ["| Area | passed | failed | warned | not exercised |", "|---|--:|--:|--:|--:|"]
+    played = result.scenarios(report.version)
+    for rule in report.problems("failed", "warned"):
+        lines += _broken(rule, report)
+    for one in played:
+        if one.ending in ("wrong", "advised") or one.left:
+            lines += _objection(one)
+    if advised := report.problems("advised"):
+        lines += ["### Advice", "", "The protocol itself does not demand this.", ""]
+        for rule in advised:
+            lines += _broken(rule, report, "####")
+    lines += ["| Area | passed | failed | warned | advised | not exercised |"]
+    lines += ["|---|--:|--:|--:|--:|--:|"]
     for area in report.by_area():
         title = f"{area.area}: {_plain(area.title)}"
-        numbers = (area.passed, area.failed, area.warned, area.not_exercised)
+        numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
         lines.append(f"| {title} | {' | '.join(str(number) for number in numbers)} |")
     lines.append("")
-    for ident, found in report.rules.items():
-        if found.failures:
-            lines += _broken(requirements()[ident], report)
-    played = result.scenarios(report.version)
-    for one in played:
-        if one.ending in ("wrong", "advised"):
-            lines += _objection(one)
-    others = [one for one in played if one.ending not in ("finished", "wrong", "advised")]
+    shown = ("finished", "wrong", "advised")
+    others = [one for one in played if one.ending not in shown and not one.left]
     if others:
-        lines += ["<details><summary>Scenarios that came to nothing</summary>", ""]
+        lines += ["<details><summary>Scenarios without a result</summary>", ""]
         lines += [f"- `{one.scenario}`: {one.ending}: {_plain(one.reason)}" for one in others]
         lines += ["", "</details>", ""]
     return lines
 
 
-def _broken(rule: Requirement, report: Report) -> list[str]:
+def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
     result = report.rules[rule.id]
-    lines = [f"### {rule.id}: {report.outcome(rule)}", "", f"**{rule.level}** {rule.rule}", ""]
+    lines = [f"{head} {rule.id}: {report.outcome(rule)}", "", f"**{rule.level}** {rule.rule}", ""]
     for finding in result.failures[:_MOST_SHOWN]:
         where = f" (`{finding.where}`)" if finding.where else ""
         lines.append(f"- expected {_plain(finding.expected)}; got {_plain(finding.got)}{where}")
@@ -64,12 +74,20 @@ def _broken(rule: Requirement, report: Report) -> list[str]:
             lines += ["", *(f"  {line}" for line in (fence, *block, fence)), ""]
     if result.broken > _MOST_SHOWN:
         lines.append(f"- and {result.broken - _MOST_SHOWN} more")
+    if rule.hint:
+        lines += ["", f"How to fix it: {rule.hint}"]
+    said = ", ".join(
+        f"[{link.label}]({link.url})" if link.url else link.label
+        for link in links(rule, report.version)
+    )
+    lines += ["", f"Source: {AUTHORITIES[report.authority(rule)]} ({said})"]
     return [*lines, ""]
 
 
 def _objection(played: Played) -> list[str]:
     lines = [f"### `{played.scenario}`: {played.ending}", ""]
-    lines += [f"No rule is about it: {_plain(played.reason)}. {_plain(played.advice)}", ""]
+    what = "The peer went away" if played.left else "No rule is about it"
+    lines += [f"{what}: {_plain(played.reason)}. {_plain(played.advice)}".rstrip(), ""]
     if played.frames:
         block = [frame_line(frame) for frame in played.frames]
         fence = _fence(block)

@@ -81,6 +81,8 @@ class AgentUnderTest:
 
     def check(self, *, strict: bool = False) -> None:
         """Raise `RuleBroken` when the agent broke a rule so far, with `strict` also a SHOULD."""
+        if faults := [fault for report in self.reports for fault in report.faults]:
+            raise RuntimeError("\n".join(("Error in the conformance kit:", *faults)))
         texts = [
             f"protocol version {report.version or 'not agreed'}\n{told(report, broken)}"
             for report in self.reports

@@ -16,7 +16,7 @@ from accord.excerpt import one_line
 __all__ = ("ClientUnderTest",)
 
 _BAD = ("failed",)
-_BAD_STRICT = ("failed", "warned")
+_BAD_STRICT = ("failed", "warned", "advised")
 
 
 class ClientUnderTest:
@@ -50,7 +50,7 @@ class ClientUnderTest:
             ) from None
 
     def outcomes(self) -> dict[str, str]:
-        """Return what became of each rule: passed, failed, warned, or not exercised."""
+        """Return what became of each rule: passed, failed, warned, advised, or not exercised."""
         return {rule["id"]: rule["outcome"] for rule in self._rules()}
 
     def check(self, *, strict: bool = False) -> None:
@@ -62,7 +62,10 @@ class ClientUnderTest:
         lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]
         if lines:
             raise RuleBroken("\n".join(("The client broke rules of the protocol:", *lines)))
-        wrong = [one for one in self.report()["scenarios"] if one["ending"] == "wrong"]
+        if errors := self.report()["errorsInTheKit"]:
+            raise RuntimeError("\n".join(("Error in the conformance kit:", *errors)))
+        played = self.report()["scenarios"]
+        wrong = [one for one in played if one["ending"] == "wrong" or one["left"]]
         if wrong:
             lines = [f"    {one['scenario']}: {one['reason']}. {one['advice']}" for one in wrong]
             raise RuleBroken("\n".join(("The client did what no agent can live with:", *lines)))

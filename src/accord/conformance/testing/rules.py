@@ -13,7 +13,7 @@ from accord.conformance.baseline import Known, read_baseline
 from accord.conformance.manifest import Requirement
 from accord.conformance.play.settings import Settings, WrongSettings, read_settings
 from accord.conformance.report import Report
-from accord.conformance.result import Played, Result
+from accord.conformance.result import Played, Result, verdict
 from accord.conformance.testing.broken import RuleBroken, told
 from accord.errors import TransportError
 from accord.transports.commands import argv_of
@@ -53,6 +53,7 @@ class Check(pytest.Collector):
         if self.made is None:
             try:
                 self.made = run(self._run())
+                self.made.strict, self.made.known = self.strict, self.known
             except Exception as error:
                 self._failed = error
                 raise
@@ -86,9 +87,10 @@ class Check(pytest.Collector):
             return process(*settings.command, env=settings.env, on_noise=noise)()
 
         subject = " ".join(settings.command)
-        return await AgentRun(connect, AGENT_SCENARIOS, settings, subject=subject).run(
-            self.versions
+        run = AgentRun(
+            connect, AGENT_SCENARIOS, settings, subject=subject, budget_s=settings.budget
         )
+        return await run.run(self.versions)
 
 
 class _Test(pytest.Item):
@@ -109,6 +111,10 @@ class SpeaksTest(_Test):
     def runtest(self) -> None:
         """Fail when nothing can be checked, or for what no rule forbids and nobody wants."""
         result = self.parent.checked()
+        if result.errors:
+            raise RuntimeError("\n".join(("Error in the conformance kit:", *result.errors)))
+        if result.spent_s is not None:
+            raise RuleBroken(f"The time budget of {result.spent_s:g} s was spent before the end")
         wrong = [*map(_what, result.wrong), *(login.words for login in result.shut_out)]
         wrong += (f"The agent went away in the middle of {_what(one)}" for one in result.left)
         if wrong:
@@ -143,7 +149,7 @@ class RuleTest(_Test):
                 pytest.skip(f"not exercised{_why(result, self.version, self.rule)}")
             case outcome:
                 text = told(report, [self.rule.id])
-        if outcome == "warned" and not self.parent.strict:
+        if outcome in ("warned", "advised") and not self.parent.strict:
             self.add_report_section("call", "accord", text)
             return
         if (self.rule.id, self.version) in self.parent.known:
@@ -198,7 +204,7 @@ def summary(config: pytest.Config) -> list[str]:
     if check is None or check.made is None:
         return []
     result = check.made
-    lines = [_sum(report) for report in result.reports]
+    lines = [verdict(result).words, *(_sum(report) for report in result.reports)]
     lines += [
         f"version {version} was not checked: {why}" for version, why in result.unspoken.items()
     ]
@@ -218,12 +224,12 @@ def _what(played: Played) -> str:
 
 
 def _sum(report: Report) -> str:
-    counts = {"passed": 0, "failed": 0, "warned": 0, "not exercised": 0}
+    counts = {"passed": 0, "failed": 0, "warned": 0, "advised": 0, "not exercised": 0}
     warned: list[str] = []
     for rule in report.asked():
         outcome = report.outcome(rule)
         counts[outcome] += 1
-        if outcome == "warned":
+        if outcome in ("warned", "advised"):
             warned.append(rule.id)
     numbers = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     named = f" ({', '.join(warned)})" if warned else ""

@@ -39,13 +39,16 @@ async def _turn(stage: Stage) -> None:
     for asked in editor.asked(session):
         editor.cancelled(asked)
     if await stage.succeeds("R-SESS-21", editor, call, why="closing a session in its turn"):
+        if stage.version == 1:
+            # Both are answers, and no rule says which of them comes first.
+            await editor.comes(lambda: prompted.over, "end", within_s=stage.settings.answer)
         ended = prompted.over and is_object(call.result)
         stage.judge(
             "R-SESS-21",
             ended,
             prompted.call,
             call,
-            expected="the end of the turn, then an object as the answer",
+            expected="the end of the turn, and an object as the answer",
             got="the answer, and a turn that goes on" if call.ok else outcome_of(call),
         )
 

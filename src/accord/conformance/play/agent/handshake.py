@@ -11,11 +11,13 @@ from accord.conformance.play.line import Silence
 from accord.conformance.play.scenario import NotExercised, scenario
 from accord.conformance.play.stage import Stage, outcome_of
 from accord.jsontext import is_object
+from accord.rules.negotiation import is_false_v2
 
 __all__ = ("SCENARIOS",)
 
 # What belongs to capabilities of the client.
 _GATED = ("fs/", "terminal/", "elicitation/")
+_NO_VERSION = 99
 
 
 @scenario("handshake/unknown", "R-INIT-18", "R-GEN-08", own=True)
@@ -56,10 +58,16 @@ async def _versions(stage: Stage) -> None:
         if not await stage.answered("R-INIT-10", editor, call, "-32602 for what is no version"):
             break
         refused = None if call.ok else call
-    for version in (0, 99):
+    for version in (0, _NO_VERSION):
         editor = await stage.connect()
         call = editor.line.ask("initialize", editor.hello(version))
-        await stage.answered("R-INIT-06", editor, call, "an answer with the agent's own version")
+        expected = "an answer with the agent's own version"
+        if not await stage.answered("R-INIT-06", editor, call, expected):
+            continue
+        answered = call.result.get("protocolVersion") if is_object(call.result) else None
+        if answered == _NO_VERSION:
+            got = f"version {answered}"
+            stage.judge("R-INIT-06", False, call, expected=expected, got=got)
 
 
 def _hello(editor: Editor, version: object) -> Call:
@@ -111,7 +119,9 @@ async def _words_of_version_2(stage: Stage) -> None:
         return
     editor.result = call.result if is_object(call.result) else {}
     if editor.result.get("protocolVersion") == 2:
-        raise NotExercised("the agent speaks version 2")
+        false = is_false_v2(editor.result)
+        how = "says version 2 in the shape of version 1" if false else "speaks version 2"
+        raise NotExercised(f"the agent {how}")
     answered = editor.result.get("protocolVersion")
     stage.judge(
         "R-INIT-13",
@@ -196,7 +206,7 @@ async def _early(stage: Stage) -> None:
     await stage.succeeds("R-REQCAN-14", editor, call, why="`initialize` after `$/cancel_request`")
     editor = await stage.connect()
     early = editor.line.ask("session/new", editor.setup())
-    await editor.comes(lambda: early.reply is not None, "answer")
+    await editor.comes(lambda: early.reply is not None, "answer", within_s=stage.settings.answer)
     await editor.initialize()
 
 

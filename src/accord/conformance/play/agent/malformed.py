@@ -35,7 +35,7 @@ async def _frames(stage: Stage) -> None:
             return bool(strays(editor, began))
 
         try:
-            await editor.line.until(is_answered, "answer")
+            await editor.line.soon(is_answered, "answer")
         except Silence as silence:
             stage.judge(
                 rule,

@@ -1,0 +1,42 @@
+"""The keys that the protocol itself uses, in any type of either version, stable or unstable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from accord.v1.methods import METHODS as V1
+from accord.v2.methods import METHODS as V2
+from accord.wire.describe import List, Mapping, Object, Shape, describe
+
+__all__ = ("protocol_keys",)
+
+
+@cache
+def protocol_keys() -> frozenset[str]:
+    """Return every key that some type of the protocol has."""
+    known: set[str] = set()
+    seen: set[Object] = set()
+    for method in (*V1, *V2):
+        for part in (method.params, method.result):
+            known.update(_keys(_shape(part), seen))
+    return frozenset(known)
+
+
+def _shape(part: Any) -> Shape:
+    return () if part is None else describe(part, unstable=True, nes=True)
+
+
+def _keys(shape: Shape, seen: set[Object]) -> Iterator[str]:
+    for kind in shape:
+        match kind:
+            case Object() if kind not in seen:
+                seen.add(kind)
+                yield from kind.fields
+                for field in kind.fields.values():
+                    yield from _keys(field.shape, seen)
+            case List(item) | Mapping(item):
+                yield from _keys(item, seen)
+            case _:
+                pass

@@ -1,0 +1,167 @@
+"""A run takes no longer than it has to: silence, false versions, turns without an end."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable
+
+from accord.cli.progress import Progress
+from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord.conformance.play.run import AgentRun
+from accord.conformance.play.settings import Settings
+from accord.conformance.result import BROKEN, Played, Result, verdict
+from accord.scripted.agent import ScriptAgent
+from conformance.play.bent import PROMPTS, Bend, Bent, Json
+from requirement import requirement
+
+
+async def run(
+    make: type[Bend],
+    *names: str,
+    versions: tuple[int, ...] = (1, 2),
+    budget_s: float | None = None,
+    begun: Callable[[int, str], None] = lambda _, __: None,
+) -> Result:
+    settings = Settings(timeout=120.0, answer=10.0, prompts=dict(PROMPTS))
+    chosen = [one for one in AGENT_SCENARIOS if not names or one.name in names]
+
+    def connect(noise: Callable[[str], None]) -> Bent:
+        return Bent(make, ScriptAgent())
+
+    return await AgentRun(connect, chosen, settings, budget_s=budget_s, begun=begun).run(versions)
+
+
+class FalseVersion2(Bend):
+    """Repeats the version that it was asked for, and speaks version 1."""
+
+    only_version_1 = True
+
+    def down(self, message: Json) -> Json | None:
+        call = self.calls.get(repr(message.get("id")), {})
+        if call.get("method") == "initialize" and "result" in message:
+            asked = call["params"]["protocolVersion"]
+            return {**message, "result": {**message["result"], "protocolVersion": asked}}
+        return message
+
+
+@requirement("R-INIT-06")
+async def test_false_version_2_is_named_once_and_judged_in_version_1() -> None:
+    names = ("prompts/text", "sessions/new", "handshake/words-of-version-2", "handshake/versions")
+    async with asyncio.timeout(30):
+        result = await run(FalseVersion2, *names)
+    assert [report.version for report in result.reports] == [1]
+    assert result.broken() == [("R-INIT-06", 1)]
+    assert "in the shape of version 1 (R-INIT-06)" in result.unspoken[2]
+    assert {one.version for one in result.played} == {1}
+
+
+@requirement("R-INIT-06")
+async def test_false_version_2_is_judged_in_version_1_also_if_only_2_was_to_be_checked() -> None:
+    async with asyncio.timeout(30):
+        result = await run(FalseVersion2, "prompts/text", versions=(2,))
+    assert [report.version for report in result.reports] == [1]
+    assert result.broken() == [("R-INIT-06", 1)]
+    assert [(one.scenario, one.ending) for one in result.played] == [("prompts/text", "finished")]
+
+
+class ReadsOnlyMessages(Bend):
+    """Answers nothing that it cannot read."""
+
+    def raw(self, frame: bytes) -> bool:
+        return False
+
+    def up(self, message: Json) -> Json | None:
+        return message if "method" in message else None
+
+
+@requirement("R-ERR-03")
+async def test_lines_that_are_not_answered_cost_seconds_and_not_minutes() -> None:
+    result = await run(ReadsOnlyMessages, "malformed/frames", versions=(1,))
+    (played,) = result.played
+    assert played.ending == "finished"
+    assert result.reports[0].rules["R-ERR-03"].broken == 3
+    assert result.reports[0].rules["R-BATCH-10"].broken == 2
+    assert result.seconds < 10
+
+
+class EndsNoTurn(Bend):
+    """Answers no prompt."""
+
+    def up(self, message: Json) -> Json | None:
+        return None if message.get("method") == "session/prompt" else message
+
+
+async def test_run_ends_when_its_time_is_spent_and_has_not_passed() -> None:
+    async with asyncio.timeout(20):
+        result = await run(EndsNoTurn, "prompts/text", "sessions/new", budget_s=1.0)
+    assert result.spent_s == 1.0
+    reasons = {one.scenario: one.reason for one in result.played}
+    assert reasons["prompts/text"] == "the time budget was spent"
+    assert result.unspoken[2] == "the time budget was spent"
+    found = verdict(result)
+    assert found.status == BROKEN
+    assert "the time budget of 1 s was spent before the end" in found.words
+
+
+class Mute(Bend):
+    """Answers nothing at all."""
+
+    def up(self, message: Json) -> Json | None:
+        return None
+
+
+async def test_handshake_counts_for_the_budget() -> None:
+    async with asyncio.timeout(20):
+        result = await run(Mute, budget_s=0.2)
+    assert result.spent_s == 0.2
+    assert result.checked == []
+
+
+async def test_run_says_what_it_is_doing() -> None:
+    begun: list[tuple[int, str]] = []
+    await run(Bend, "sessions/new", begun=lambda version, name: begun.append((version, name)))
+    assert begun == [
+        (1, "handshake"),
+        (1, "sessions/new"),
+        (2, "handshake"),
+        (2, "sessions/new"),
+    ]
+
+
+class Written(io.StringIO):
+    """A stream that tells when something was written."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self.news = asyncio.Event()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, text: str) -> int:
+        self.news.set()
+        return super().write(text)
+
+
+async def test_progress_is_a_line_now_and_then() -> None:
+    stream = Written(is_terminal=False)
+    async with asyncio.timeout(10), Progress(stream, budget_s=60, every_s=0.01) as progress:
+        progress.total = 2
+        progress.begun(1, "handshake")
+        progress.begun(1, "prompts/text")
+        progress.told(Played(scenario="prompts/text", about="", version=1, ending="finished"))
+        progress.begun(1, "mcp/stdio")
+        await stream.news.wait()
+    first, *_ = stream.getvalue().splitlines()
+    assert "of at most 60 s: version 1, 1 of 2 scenarios are over; now mcp/stdio (0 s)" in first
+
+
+async def test_progress_at_a_terminal_is_one_line_that_is_gone_in_the_end() -> None:
+    stream = Written(is_terminal=True)
+    async with asyncio.timeout(10), Progress(stream, every_s=0.01) as progress:
+        progress.begun(1, "mcp/stdio")
+        await stream.news.wait()
+    assert "\n" not in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[K")

@@ -1,0 +1,166 @@
+"""Every rule says on whose authority it is asked, and only the protocol's own decides."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.conformance import manifest
+from accord.conformance.finding import Finding
+from accord.conformance.manifest import AUTHORITIES, Requirement, requirements
+from accord.conformance.report import Report
+from accord.conformance.result import BROKEN, Result, verdict
+from accord.conformance.sources import links
+from conformance.doubles.talking import Talker
+
+FOLDER = Path(manifest.__file__).parent / "requirements"
+PAGES = Path(__file__).parents[2] / "docs" / "explanation"
+RULES = requirements().values()
+PAIRS = [(rule, version) for rule in RULES for version in rule.versions]
+
+
+def rows() -> dict[str, dict[str, Any]]:
+    """Return the rows as they are in the files."""
+    files = [tomllib.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.toml")]
+    return {name: row for file in files for name, row in file.items() if isinstance(row, dict)}
+
+
+def opened(version: int) -> Talker:
+    """Return a conversation with a session in it."""
+    talker = Talker(version)
+    talker.initialize()
+    talker.new()
+    return talker
+
+
+def broken_in(rule: Requirement, version: int, **more: Any) -> Report:
+    """Return a report in which only this rule was broken."""
+    report = Report(version=version)
+    by = "client" if rule.who == "client" else "agent"
+    report.add(Finding(rule=rule.id, passed=False, by=by, expected="a", got="b", **more))
+    return report
+
+
+def test_every_row_has_an_authority_for_each_of_its_versions() -> None:
+    for name, row in rows().items():
+        said = row.get("authority")
+        assert said is not None, name
+        found = (
+            said
+            if isinstance(said, dict)
+            else dict.fromkeys((f"v{version}" for version in row["versions"]), said)
+        )
+        assert set(found) == {f"v{version}" for version in row["versions"]}, name
+        assert set(found.values()) <= set(AUTHORITIES), name
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_only_a_must_of_the_protocol_decides_the_exit_status(strict: bool) -> None:
+    for rule, version in PAIRS:
+        result = Result("agent", [broken_in(rule, version)], strict=strict)
+        weak = rule.authority_in(version) in ("sdk", "derived")
+        decides = strict or (rule.is_must and not weak)
+        assert verdict(result).status == (BROKEN if decides else 0), (rule.id, version)
+        outcome = result.reports[0].outcome(rule)
+        assert (outcome == "advised") == weak, (rule.id, version)
+
+
+def test_authority_rests_on_the_source_that_is_named() -> None:
+    for rule in RULES:
+        kinds = {
+            "schema": "schema" in rule.source,
+            "text": bool(re.search(r"v[12] docs|RFD|site", rule.source)),
+            "sdk": "SDK" in rule.source,
+            "derived": True,
+        }
+        for version, authority in rule.authority.items():
+            # A schema also says in words what follows from its types.
+            named = kinds[authority] or rule.id in SAID_BY_THE_SCHEMA
+            assert named, (rule.id, version, authority)
+        if not (kinds["schema"] or kinds["text"]):
+            assert not any(map(rule.is_normative, rule.versions)), rule.id
+
+
+# The pages that are named for it describe a field whose explanation in the schema says the same.
+SAID_BY_THE_SCHEMA = {"R-MCP-10"}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "authority"),
+    [
+        ("R-GEN-09", 1, "sdk"),
+        ("R-GEN-09", 2, "sdk"),
+        ("R-BATCH-10", 1, "sdk"),
+        ("R-BATCH-10", 2, "sdk"),
+        ("R-MCP-12", 1, "derived"),
+        ("R-MCP-12", 2, "schema"),
+        ("R-ERR-03", 1, "derived"),
+        ("R-ERR-03", 2, "text"),
+        ("R-AUTH-09", 1, "derived"),
+        ("R-INIT-06", 1, "text"),
+        ("R-GEN-12", 1, "text"),
+    ],
+)
+def test_rules_that_many_agents_break_have_been_judged_one_by_one(
+    name: str, version: int, authority: str
+) -> None:
+    assert requirements()[name].authority_in(version) == authority
+
+
+def test_without_an_agreed_version_the_weakest_authority_counts() -> None:
+    assert requirements()["R-ERR-03"].authority_in(None) == "derived"
+    assert requirements()["R-GEN-03"].authority_in(None) == "text"
+
+
+def test_key_that_the_protocol_has_elsewhere_is_advice_and_a_custom_one_is_not() -> None:
+    talker = opened(1)
+    talker.tool(subagents={})  # of the unstable schema
+    report = talker.report()
+    assert report.outcome(requirements()["R-GEN-12"]) == "advised"
+    assert report.broken() == []
+    assert report.broken(strict=True) == ["R-GEN-12"]
+    talker = opened(1)
+    talker.tool(subagents={}, color="red")
+    assert talker.report().broken() == ["R-GEN-12"]
+
+
+def test_advice_stays_advice_when_connections_are_joined() -> None:
+    rule = requirements()["R-GEN-12"]
+    whole = Report(version=1)
+    for _ in range(2):
+        whole.merge(broken_in(rule, 1, authority="derived"))
+    assert (whole.outcome(rule), whole.authority(rule)) == ("advised", "derived")
+    whole.merge(broken_in(rule, 1))
+    assert (whole.outcome(rule), whole.authority(rule)) == ("failed", "text")
+
+
+def test_sources_are_links_except_what_was_derived() -> None:
+    for rule, version in PAIRS:
+        found = links(rule, version)
+        assert found, rule.id
+        for link in found:
+            assert link.label in rule.source
+            assert link.url.startswith("https://") or link.label == "derived", (rule.id, link)
+    urls = [link.url for link in links(requirements()["R-SESS-14"], 2)]
+    assert urls == [
+        "https://agentclientprotocol.com/protocol/v2/schema",
+        "https://agentclientprotocol.com/protocol/v2/session-setup",
+    ]
+    assert [link.label for link in links(requirements()["R-GEN-01"], 1)] == ["v1 docs: overview"]
+
+
+def test_what_real_agents_broke_has_a_hint_how_to_fix_it() -> None:
+    page = (PAGES / "conformance-findings.md").read_text("utf-8")
+    named = set(re.findall(r"R-[A-Z]+-\d+", page))
+    assert sorted(name for name in named if not requirements()[name].hint) == []
+
+
+def test_page_counts_the_rules_by_authority() -> None:
+    words = " ".join((PAGES / "conformance.md").read_text("utf-8").split())
+    musts = [rule for rule in RULES if rule.is_must]
+    normative = sum(any(map(rule.is_normative, rule.versions)) for rule in musts)
+    assert f"{normative} of the {len(musts)} MUST rules" in words
