@@ -9,6 +9,7 @@ from accord.conformance.manifest import requirements
 from accord.conformance.observer import Observer
 from accord.conformance.report import MOST_FAILURES, Report
 from conformance.doubles.talking import Talker
+from quirk import quirk
 
 
 def opened(version: int) -> Talker:
@@ -164,3 +165,23 @@ def test_ids_are_the_same_when_their_json_values_are(asked: str, answered: str, 
     talker.observer.receive("agent", reply.encode())
     broken = {found.rule for found in talker.report().failures() if found.by == "agent"}
     assert broken == (set() if fits else {"R-GEN-06"})
+
+
+@quirk("null-beside-result")
+@pytest.mark.parametrize(
+    "members",
+    ['"result":{"any":1},"error":null', '"result":null,"error":{"code":-32601,"message":"No"}'],
+)
+def test_member_that_is_null_beside_the_other_one_is_absent(members: str) -> None:
+    talker = opened(1)
+    ident = talker.ask("_accord/any", {})
+    reply = f'{{"jsonrpc":"2.0","id":{ident},{members}}}'
+    talker.observer.receive("agent", reply.encode())
+    assert list(talker.report().failures()) == []
+
+
+@quirk("null-result")
+def test_null_for_an_empty_result_is_told_of_and_nothing_else() -> None:
+    talker = opened(1)
+    talker.call("session/close", talker.here(), None)
+    assert {found.rule for found in talker.report().failures()} == {"R-GEN-10"}

@@ -53,9 +53,9 @@ _ROWS = (
         versions=(2,),
         programs=("fast-agent 0.10.46", "gptme 0.35.1", f"{_PYTHON_SDK}, echo_agent.py"),
         does="answers `initialize` with version 2 and a body of version 1",
-        response="continues in version 1; the kit reports R-INIT-06 or R-INIT-12",
+        response="continues in version 1; the kit reports R-INIT-06 and judges version 1",
         evidence=_FINDINGS + "False version 2",
-        concerns=("R-INIT-06", "R-INIT-12", "initialize"),
+        concerns=("R-INIT-06", "initialize"),
     ),
     Quirk(
         id="version-refused-code",
@@ -150,6 +150,16 @@ _ROWS = (
         response="reads it as an empty result",
         evidence="examples in the protocol's pages",
         concerns=("R-GEN-10",),
+    ),
+    Quirk(
+        id="null-beside-result",
+        by="both",
+        versions=(1, 2),
+        programs=("programs that write every member of a response",),
+        does="writes `error` as null in addition to a result, or `result` as null to an error",
+        response="the kit takes the member that is null as absent",
+        evidence="JSON-RPC libraries that serialize members without a value",
+        concerns=("R-GEN-04",),
     ),
     # Sessions.
     Quirk(

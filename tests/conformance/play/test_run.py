@@ -18,6 +18,7 @@ from accord.transports.base import Transport
 from accord.transports.process import process
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 from conformance.play.doubles import AnswersAnswers
+from quirk import quirk
 from requirement import requirement
 
 
@@ -162,6 +163,7 @@ time.sleep(60)
     [("SIG_DFL", "it went when it got SIGTERM"), ("SIG_IGN", "so it was killed")],
     ids=["terminated", "killed"],
 )
+@quirk("stays-after-stdin")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) -> None:
     result = await start(STAYING.format(how=how), "process/leaves")

@@ -13,6 +13,7 @@ from accord.conformance.play.settings import Settings
 from accord.conformance.result import BROKEN, Played, Result, verdict
 from accord.scripted.agent import ScriptAgent
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
+from quirk import quirk
 from requirement import requirement
 
 
@@ -45,6 +46,7 @@ class FalseVersion2(Bend):
         return message
 
 
+@quirk("false-v2")
 @requirement("R-INIT-06")
 async def test_false_version_2_is_named_once_and_judged_in_version_1() -> None:
     names = ("prompts/text", "sessions/new", "handshake/words-of-version-2", "handshake/versions")

@@ -11,6 +11,7 @@ from accord.conformance.message import Broken, Call, Note, RawMessage
 from accord.conformance.shapes import shown
 from accord.conformance.talk import id_key
 from accord.jsontext import is_object
+from accord.rules.quirks import tolerates
 
 __all__ = ("Framing",)
 
@@ -126,8 +127,7 @@ class Framing(Judge):
     def _envelope(self, raw: RawMessage) -> None:
         fields, sender = raw.fields, raw.frame.sender
         error = fields.get("error")
-        # Some write the other one as null, which says nothing.
-        has_result = "result" in fields and not (fields["result"] is None and error is not None)
+        has_result = _has_result(fields)
         if has_result and error is not None:
             got = "both"
         elif "result" not in fields and error is None:
@@ -266,6 +266,13 @@ class Framing(Judge):
 
     def noted(self, note: Note) -> None:
         self.judge("R-GEN-05", True, by=other(note.sender))
+
+
+@tolerates("null-beside-result")
+def _has_result(fields: dict[str, Any]) -> bool:
+    """Return whether a response says that it has a result: null next to an error does not."""
+    is_error = fields.get("error") is not None
+    return "result" in fields and not (fields["result"] is None and is_error)
 
 
 def _is_id(ident: Any) -> bool:

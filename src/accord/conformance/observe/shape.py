@@ -72,7 +72,7 @@ class Shapes(Judge):
         if method is None:
             return
         if call.result is None:
-            if not problems(method.result, {}):
+            if _may_be_null(method):
                 self.judge("R-GEN-10", False, call, expected="an object", got="null", by=replier)
                 return
         elif call.result == {}:
@@ -142,6 +142,12 @@ class Shapes(Judge):
             )
         for rule in ({"R-INIT-08"} | rules_kept(visits, version)) - broken:
             self.judge(rule, True, by=sender)
+
+
+@tolerates("null-result")
+def _may_be_null(method: Method) -> bool:
+    """Return whether a method's result has no required member, so that null reads as empty."""
+    return not problems(method.result, {})
 
 
 def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> str:

@@ -29,6 +29,7 @@ from accord.errors import TransportError
 from accord.excerpt import excerpt
 from accord.jsontext import is_array, is_object
 from accord.rules.negotiation import is_false_v2
+from accord.rules.quirks import tolerates
 
 __all__ = ("LANES", "AgentRun")
 
@@ -174,7 +175,7 @@ class _Part:
             raise
         answered = editor.result.get("protocolVersion")
         agreed = call is not None and call.ok  # with a login, if there is one to be made
-        false = agreed and self._version == 2 and answered == 2 and is_false_v2(editor.result)
+        false = self._version == 2 and agreed and _is_false_v2(editor.result)
         speaks = agreed and answered == self._version and not false
         # An answer with another version is checked when that is spoken.
         negotiated = agreed and not speaks and not false and answered in (1, 2)
@@ -379,6 +380,12 @@ class _Part:
             self._login.error = _excerpt(veil(_error(call)))
         calls = editor.line.observer.talk.calls
         self._login.turns += sum(one.ok for one in calls if one.method == "session/prompt")
+
+
+@tolerates("false-v2")
+def _is_false_v2(result: dict[str, Any]) -> bool:
+    """Return whether an agent says version 2 and speaks version 1, in which it is judged then."""
+    return result.get("protocolVersion") == 2 and is_false_v2(result)
 
 
 def _ids(methods: Any) -> list[str]:

@@ -8,6 +8,7 @@ import time
 from accord.conformance.play.scenario import Objection, scenario
 from accord.conformance.play.stage import Stage
 from accord.errors import ConnectionLost
+from accord.rules.quirks import tolerates
 
 __all__ = ("SCENARIOS",)
 
@@ -18,6 +19,7 @@ _KILLED = -int(getattr(signal, "SIGKILL", 9))
 
 
 @scenario("process/leaves", own=True)
+@tolerates("stays-after-stdin")
 async def _leaves(stage: Stage) -> None:
     """Its stdin is closed while it waits for the next request, and it goes."""
     editor = await stage.initialized()
