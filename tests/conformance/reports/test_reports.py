@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from accord.conformance.finding import Finding
 from accord.conformance.frame import Frame
+from accord.conformance.manifest import requirements
 from accord.conformance.report import Report
 from accord.conformance.reports.html import html
 from accord.conformance.reports.junit import junit
 from accord.conformance.reports.markdown import markdown
-from accord.conformance.result import Login, Played, Result
+from accord.conformance.result import Login, Played, Result, verdict
 
 NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
 
@@ -121,10 +123,15 @@ class Tags(HTMLParser):
         super().__init__()
         self.names: list[str] = []
         self.loads: list[str] = []
+        self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
-        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+        found = [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag == "a":
+            self.links += found
+        else:
+            self.loads += found
 
 
 def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
@@ -133,6 +140,8 @@ def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
     tags.feed(page)
     assert "script" not in tags.names
     assert "b" in tags.names
+    assert all(link.startswith("https://agentclientprotocol.com/") for link in tags.links)
+    assert tags.links
     assert tags.loads == []
     assert "&lt;script&gt;" in page
     assert "R-GEN-04" in page
@@ -162,3 +171,50 @@ def test_junit_tells_of_versions_that_were_not_checked(result: Result, other: bo
     case = next(case for case in root.iter("testcase") if case.get("classname") == "v2")
     assert [sign.tag for sign in case] == ["skipped" if other else "error"]
     assert case[0].get("message") == "initialize failed"
+
+
+def test_verdict_is_at_the_top_and_what_decides_comes_first(result: Result) -> None:
+    advised = Finding(rule="R-BATCH-10", passed=False, by="agent", expected="one", got="none")
+    result.reports[0].add(advised)
+    words = verdict(result).words
+    assert words.startswith("Failed: 1 rule broken, R-GEN-04 (v1); 1 scenario wrong")
+    assert "(1 warning, 1 advised)" in words
+    page, text = html(result), markdown(result)
+    assert page.index("Failed: 1 rule broken") < page.index("<h2>")
+    assert text.index("Failed: 1 rule broken") < text.index("## Version 1")
+    for shown in (page, text):
+        order = [shown.index(name) for name in ("R-GEN-04", "R-LIST-06", "Advice", "R-BATCH-10")]
+        assert order == sorted(order)
+        assert shown.index("R-BATCH-10") < shown.rindex("not exercised")
+    hint = requirements()["R-BATCH-10"].hint
+    assert hint.split("`")[0] in text
+    assert "](https://github.com/agentclientprotocol/typescript-sdk)" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({}, 0, "Passed: 1 rule kept in version 1, none broken."),
+        ({"spent_s": 5.0}, 1, "Failed: the time budget of 5 s was spent before the end."),
+        ({"unspoken": {1: "why"}}, 1, "Failed: no version could be checked."),
+        ({"faults": ["Traceback"]}, 70, "No verdict: 1 error in the kit."),
+    ],
+    ids=["passed", "spent", "unspoken", "fault"],
+)
+def test_verdict_has_the_exit_status(change: dict[str, Any], status: int, words: str) -> None:
+    report = Report(subject="agent", side="agent", version=1)
+    report.add(Finding(rule="R-GEN-03", passed=True, by="agent"))
+    found = verdict(Result("agent", [report], **change))
+    assert (found.status, found.words) == (status, words)
+
+
+def test_baseline_and_strict_count_for_the_verdict() -> None:
+    report = Report(subject="agent", side="agent", version=1)
+    for rule in ("R-GEN-03", "R-BATCH-10"):
+        report.add(Finding(rule=rule, passed=False, by="agent", expected="a", got="b"))
+    result = Result("agent", [report], known={("R-GEN-03", 1)})
+    assert verdict(result).status == 0
+    assert "(1 advised, 1 known from the baseline)" in verdict(result).words
+    result.strict = True
+    assert verdict(result).status == 1
+    assert "R-BATCH-10 (v1)" in verdict(result).words
