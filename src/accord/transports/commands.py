@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from accord.errors import StartError
+from accord.excerpt import excerpt
 
 __all__ = ("argv_of", "batch_line", "environment", "find_program", "why_not_started")
 
@@ -53,7 +54,15 @@ def environment(changes: Mapping[str, str | None] | None) -> dict[str, str] | No
 
 
 def find_program(word: str, cwd: str | None, env: Mapping[str, str] | None) -> str:
-    """Return the program's path; raise `StartError` when there is none that can be run."""
+    """Return the program's path; raise `StartError` if it does not exist or cannot be run."""
+    try:
+        return _find_program(word, cwd, env)
+    except (OSError, ValueError) as exc:  # what cannot be a path: too long, or with a NUL
+        why = getattr(exc, "strerror", None) or str(exc)
+        raise StartError(f"Cannot start {excerpt(word)}: {why}") from exc
+
+
+def _find_program(word: str, cwd: str | None, env: Mapping[str, str] | None) -> str:
     if cwd is not None and not Path(cwd).is_dir():
         reason = "is not a directory" if Path(cwd).exists() else "does not exist"
         raise StartError(f"Cannot start {word}: the working directory {cwd} {reason}")
