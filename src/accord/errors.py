@@ -10,6 +10,7 @@ __all__ = (
     "AccordError",
     "AuthRequired",
     "BacklogExceeded",
+    "CancelTimeout",
     "ConnectionClosed",
     "ConnectionLost",
     "DecodeError",
@@ -76,6 +77,10 @@ class RemoteProtocolError(ProtocolError):
     def __init__(self, message: str, *, raw: Any = None) -> None:
         super().__init__(message)
         self.raw = raw
+
+
+class CancelTimeout(RemoteProtocolError):
+    """The agent did not end a turn within the time that it has after a cancel."""
 
 
 class UnsupportedVersion(RemoteProtocolError):

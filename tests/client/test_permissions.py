@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from accord import Permission, PermissionOption, PermissionRequest, ToolCall
+from accord import Permission, PermissionOption, PermissionRequest, ToolCall, v2
 from accord.client.permissions import (
     allow,
     ask_one_at_a_time,
@@ -16,7 +17,10 @@ from accord.client.permissions import (
     deny,
     remember,
 )
-from accord.model.tools import Location
+from accord.model.content import Other
+from accord.model.on_v2 import tool_content_from_wire
+from accord.model.tools import Diff, Location
+from accord.wire.codec import convert
 from client.wire import BOTH, Speaker, agent_by_hand, session_with
 from requirement import requirement
 
@@ -111,6 +115,51 @@ def test_option_that_was_not_offered_is_not_chosen() -> None:
 )
 async def test_rule_allows(rule: str, asked: PermissionRequest, expected: bool) -> None:
     assert await decided(allow(rule), asked) == ["allow" if expected else None]
+
+
+def editing(*content: Any, paths: tuple[str, ...] = ()) -> PermissionRequest:
+    asked = request("edit", *paths)
+    assert asked.tool_call is not None
+    return replace(asked, tool_call=replace(asked.tool_call, content=content))
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed", "denied"),
+    [
+        (editing(Diff("/project/src/a", "", "x")), True, False),
+        (editing(Diff("src/a", "", "x")), True, False),
+        (editing(Diff("/project/src/a"), "text"), True, False),
+        (editing(Diff("/etc/passwd", "", "x"), paths=("/project/src/a",)), False, True),
+        (editing(Diff("/project/src/../../etc/passwd")), False, True),
+        (editing(Diff("/project/src/a"), Diff("/etc/passwd")), False, True),
+        (editing(Diff("/project/src/a", others=("/etc/passwd",))), False, True),
+        (editing(Diff("/project/src/a", others=("/project/src/b",))), True, False),
+        (editing(Diff("/project/src/a"), paths=("/etc/passwd",)), False, True),
+        (editing(Other({"type": "diff"}), paths=("/project/src/a",)), False, False),
+        (editing("text"), False, False),
+    ],
+)
+async def test_files_in_the_diff_count_as_paths(
+    asked: PermissionRequest, allowed: bool, denied: bool
+) -> None:
+    assert await decided(allow("edit:src/*"), asked) == ["allow" if allowed else None]
+    assert await decided(deny("edit:/etc/*"), asked) == ["reject" if denied else None]
+
+
+def test_all_files_of_a_v2_diff_are_known() -> None:
+    content = {
+        "type": "diff",
+        "changes": [
+            {"operation": "modify", "path": "/a"},
+            {"operation": "add", "path": "/b"},
+            {"operation": "move", "oldPath": "/c", "path": "/d"},
+            {"operation": "_link", "path": "/e", "oldPath": "/f"},
+            {"operation": "delete", "path": "/a"},
+        ],
+    }
+    diff = tool_content_from_wire(convert(content, v2.ToolCallContent))
+    assert isinstance(diff, Diff)
+    assert (diff.path, diff.others) == ("/a", ("/b", "/d", "/c", "/e", "/f"))
 
 
 async def test_command_of_v2_is_matched_without_a_tool_call() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from accord import (
     Agent,
+    CancelTimeout,
     ClientSession,
     ConnectionLost,
     InternalError,
@@ -176,6 +177,48 @@ async def test_timeout_around_a_turn_cancels_it(version: int) -> None:
             async with asyncio.timeout(0.05), session.prompt("Hi") as turn:
                 await turn.wait()
         assert turn.stop_reason == "cancelled"
+
+
+@pytest.mark.parametrize("waits", ["iterating", "leaving", "waiting"])
+@BOTH
+async def test_agent_that_ignores_a_cancel_is_not_waited_for_without_end(
+    version: int, waits: str
+) -> None:
+    async with agent_by_hand(version) as (agent, raw), raw_session(agent, raw) as session:
+        turn = session.prompt("Hi", cancel_timeout_s=60)
+        ends = r"^The agent did not end the turn within 0.05 seconds after it was cancelled$"
+        with pytest.raises(CancelTimeout, match=ends):  # noqa: PT012  # a turn raises where it is left
+            async with turn:
+                prompt = await raw.get()
+                await turn.cancel(timeout_s=0.05)
+                assert (await raw.get())["method"] == "session/cancel"
+                if waits == "iterating":
+                    async for _ in turn:
+                        pass
+                elif waits == "waiting":
+                    await turn.wait()
+        assert turn.stop_reason == "error"
+        assert isinstance(turn.error, CancelTimeout)
+        # What comes too late belongs to no turn, and the session can be used again.
+        raw.answer(prompt["id"], {"stopReason": "cancelled", "messageId": "u1"})
+        async with session.prompt("Again") as again:
+            while (asked := await raw.get())["method"] != "session/prompt":
+                pass
+            raw.answer(asked["id"], {"stopReason": "end_turn", "messageId": "u2"})
+            if version == 2:
+                raw.tell(*idle("s1", stopReason="end_turn"))
+        assert again.stop_reason == "end_turn"
+
+
+async def test_agent_that_ends_a_cancelled_turn_in_time_is_not_blamed_later() -> None:
+    async with agent_by_hand(1) as (agent, raw), raw_session(agent, raw) as session:
+        async with session.prompt("Hi", cancel_timeout_s=0.05) as turn:
+            prompt = await raw.get()
+            await turn.cancel()
+            raw.answer(prompt["id"], {"stopReason": "cancelled"})
+        assert turn.stop_reason == "cancelled"
+        assert turn._deadline is not None
+        assert turn._deadline.cancelled()
 
 
 @requirement("R-CANCEL-02", "R-CANCEL-10")

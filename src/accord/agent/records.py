@@ -84,6 +84,7 @@ class _Diff(Struct, omit_defaults=True, tag="diff"):
     old: str | None = None
     new: str | None = None
     patch: str | None = None
+    others: tuple[str, ...] = ()
 
 
 class _Terminal(Struct, omit_defaults=True, tag="terminal"):
@@ -245,8 +246,8 @@ def _item(content: ToolContent) -> _Item:
             return _Text(uri, text, mime_type)
         case Resource(uri, data, mime_type):
             return _Blob(uri, data, mime_type)  # type: ignore[arg-type]  # text was before
-        case Diff(path, old, new, patch):
-            return _Diff(path, old, new, patch)
+        case Diff(path, old, new, patch, others):
+            return _Diff(path, old, new, patch, others)
         case TerminalView(terminal_id):
             return _Terminal(terminal_id)
         case Other(raw):
@@ -267,8 +268,8 @@ def _content(item: _Item) -> ToolContent:
             return Resource(uri, text, mime_type)
         case _Blob(uri, data, mime_type):
             return Resource(uri, data, mime_type)
-        case _Diff(path, old, new, patch):
-            return Diff(path, old, new, patch)
+        case _Diff(path, old, new, patch, others):
+            return Diff(path, old, new, patch, others)
         case _Terminal(terminal_id):
             return TerminalView(terminal_id)
         case _Other(raw):

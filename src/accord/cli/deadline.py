@@ -63,4 +63,4 @@ class Deadline:
 
     async def _cancel(self) -> None:
         with contextlib.suppress(AccordError):  # the turn reports it
-            await self._turn.cancel()
+            await self._turn.cancel(timeout_s=2 * OBEY_S)  # `_stop` comes before that

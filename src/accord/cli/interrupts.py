@@ -75,7 +75,7 @@ class Interrupts:
     async def _cancel(self, turn: ClientTurn) -> None:
         with contextlib.suppress(AccordError, TimeoutError):  # the turn tells of it
             async with asyncio.timeout(CANCEL_S):
-                await turn.cancel()
+                await turn.cancel(timeout_s=3 * CANCEL_S)  # quits before that
         await asyncio.sleep(CANCEL_S)
         self._screen.get().warn(f"The agent has not ended the turn within {CANCEL_S:.0f} seconds.")
         self._quit()

@@ -11,12 +11,14 @@ import asyncio
 import fnmatch
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from accord import jsontext
-from accord.client.events import Decision, PermissionRequest
+from accord.client.events import Decision, PermissionRequest, ToolCall
+from accord.model.content import Other
 from accord.model.permission import PermissionOption
+from accord.model.tools import Diff
 
 __all__ = (
     "AsyncPolicy",
@@ -134,7 +136,8 @@ def allow(*rules: str, always: bool = False) -> Policy:
 
     The pattern of `execute` is for the command line (`execute:pytest *`); commands that a
     shell would split or redirect match no pattern. Other patterns are for the paths of the tool
-    call, all of them, and relative ones begin at the session's `cwd`.
+    call, all of them: its locations and the files in its diffs. Relative ones begin at the
+    session's `cwd`.
     """
     return _by_rule(rules, "allow_always" if always else "allow")
 
@@ -228,11 +231,23 @@ def _matches(
         if enough is all and _SHELL.intersection(line):
             return False
         return fnmatch.fnmatchcase(line, pattern)
-    paths = [place.path for place in call.locations] if call is not None else []
+    paths = [] if call is None else list(_paths(call))
+    if enough is all and call is not None and any(isinstance(c, Other) for c in call.content):
+        return False  # what is shown cannot be read here: it may be a change of another file
     whole = _absolute(pattern, request.cwd)
     return bool(paths) and enough(
         fnmatch.fnmatchcase(_absolute(path, request.cwd), whole) for path in paths
     )
+
+
+def _paths(call: ToolCall) -> Iterator[str]:
+    """Yield the paths that a tool call works at: its locations and the files of its diffs."""
+    for place in call.locations:
+        yield place.path
+    for content in call.content:
+        if isinstance(content, Diff):
+            yield content.path
+            yield from content.others
 
 
 def _absolute(path: str, cwd: str) -> str:

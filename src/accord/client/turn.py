@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from accord.client.message import AgentText
 from accord.errors import (
     AccordError,
     BacklogExceeded,
+    CancelTimeout,
     InternalError,
     LocalProtocolError,
     RequestError,
@@ -59,6 +61,7 @@ class ClientTurn:
         self._call: asyncio.Task[None] | None = None
         self._sent = asyncio.Event()  # the prompt is on its way, or never will be
         self._over = asyncio.Event()
+        self._deadline: asyncio.TimerHandle | None = None  # of a cancel
         self._ending = _Ending(None)
 
     @property
@@ -134,17 +137,27 @@ class ClientTurn:
             raise LocalProtocolError("Enter the turn with `async with` first")
         return self._queue
 
-    async def cancel(self) -> None:
+    async def cancel(self, *, timeout_s: float | None = None) -> None:
         """Ask the agent to stop; the turn then ends with the stop reason `cancelled`.
 
-        Tool calls that are not done are shown as cancelled at once; what still comes counts.
+        Tool calls that are not done are shown as cancelled at once; what still comes counts. If
+        the agent has not ended the turn after `timeout_s`, which is `cancel_timeout_s` of `prompt`
+        if not given, the turn fails with `CancelTimeout`.
         """
         if self._over.is_set() or self._feed.cancelling:
             return
         feed = self._feed
         feed.cancelling = True
-        await self._sent.wait()  # what comes before the prompt cancels nothing
-        await self._dialect.cancel(feed.session_id)
+        timeout_s = self._cancel_timeout_s if timeout_s is None else timeout_s
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(timeout_s, self._give_in, timeout_s)
+        # An agent that does not read would hold both up.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._sent.wait()  # what comes before the prompt cancels nothing
+                await self._dialect.cancel(feed.session_id)
+        if self._over.is_set():
+            return
         state = feed.transcript.state
         background = () if state is None else state.background or ()
         for call in feed.transcript.open_calls:
@@ -211,6 +224,14 @@ class ClientTurn:
         with suppress(AccordError):
             await self._dialect.cancel(self._feed.session_id)
 
+    def _give_in(self, timeout_s: float) -> None:
+        """The time to end the cancelled turn is over."""
+        within = f"within {timeout_s:g} seconds after it was cancelled"
+        error = CancelTimeout(f"The agent did not end the turn {within}")
+        self._end(Ended(stop_reason="error"), error)
+        if self._call is not None:
+            self._call.cancel()
+
     async def _give_up(self) -> None:
         """Cancel the turn and wait for its end, though not for ever."""
         try:
@@ -251,6 +272,8 @@ class ClientTurn:
         assert self._queue is not None
         self._sent.set()
         self._over.set()
+        if self._deadline is not None:
+            self._deadline.cancel()
         feed = self._feed
         if feed.queue is self._queue:
             feed.queue = feed.watch = feed.fail = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from accord import v2
 from accord.model.content import Audio, Content, Image, Link, Other, Resource, not_content
@@ -97,13 +97,28 @@ def tool_content_from_wire(content: v2.ToolCallContent) -> ToolContent:
     """Return what a v2 tool call shows; of changes of several files the first and the patch."""
     match content:
         case v2.Diff(changes=[first, *_]) if not isinstance(first, Unknown):
-            return Diff(first.path, patch=content.patch.text if content.patch else None)
+            paths = dict.fromkeys(path for change in content.changes for path in _paths(change))
+            del paths[first.path]
+            patch = content.patch.text if content.patch else None
+            return Diff(first.path, patch=patch, others=tuple(paths))
         case v2.Terminal(terminal_id=terminal_id):
             return TerminalView(terminal_id)
         case v2.Content(content=block):
             return content_from_wire(block)
         case _:
             return Other(to_builtins(content))
+
+
+def _paths(change: v2.DiffChange) -> Iterator[str]:
+    """Yield the paths that a change of a file is about, also one of an unknown kind."""
+    match change:
+        case Unknown(raw=raw):
+            found = (raw.get("path"), raw.get("oldPath"))
+            yield from (path for path in found if isinstance(path, str))
+        case v2.DiffMove() | v2.DiffCopy():
+            yield from (change.path, change.old_path)
+        case _:
+            yield change.path
 
 
 def location_to_wire(locations: Iterable[Location]) -> list[v2.ToolCallLocation]:
@@ -120,7 +135,8 @@ def _diff_to_wire(diff: Diff) -> v2.Diff:
             change = v2.DiffAdd(path=diff.path)
         elif diff.new is None:
             change = v2.DiffDelete(path=diff.path)
-    return v2.Diff(changes=[change], patch=v2.DiffPatch(format="git_patch", text=patch))
+    others = [v2.DiffModify(path=path) for path in diff.others]
+    return v2.Diff(changes=[change, *others], patch=v2.DiffPatch(format="git_patch", text=patch))
 
 
 def _encoded(data: bytes) -> str:

@@ -53,13 +53,15 @@ ToolStatus: TypeAlias = (
 class Diff(Checked, frozen=True, tag="diff"):
     """A change of one file: what it was (None: it was not there) and is (None: it is gone).
 
-    `patch` is the change as a git patch where that is all that came.
+    `patch` is the change as a git patch where that is all that came. `others` are the further files
+    that it changes, and the former paths of those that it moves or copies.
     """
 
     path: str
     old: str | None = None
     new: str | None = None
     patch: str | None = None
+    others: tuple[str, ...] = ()
 
 
 class TerminalView(Checked, frozen=True, tag="terminal"):
