@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, defstruct
 
-from accord import Agent, AuthRequired, SqliteStore, Turn, router
+from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn, router
 from accord.agent.host import Host
 from accord.scripted.agent import ScriptAgent
 from accord.transports.stdio import stdio
@@ -87,7 +87,49 @@ class Nasty(Agent):
         await turn.elicit(form, f"{title}\nAllow all? [y]es, [a]lways:\x1b[2J ")
 
 
+class Pushes(Agent):
+    """Offers two options that allow, both for once; one of them is for another thing."""
+
+    async def prompt(self, turn: Turn) -> None:
+        async with turn.tool("Push", kind="execute") as call:
+            chosen = await call.ask(
+                [
+                    PermissionOption("main", "Push to main", "allow_once"),
+                    PermissionOption("branch", "Push to a branch", "allow_once"),
+                    PermissionOption("no", "Do not push", "reject_once"),
+                ]
+            )
+        await turn.say(f"Chosen: {chosen.id if chosen else None}.")
+
+
+class LongCommand(Agent):
+    """Asks for a command of many lines, which hides what it does."""
+
+    async def prompt(self, turn: Turn) -> None:
+        command = "\n".join([*(f"echo line{n:03}" for n in range(100)), "rm -rf \u202e~\u3164"])
+        title = "Run\u3164 \u200bsome" + " thing" * 1000
+        async with turn.tool(title, kind="execute", raw_input={"command": command}) as call:
+            allowed = await call.permission()
+        await turn.say(f"Allowed: {allowed}.")
+
+
+class Streams(Agent):
+    """Says something, does something, and is cancelled there."""
+
+    async def prompt(self, turn: Turn) -> None:
+        for number in range(200):
+            await turn.say(f"word{number:03} ")
+        await turn.think("I think **deeply**.\nOf this.")
+        print("trying to connect to 192.0.2.1", file=sys.stderr, flush=True)
+        async with turn.tool("Work for ever", kind="execute") as call:
+            await call.content("half of it")
+            await asyncio.Event().wait()
+
+
 AGENTS: dict[str, Any] = {
+    "pushes": Pushes,
+    "long_command": LongCommand,
+    "streams": Streams,
     "script": lambda: ScriptAgent(leave=os._exit),
     "stored": Stored,
     "stubborn": Stubborn,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import struct
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from cli.emulator import Emulator
 
 __all__ = ("Person", "at_a_terminal")
 
@@ -27,8 +30,11 @@ _TAKE_IT = (
 class Person:
     """Sits before a program."""
 
-    def __init__(self, terminal: int, program: subprocess.Popen[Any]) -> None:
+    def __init__(
+        self, terminal: int, program: subprocess.Popen[Any], columns: int, lines: int
+    ) -> None:
         self.seen = ""
+        self.emulator = Emulator(columns, lines)  # what is on the screen now, and above it
         self._until = 0  # has been waited for
         self.program = program
         self._terminal = terminal
@@ -65,16 +71,20 @@ class Person:
         except OSError:  # Linux says so when the other side is gone
             return False
         self.seen += data.decode("utf-8", "replace")
+        self.emulator.feed(data)
         return bool(data)
 
 
 @contextmanager
-def at_a_terminal(*argv: str, cwd: Path) -> Iterator[Person]:
-    """Start a program at a terminal of 80 columns; it does not outlive the block."""
+def at_a_terminal(*argv: str, cwd: Path, columns: int = 80, lines: int = 40) -> Iterator[Person]:
+    """Start a program at a terminal of this size; it does not outlive the block."""
+    import fcntl
     import pty
+    import termios
 
     ours, theirs = pty.openpty()
-    env = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "40", "LC_ALL": "C.UTF-8"}
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    env = os.environ | {"TERM": "xterm", "LC_ALL": "C.UTF-8"}
     program = subprocess.Popen(
         [sys.executable, "-c", _TAKE_IT, *argv],
         stdin=theirs,
@@ -86,7 +96,7 @@ def at_a_terminal(*argv: str, cwd: Path) -> Iterator[Person]:
     )
     os.close(theirs)
     try:
-        yield Person(ours, program)
+        yield Person(ours, program, columns, lines)
     finally:
         if program.poll() is None:
             program.kill()

@@ -77,5 +77,5 @@ class Interrupts:
             async with asyncio.timeout(CANCEL_S):
                 await turn.cancel(timeout_s=3 * CANCEL_S)  # quits before that
         await asyncio.sleep(CANCEL_S)
-        self._screen.get().warn(f"The agent has not ended the turn within {CANCEL_S:.0f} seconds.")
+        self._screen.get().warn(f"The agent has not ended the turn within {CANCEL_S:g} seconds.")
         self._quit()

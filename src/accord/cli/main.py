@@ -16,7 +16,7 @@ COMMANDS = {
     "check": "Test agents and clients against the protocol.",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
-_EXTRA = {"click", "platformdirs", "rich"}  # what the extra `cli` installs
+_EXTRA = {"click", "markdown_it", "platformdirs", "rich"}  # what the extra `cli` installs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -55,7 +55,8 @@ def markdown_lines(paper: Paper, text: str, width: int) -> list[str]:
             segments = paper.segments(shown, width)
         except Exception:  # noqa: BLE001  # what it cannot draw is shown as it came
             segments = []
-        if _letters(_words_of(tokens)) <= _letters(_plain(segments)):
+        words = _letters(_words_of(tokens))
+        if words <= _letters(_plain(segments)) and not _loses_cells(tokens, text):
             return _trimmed(paper.drawn(segments))
     return paper.folded(text, width)
 
@@ -144,6 +145,19 @@ def _words_of(tokens: list[Token]) -> Iterable[str]:
             yield from _words_of(token.children)
         elif token.type != "inline":
             yield token.content
+
+
+def _loses_cells(tokens: list[Token], text: str) -> bool:
+    """Return whether a row of a table has more cells than its head: Markdown drops them."""
+    lines = text.split("\n")
+    for number, token in enumerate(tokens):
+        if token.type != "tr_open" or token.map is None:
+            continue
+        end = next(n for n in range(number, len(tokens)) if tokens[n].type == "tr_close")
+        source = (part for line in lines[slice(*token.map)] for part in line if part.isalnum())
+        if not _letters(source) <= _letters(_words_of(tokens[number:end])):
+            return True
+    return False
 
 
 def _plain(lines: list[list[Segment]]) -> Iterable[str]:

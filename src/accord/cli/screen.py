@@ -90,6 +90,7 @@ class LateScreen:
         self._thoughts = thoughts
         self._verbose = verbose
         self._made: Screen | None = None
+        self._heard = ""  # before there was a screen
 
     def get(self) -> Screen:
         if self._made is None:
@@ -109,10 +110,13 @@ class LateScreen:
 
     def wait(self, name: str) -> None:
         self.get().wait(name)
+        if self._heard and not self._verbose:
+            self.get().hear(self._heard)
 
     def hear(self, line: str) -> None:
         if self._made is not None or self._verbose:
             self.get().hear(line)
+        self._heard = line
 
     async def fill_in(self, form: Form) -> Values | None:
         return await self.get().fill_in(form)

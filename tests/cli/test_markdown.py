@@ -1,0 +1,86 @@
+"""Markdown at a terminal: links hide nothing, and no letter is lost at any width."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+
+import pytest
+
+from accord.cli.markdown import markdown_lines
+from accord.cli.paper import Paper
+from cli.emulator import TerminalFile
+
+LINK = re.compile(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
+
+
+def lines_of(text: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stdout", TerminalFile(columns, 40))
+    return markdown_lines(Paper(sys.stdout), text, columns)
+
+
+def plain(lines: list[str]) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", LINK.sub(r"\2", "\n".join(lines)))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "targets"),
+    [
+        ("[docs](https://evil.example/x)", "docs (https://evil.example/x)", []),
+        ("<https://a.example/b>", "https://a.example/b", ["https://a.example/b"]),
+        (
+            "[https://a.example](https://a.example)",
+            "https://a.example",
+            ["https://a.example"],
+        ),
+        (
+            "[https://good.example](https://evil.example)",
+            "https://good.example (https://evil.example)",
+            [],
+        ),
+        ("[**a** `b`](x.py#L3)", "a b (x.py#L3)", []),
+        ("![alt](https://img.example/i.png)", "alt (https://img.example/i.png)", []),
+        ("[![alt](i.png)](https://evil.example)", "alt (i.png) (https://evil.example)", []),
+        ("[a][1]\n\n[1]: https://evil.example", "a (https://evil.example)", []),
+        ("[a](<javascript:alert(1)>)", "[a](<javascript:alert(1)>)", []),
+        ("<me@a.example>", "me@a.example", ["mailto:me@a.example"]),
+    ],
+)
+def test_link_shows_its_target_unless_its_text_is_the_target(
+    text: str, shown: str, targets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = lines_of(text, 80, monkeypatch)
+    assert plain(lines) == shown
+    assert [target for target, _ in LINK.findall("\n".join(lines))] == targets
+
+
+def test_what_is_no_markdown_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = lines_of(
+        "Use List<String> or <b>bold</b> & \\* x\n\n<div>\nin it\n</div>", 80, monkeypatch
+    )
+    assert plain(lines) == "Use List<String> or <b>bold</b> & * x\n\n<div> in it </div>"
+
+
+PARTS = [
+    *("# a b", "- c\n  - d\n    - e", "1. f\n\n   g\n2. h", "> i\n> > j", "```py\nk = 1\n```"),
+    *("~~l~~ **m** *n*", "| o | p |\n|---|:-:|\n| q r s t u v w | x y z |", "---", "[A](B)"),
+    *("![C](D)", "<kbd>E</kbd>", "    F", "G  \nH", "**I", "`J", "| K |", "[L]: M", "\\", "语言"),
+    "|a|b|c|d|e|f|g|h|\n|-|-|-|-|-|-|-|-|\n|1|2|3|4|5|6|7|8|",
+]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 10, 20, 24, 40, 100])
+@pytest.mark.parametrize("seed", range(15))
+def test_any_text_is_drawn_within_the_width_and_without_loss(
+    columns: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    text = "".join(chance.choice(PARTS) + chance.choice(["\n", "\n\n", " "]) for _ in range(12))
+    terminal = TerminalFile(max(columns, 2), 40)
+    shown = plain(lines_of(text, columns, monkeypatch))
+    for line in shown.split("\n"):
+        terminal.write(line + "\n")
+    for letter in set(re.findall(r"[A-KN-Z\u8bed\u8a00]", text)):
+        assert shown.count(letter) >= text.count(letter) - text.count(f"[{letter}]:")

@@ -1,0 +1,252 @@
+"""`accord ask` before a person: options, long commands, Ctrl-C, and what is on the screen then."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.screen import CTRL_C, Person, at_a_terminal
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals"),
+    pytest.mark.slow,  # each starts two programs
+]
+
+ASK = [sys.executable, "-m", "accord", "ask"]
+AGENTS = Path(__file__).parent / "agents.py"
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+WORDS = [f"word{number:03}" for number in range(200)]
+QUIT_S = 1.0  # promised
+
+
+def command(agent: str, version: int, *words: str) -> list[str]:
+    return [*ASK, "--agent", f"{sys.executable} {AGENTS} {agent} {version}", *words]
+
+
+def asking(tmp_path: Path, agent: str, version: int, *words: str, **size: int) -> Any:
+    return at_a_terminal(*command(agent, version, *words), cwd=tmp_path, **size)
+
+
+def shown_words(person: Person) -> list[str]:
+    return [word for word in person.emulator.text.split() if word.startswith("word")]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        ([b"y\n", b"a\n", b"push\n", b"2\n"], "branch"),
+        ([b"Push to main\n"], "main"),
+        ([b"\x04"], "no"),
+    ],
+    ids=["number", "name", "ctrl-d"],
+)
+def test_options_of_the_agent_are_chosen_by_number_or_name(
+    version: int, keys: list[bytes], chosen: str, tmp_path: Path
+) -> None:
+    with asking(tmp_path, "pushes", version, "go") as person:
+        for key in keys:
+            person.sees_next("Choose 1 to 3: ")
+            person.types(key)
+        assert person.leaves() == 0
+    text = person.emulator.text
+    assert "1) Push to main  (allows it once)" in text
+    assert "2) Push to a branch  (allows it once)" in text
+    assert "3) Do not push  (rejects it once)" in text
+    assert f"Chosen: {chosen}." in text
+
+
+@BOTH
+def test_long_command_is_paged_before_it_can_be_allowed(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "long_command", version, "go", columns=60, lines=24) as person:
+        pages = 0
+        while "Choose 1 to 4: " not in person.seen:
+            person.sees_next(": Enter shows them, s skips them ")
+            assert "Choose" not in person.seen
+            pages += 1
+            person.types(b"\n")
+            if pages == 5:
+                person.sees("Choose 1 to 4: ")
+        person.types(b"1\n")
+        assert person.leaves() == 0
+    lines = person.emulator.lines
+    assert sum("echo line" in line for line in lines) == 100
+    assert r"    rm -rf \u202e~\u3164" in lines  # nothing hides in it
+    assert max(map(len, lines)) < 60
+    assert sum("thing" in line for line in lines) <= 14  # the title is bounded
+    assert "Allowed: True." in person.emulator.text
+
+
+@BOTH
+def test_ctrl_c_says_what_it_does_and_nothing_is_lost_or_shown_twice(
+    version: int, tmp_path: Path
+) -> None:
+    with asking(tmp_path, "streams", version, "go") as person:
+        person.sees("half of it")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+    assert "press Ctrl-C again to quit" in person.seen
+    text = person.emulator.text
+    assert shown_words(person) == WORDS
+    assert text.count("Work for ever") == 1
+    assert text.count("half of it") == 1
+    assert "[cancelled]" in text
+    assert "Ctrl-C" not in text  # that was in the tail
+    assert person.emulator.shows_cursor
+
+
+@BOTH
+def test_second_ctrl_c_quits_within_a_second(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "stubborn", version, "go") as person:
+        person.sees("I go on.")
+        person.types(CTRL_C)
+        person.sees("I still go on.")
+        began_s = time.monotonic()
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+        assert time.monotonic() - began_s < QUIT_S
+    assert person.emulator.text.count("I go on.") == 1
+    assert person.emulator.text.count("I still go on.") == 1
+    assert person.emulator.shows_cursor
+
+
+@BOTH
+def test_second_ctrl_c_ends_json_with_the_last_event(version: int, tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        command("stubborn", version, "go", "--json"), stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    assert running.stdout is not None
+    lines: list[dict[str, Any]] = []
+    with running:
+        for number, words in enumerate(("I go on.\n\n", "I still go on.\n\n"), 1):
+            while not lines or lines[-1].get("text") != words:
+                lines.append(json.loads(running.stdout.readline()))
+            running.send_signal(signal.SIGINT)
+            began_s = time.monotonic()
+            assert number < 3
+        lines += map(json.loads, running.stdout.read().splitlines())
+        assert running.wait(20) == 130
+        assert time.monotonic() - began_s < QUIT_S
+    assert lines[-1]["event"] == "end"
+    assert lines[-1]["stop_reason"] == "cancelled"
+    assert lines[-1]["text"].startswith("I go on.")
+    assert sum(line["event"] == "end" for line in lines) == 1
+
+
+@BOTH
+def test_agent_that_ignores_one_ctrl_c_is_left_after_a_while(version: int, tmp_path: Path) -> None:
+    program = (
+        "import sys; from accord.cli import interrupts, main; interrupts.CANCEL_S = 0.3;"
+        "sys.exit(main.main(sys.argv[1:]))"
+    )
+    words = command("stubborn", version, "go", "--json")[3:]
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    assert running.stdout is not None
+    with running:
+        while b"I go on." not in running.stdout.readline():
+            pass
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert json.loads(out.splitlines()[-1])["event"] == "end"
+    assert b"cancelling; press Ctrl-C again to quit" in err
+    assert b"The agent has not ended the turn within 0.3 seconds." in err
+
+
+@BOTH
+def test_thoughts_and_stderr_are_shown_where_they_are_wanted(version: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "streams", version, "go", "--thoughts", "--verbose") as person:
+        person.sees("half of it")
+        person.types(CTRL_C)
+        person.leaves()
+    text = person.emulator.text
+    assert "┊ I think **deeply**.\n┊ Of this." in text
+    assert "stderr │ trying to connect to 192.0.2.1" in text
+    with asking(tmp_path, "streams", version, "go") as person:
+        person.sees("half of it")
+        person.types(CTRL_C)
+        person.leaves()
+    assert "deeply" not in person.emulator.text
+    assert "192.0.2.1" not in person.emulator.text
+
+
+def test_what_the_agent_wrote_to_stderr_last_is_shown_while_it_works(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "import sys, time\nprint('retrying http://127.0.0.1:9', file=sys.stderr, flush=True)\n"
+        "sys.stdin.readline()\ntime.sleep(60)\n"
+    )
+    agent = f"{sys.executable} {tmp_path / 'agent.py'}"
+    with at_a_terminal(*ASK, "--agent", agent, "go", cwd=tmp_path) as person:
+        person.sees("retrying http://127.0.0.1:9")
+        began_s = time.monotonic()
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+        assert time.monotonic() - began_s < QUIT_S
+
+
+# Pipes.
+
+
+def ran(tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ASK, "--agent", f"{sys.executable} -m accord agent script", *words],
+        cwd=tmp_path,
+        env=os.environ | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_colours_in_a_pipe_bring_no_cursor_commands(tmp_path: Path) -> None:
+    done = ran(tmp_path, "tools", "--yes", FORCE_COLOR="1", TERM="xterm-256color")
+    assert done.returncode == 0
+    assert "\x1b[32m● \x1b[0mA call of kind read" in done.stderr
+    for text in (done.stdout, done.stderr):
+        assert "\x1b" not in re.sub(r"\x1b\[[\d;]*m", "", text)  # these are colours
+
+
+def test_lines_in_a_pipe_are_not_folded(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(f"print('{'x' * 300}')\n")
+    done = ran(tmp_path, f"terminal {sys.executable} long.py", "--yes", COLUMNS="40")
+    assert f"  │ {'x' * 300}\n" in done.stderr
+
+
+@pytest.mark.parametrize("columns", [20, 40, 200])
+def test_long_lines_stay_beside_their_gutter(columns: int, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(f"print('{'x' * 300}')\n")
+    with asking(
+        tmp_path, "script", 2, f"terminal {sys.executable} long.py", columns=columns
+    ) as person:
+        assert person.leaves() == 0
+    shown = [line for line in person.emulator.lines if "xxx" in line]
+    assert all(line.startswith("  │ x") for line in shown)
+    assert sum(line.count("x") for line in shown) == 300
+    assert max(map(len, shown)) < columns
+
+
+def test_keys_that_are_pressed_while_the_agent_works_leave_no_traces(tmp_path: Path) -> None:
+    with asking(tmp_path, "streams", 2, "go") as person:
+        person.sees("half of it")
+        person.types(b"\n\nabc\n")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+    assert shown_words(person) == WORDS
+    assert person.emulator.text.count("Work for ever") == 1
+    assert "abc" not in person.emulator.text
