@@ -13,7 +13,10 @@ def last_line(
     transcript: Transcript, tokens: Tokens | None, session_id: str, elapsed_s: float
 ) -> str:
     """Return model, session, tokens and time, whatever of them is known."""
-    parts = [_model(transcript), f"session {one_line(session_id, 100)}"]
+    session = one_line(session_id, 100)
+    if not session.startswith("session"):
+        session = f"session {session}"
+    parts = [_model(transcript), session]
     if tokens is not None:
         parts.append(f"{tokens.total:,} tokens ({tokens.input:,} in, {tokens.output:,} out)")
     usage = transcript.usage

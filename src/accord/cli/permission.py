@@ -47,6 +47,7 @@ async def decide(request: PermissionRequest, agent: str, paper: Paper, typed: Ty
     if not options:
         show(Row("The agent offers no option to choose from.", "yellow", "  "))
         return "cancel"
+    paper.put([""])
     names = [one_line(option.name) or one_line(option.id) for option in options]
     for number, (option, name) in enumerate(zip(options, names, strict=True), 1):
         kind = KINDS.get(option.kind) or one_line(str(option.kind), 40)
