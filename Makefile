@@ -8,7 +8,8 @@ export PYTHON
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint format docs docs-test requirements bench simulate clean
+SECONDS := 3600
+.PHONY: help setup demo test unit attack lint format docs docs-test requirements bench simulate clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -25,6 +26,9 @@ unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" \
 		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input \
 		--ignore tests/cli --ignore tests/coder --ignore tests/conformance
+
+attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
+	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)
 
 lint: $(VENV)/.dev  ## Check format, lint and types
 	$(BIN)/ruff format --check
@@ -47,7 +51,6 @@ requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py
 
-SECONDS := 3600
 simulate: $(VENV)/.dev  ## Run random programs of agents and clients in a simulated world for an hour (SECONDS=3600)
 	PYTHONPATH=tests $(BIN)/python -m simulation --seconds $(SECONDS)
 

@@ -411,6 +411,22 @@ async def test_turn_of_a_session_that_is_closed_is_cancelled_not_broken(refused:
         assert turn.stop_reason == ("error" if refused else "cancelled")
 
 
+async def test_turn_of_a_session_that_is_loaded_again_ends(tmp_path: Path) -> None:
+    async with by_hand(2) as (agent, raw):
+        _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
+        async with session.updates() as updates, session.prompt("Hi") as turn:
+            prompt = await raw.get()
+            raw.answer(prompt["id"], {"messageId": "m1"})
+            _, loaded = await answering(raw, agent.load_session("s1", "/"), {})
+            async with asyncio.timeout(20):
+                assert await turn.wait() == "cancelled"
+                assert [event async for event in updates] == []
+        with pytest.raises(LocalProtocolError, match="loaded again"):
+            async with session.prompt("Once more"):
+                pass
+        assert loaded.transcript.items == []
+
+
 @requirement("R-CMD-01")
 async def test_commands_of_a_v2_setup_answer_are_known() -> None:
     command = {

@@ -71,7 +71,10 @@ class Desk:
         """Open a session; `afresh` forgets what came for it before."""
         feed = None if afresh else self.feeds.get(session_id)
         if feed is None:
+            before = self.feeds.get(session_id)
             feed = self._new_feed(session_id, read)
+            if before is not None:
+                before.release()
         self.setups[session_id] = setup
         self._strangers.discard(session_id)
         return feed
@@ -140,6 +143,8 @@ class Desk:
             gone = leaving.pop()
             self._strangers.discard(gone)
             feed = self.feeds.pop(gone, None)
+            if feed is not None:
+                feed.release()
             for child in () if feed is None else feed.transcript.subagents:
                 if self._parents.get(child) == gone:
                     del self._parents[child]

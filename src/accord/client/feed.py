@@ -145,8 +145,10 @@ class Feed:
         "echo",
         "ended",
         "fail",
+        "is_released",
         "on_subagent",
         "queue",
+        "released",
         "session_id",
         "transcript",
         "turns_from",
@@ -159,7 +161,10 @@ class Feed:
         self.queue: EventQueue | None = None  # of the turn that runs
         self.watch: Callable[[Event], None] | None = None  # told of all that is not `Text`
         self.fail: Callable[[BaseException], None] | None = None  # told when the connection ends
+        # The turn, where events end it: told when the session is closed, or loaded again.
+        self.released: Callable[[], None] | None = None
         self.on_subagent: Callable[[str], None] | None = None  # gets the id of each
+        self.is_released = False  # another has taken its place, or none
         self.echo = ""  # of our prompt, as far as it has not come
         self.drops_history = False  # the session is being opened without a replay
         self.cancelling = False  # the turn was cancelled and has not ended yet
@@ -240,6 +245,14 @@ class Feed:
         queue.close()
         if queue in self._listeners:
             self._listeners.remove(queue)
+
+    def release(self) -> None:
+        """The session is closed, or loaded again: no event comes here any more."""
+        self.is_released = True
+        if self.released is not None:
+            self.released()
+        for queue in self._listeners:
+            queue.end()
 
     def end(self, error: BaseException) -> None:
         """The connection has ended."""

@@ -81,6 +81,8 @@ class ClientTurn:
             raise LocalProtocolError("A turn of this session is still running")
         if feed.ended is not None:
             raise feed.ended
+        if feed.is_released:
+            raise LocalProtocolError("The session was closed, or loaded again: use the new one")
         self._number = len(feed.turns_from)
         feed.turns_from.append(len(feed.transcript.items))
         self._said = AgentText(feed.turns_from[-1])
@@ -88,7 +90,8 @@ class ClientTurn:
         self._queue = feed.queue = EventQueue(flow.backlogs.open(feed.session_id, self._exceeded))
         feed.cancelling = False
         self._ending = _Ending(feed.transcript.state)
-        feed.watch = self._watch if self._dialect.echoes_prompts else None
+        if self._dialect.echoes_prompts:
+            feed.watch, feed.released = self._watch, self._released
         feed.fail = self._fail
         self._call = asyncio.create_task(self._run(), name="accord turn")
         return self
@@ -211,6 +214,10 @@ class ClientTurn:
         if (ended := self._ending.watch(event)) is not None:
             self._end(ended)
 
+    def _released(self) -> None:
+        """The session was closed, or loaded again: the state that ends this turn cannot come."""
+        self._end(Ended(stop_reason="cancelled"))
+
     def _fail(self, error: BaseException) -> None:
         """The connection has ended."""
         self._end(Ended(stop_reason="error"), error)
@@ -276,7 +283,7 @@ class ClientTurn:
             self._deadline.cancel()
         feed = self._feed
         if feed.queue is self._queue:
-            feed.queue = feed.watch = feed.fail = None
+            feed.queue = feed.watch = feed.fail = feed.released = None
             feed.cancelling = False
             feed.echo = ""
         self._queue.end(self.error)

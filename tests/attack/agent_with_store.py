@@ -1,0 +1,30 @@
+"""An agent that says numbers for as long as it lives, and keeps its sessions in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from accord import Agent, SqliteStore, Turn, serve
+from accord.transports.stdio import stdio
+
+
+class Counting(Agent):
+    """Says the numbers from where a prompt begins; with `run` it has a command running too."""
+
+    def __init__(self, path: str) -> None:
+        self.store = SqliteStore(path)
+
+    async def prompt(self, turn: Turn) -> str | None:
+        first = str(turn.content[0])
+        if first == "run":
+            await turn.terminals.run(sys.executable, sys.argv[2])
+            return None
+        number = 0
+        while True:
+            await turn.say(f"{number} ")
+            number += 1
+            await asyncio.sleep(0)
+
+
+asyncio.run(serve(Counting(sys.argv[1]), stdio()))

@@ -1,0 +1,40 @@
+"""Seeds of attacks: those that once failed are kept in files, and tried first, every time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ("kept", "report", "small")
+
+_FOLDER = Path(__file__).parent / "seeds"
+
+
+def kept(attack: str) -> list[int]:
+    """Return the seeds that failed once; `tests/attack/seeds/ATTACK.txt` has one a line."""
+    file = _FOLDER / f"{attack}.txt"
+    if not file.exists():
+        return []
+    lines = (line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines())
+    return [int(line) for line in lines if line]
+
+
+def small(attack: str, count: int) -> list[int]:
+    """Return the seeds of the tests: those that are kept, and the first few."""
+    return list(dict.fromkeys([*kept(attack), *range(count)]))
+
+
+def fresh(attack: str) -> Iterator[int]:
+    """Yield the seeds of a long run: those that are kept, then new ones."""
+    yield from kept(attack)
+    while True:
+        yield int.from_bytes(os.urandom(6))
+
+
+def report(attack: str, seed: int) -> str:
+    """Keep a seed that failed; return how to run it again."""
+    if seed not in kept(attack):
+        with (_FOLDER / f"{attack}.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{seed}\n")
+    return f"python tests/attack/run.py {attack} --seed {seed}"

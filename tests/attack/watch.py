@@ -1,0 +1,63 @@
+"""What must hold in every attack: no mistake of ours is logged, and nothing keeps running."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from accord.errors import AccordError
+
+__all__ = ("LONGEST_S", "watched")
+
+LONGEST_S = 30.0  # for anything that has to happen at all
+
+
+class _Keeper(logging.Handler):
+    """Keeps the records that have a traceback: mistakes of ours, which a peer must not cause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mistakes: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.exc_info or record.levelno < logging.WARNING:
+            return
+        # What the peer did wrong, by its name, is no mistake of ours, whoever let it pass.
+        if not isinstance(record.exc_info[1], AccordError):
+            self.mistakes.append(logging.Formatter().format(record))
+
+
+@asynccontextmanager
+async def watched() -> AsyncGenerator[None]:
+    """Fail if the block logs a traceback, loses an exception, or leaves a task running."""
+    loop = asyncio.get_running_loop()
+    lost: list[str] = []
+    keeper = _Keeper()
+    logger = logging.getLogger("accord")
+    propagates = logger.propagate
+    before = asyncio.all_tasks()
+
+    def lose(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        lost.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+    loop.set_exception_handler(lose)
+    logger.addHandler(keeper)
+    logger.propagate = False
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            yield
+        left = [task for task in asyncio.all_tasks() - before if not task.done()]
+        if left:
+            # What was only scheduled may end by itself.
+            await asyncio.wait(left, timeout=1.0)
+            left = [task for task in left if not task.done()]
+        assert not left, f"left running: {left}"
+    finally:
+        logger.removeHandler(keeper)
+        logger.propagate = propagates
+        loop.set_exception_handler(None)
+    assert not keeper.mistakes, "\n".join(keeper.mistakes)
+    assert not lost, "\n".join(lost)
