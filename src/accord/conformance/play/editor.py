@@ -36,6 +36,7 @@ ALL_2: Json = {"elicitation": {"form": {}, "url": {}}}
 INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
 
 _LOGIN_NEEDED = -32000
+_LONGEST = 10_000  # characters that a form may demand
 _BUSY = ("running", "requires_action")
 
 
@@ -368,15 +369,17 @@ class Editor:
 
 def _filled(schema: Any) -> Json:
     """Return an answer for each field of a form."""
-    fields: Json = schema.get("properties") or {} if is_object(schema) else {}
+    found = schema.get("properties") if is_object(schema) else None
+    fields: Json = found if is_object(found) else {}
     return {name: _value(field) for name, field in fields.items() if is_object(field)}
 
 
 def _value(field: Json) -> Any:
     if field.get("default") is not None:
         return field["default"]
-    titled: list[Json] = field.get("oneOf") or []
-    choices: list[Any] = field.get("enum") or [one.get("const") for one in titled]
+    titled, named = field.get("oneOf"), field.get("enum")
+    consts = [one.get("const") for one in titled if is_object(one)] if is_array(titled) else []
+    choices: list[Any] = (named if is_array(named) else []) or consts
     match field.get("type"):
         case "boolean":
             return True
@@ -389,8 +392,9 @@ def _value(field: Json) -> Any:
         case _:
             formats = {"email": "a@example.com", "uri": "https://example.com", "date": "2026-01-02"}
             formats["date-time"] = "2026-01-02T03:04:05Z"
-            least = int(field.get("minLength") or 0)
-            return formats.get(str(field.get("format")), "Accord".ljust(least, "."))
+            least = field.get("minLength")
+            length = min(least, _LONGEST) if isinstance(least, int) else 0
+            return formats.get(str(field.get("format")), "Accord".ljust(length, "."))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -71,6 +71,9 @@ class Services:
         except (OutsideRoots, OSError, UnicodeDecodeError) as error:
             code = -32002 if isinstance(error, FileNotFoundError) else -32603
             self._line.refuse(call, code, "The file cannot be used")
+        except Exception:  # noqa: BLE001  # the agent is not left without an answer
+            self._line.fault()
+            self._line.refuse(call, -32603, "Error in the conformance kit")
         else:
             self._line.answer(call, result)
 
@@ -80,9 +83,9 @@ class Services:
     async def _read(self, params: dict[str, Any]) -> Any:
         text = self._roots().read(_path(params))
         lines = text.splitlines(keepends=True)
-        first = max(int(params.get("line") or 1) - 1, 0)
-        limit = params.get("limit")
-        last = len(lines) if limit is None else first + int(limit)
+        first = max((_number(params, "line") or 1) - 1, 0)
+        limit = _number(params, "limit")
+        last = len(lines) if limit is None else first + limit
         return {"content": "".join(lines[first:last])}
 
     async def _write(self, params: dict[str, Any]) -> Any:
@@ -93,19 +96,22 @@ class Services:
         return {}
 
     async def _create(self, params: dict[str, Any]) -> Any:
-        args: list[Any] = params.get("args") or []
+        given, cwd = params.get("args"), params.get("cwd")
+        args = given if is_array(given) else []
         words = [str(word) for word in (params.get("command"), *args)]
-        if not isinstance(params.get("command"), str):
+        if not isinstance(params.get("command"), str) or "\0" in "".join(words):
             raise _Refused(-32602, "Expected a command")
+        if cwd is not None and (not isinstance(cwd, str) or "\0" in cwd):
+            raise _Refused(-32602, "Expected a directory")
         env = {
             str(entry.get("name")): str(entry.get("value")) for entry in _entries(params.get("env"))
         }
         try:
             command = LocalCommand(
                 words,
-                cwd=params.get("cwd") or str(self.folder),
+                cwd=cwd or str(self.folder),
                 env=env,
-                output_bytes=params.get("outputByteLimit"),
+                output_bytes=_number(params, "outputByteLimit"),
             )
         except StartError:
             raise _Refused(-32603, "The command cannot be started") from None
@@ -145,9 +151,16 @@ class Services:
         return command
 
 
+def _number(params: dict[str, Any], key: str) -> int | None:
+    value = params.get(key)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise _Refused(-32602, f"Expected a number as {key}")
+
+
 def _path(params: dict[str, Any]) -> str:
     path = params.get("path")
-    if not isinstance(path, str):
+    if not isinstance(path, str) or "\0" in path:
         raise _Refused(-32602, "Expected a path")
     return path
 

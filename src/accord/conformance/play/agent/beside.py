@@ -110,7 +110,8 @@ async def _subagent(stage: Stage) -> None:
     session = await editor.new_session()
     prompted = await editor.turn(session, "subagent")
     told = prompted.updates("subagent_update")
-    children = {update.get("sessionId") for _, update in told}
+    named = (update.get("sessionId") for _, update in told)
+    children = {ident for ident in named if isinstance(ident, str)}
     if not children:
         raise NotExercised("the agent showed no subagent")
     mirrored = [

@@ -10,7 +10,7 @@ from accord.conformance.play.line import Silence
 from accord.conformance.play.scenario import LoginWanted, NotExercised, scenario
 from accord.conformance.play.stage import Stage
 from accord.conformance.shapes import shown
-from accord.jsontext import is_object
+from accord.jsontext import is_array, is_object
 
 __all__ = ("SCENARIOS",)
 
@@ -131,7 +131,8 @@ async def _start(editor: Editor) -> str:
 
 def _ids(call: Call) -> list[Any]:
     found = call.result.get("suggestions") if is_object(call.result) else None
-    return [one["id"] for one in found or () if is_object(one) and "id" in one]
+    known = found if is_array(found) else []
+    return [one["id"] for one in known if is_object(one) and "id" in one]
 
 
 SCENARIOS = (_session, _apart)

@@ -107,16 +107,17 @@ async def _fork(stage: Stage) -> None:
     call = await editor.open("session/fork", editor.setup(sessionId=session))
     if not call.ok or not is_object(call.result):
         raise NotExercised(f"the agent did not fork the session: error {call.code}")
+    ident = call.result.get("sessionId")
     stage.judge(
         "R-SESS-25",
-        call.result.get("sessionId") != session,
+        isinstance(ident, str) and ident != session,
         call,
         expected="an id of its own for the fork",
-        got="that of the session",
+        got="that of the session" if ident == session else shown(ident),
     )
-    if call.result.get("sessionId") == session:
+    if not isinstance(ident, str) or ident == session:
         return
-    await editor.turn(call.result["sessionId"], "text")
+    await editor.turn(ident, "text")
     before = len(editor.line.notes)
     again = await editor.again(session, replay=True)
     replayed = _replayed(editor, session, before, again.reply.frame.number if again.reply else 0)

@@ -62,7 +62,7 @@ async def _modes(stage: Stage) -> None:
     )
     current = offered.get("currentModeId")
     ids = [mode.get("id") for mode in offered["availableModes"] if is_object(mode)]
-    others = [ident for ident in ids if ident != current]
+    others = [ident for ident in ids if isinstance(ident, str) and ident != current]
     if option is None or not others:
         return
     call = await editor.open("session/set_mode", {"sessionId": session, "modeId": others[0]})
@@ -71,7 +71,7 @@ async def _modes(stage: Stage) -> None:
     told = editor.line.observer.talk.sessions[session]
 
     def now() -> Any:
-        return (told.option(option["id"]) or {}).get("currentValue")
+        return (told.option(option.get("id")) or {}).get("currentValue")
 
     await editor.comes(
         lambda: now() == others[0], "option update", within_s=min(2.0, stage.settings.answer)
@@ -80,7 +80,7 @@ async def _modes(stage: Stage) -> None:
         "R-MODE-05",
         now() == others[0],
         call,
-        expected=f"the option {option['id']!r} to follow the mode {others[0]!r}",
+        expected=f"the option {option.get('id')!r} to follow the mode {others[0]!r}",
         got=f"{now()!r}",
     )
     await editor.open("session/set_mode", {"sessionId": session, "modeId": current})
