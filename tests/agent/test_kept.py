@@ -202,7 +202,7 @@ async def test_sessions_are_listed_with_title_and_directories(version: int) -> N
         assert (newest.session_id, newest.title) == (client.session_id, "About hello")
         assert (oldest.session_id, oldest.additional_directories) == (first, ["/other"])
         assert newest.updated_at > oldest.updated_at
-        assert newest.archived is None  # unstable: nobody asked for it
+        assert newest.archived is False  # R-ARCH-11: the agent advertises archives
         assert [s.session_id for s in await listed(client, cwd="/project")] == [first]
 
 
@@ -295,7 +295,7 @@ async def test_archived_session_is_put_away_and_comes_back(version: int) -> None
             await client.remote.unarchive_session(
                 types.UnarchiveSessionRequest(session_id=session_id)
             )
-        assert [s.archived for s in await listed(client)] == [None]
+        assert [s.archived for s in await listed(client)] == [False]
         assert [s.archived for s in await listed(client, archived="include")] == [False]
         assert not agent.open_sessions
         status = await client.remote.session_status(

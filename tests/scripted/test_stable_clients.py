@@ -33,6 +33,7 @@ DECIDED = {
         "SessionCapabilities.status",
         "SessionCapabilities.systemPrompt",
         "SessionCapabilities.title",
+        "SessionInfo.archived",
     },
     2: {
         "AgentAuthCapabilities.status",
@@ -45,6 +46,7 @@ DECIDED = {
         "SessionCapabilities.status",
         "SessionCapabilities.systemPrompt",
         "SessionCapabilities.title",
+        "SessionInfo.archived",
         "SessionUpdate:plan_removed",
         "SessionUpdate:session_message",
         "SessionUpdate:subagent_update",

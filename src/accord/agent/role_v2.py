@@ -323,8 +323,8 @@ class _StoredRole(AgentRole):
                 additional_directories=list(stored.additional),
                 title=stored.title,
                 updated_at=stored.updated_at,
-                # Unstable: for clients that know of archives (R-ARCH-01).
-                archived=None if params.archived is None else stored.archived,
+                # Whoever advertises archives has to say it of every session (R-ARCH-11).
+                archived=stored.archived,
             )
             for stored in page.sessions
         ]

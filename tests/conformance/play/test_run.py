@@ -199,7 +199,7 @@ class Silent(Bend):
 
 
 async def test_silent_agent_leaves_a_scenario_unfinished_and_the_next_is_played() -> None:
-    result = await run(Silent, "prompts/text", "listing/delete")
+    result = await run(Silent, "prompts/text", "listing/delete", seconds=2.0)
     first, second = result.played
     assert (first.ending, second.ending) == ("unfinished", "finished")
     assert "no end of the turn" in first.reason
