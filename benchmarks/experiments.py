@@ -21,6 +21,15 @@ TURNS, WARM_TURNS = 150, 30
 SESSIONS, CHUNKS_PER_SESSION = 1_000, 200
 AGENTS = 50
 SIZES_MB = (1, 10, 60)
+# What is counted, and how many there are when there are few and when there are many.
+GROWTHS = {
+    "sessions": ("opening a session, among others of the connection", 200, 4_000),
+    "tool-chunk": ("receiving a chunk of tool content, version 2", 500, 20_000),
+    "text": ("reading all of `turn.text` after a piece of it", 500, 30_000),
+    "prompts": ("a turn, after others of the session, version 1", 50, 1_500),
+    "catch-up": ("sending what was postponed, among other sessions, version 1", 20, 1_000),
+    "tool-content": ("showing something in a tool call, version 1", 100, 2_000),
+}
 
 Numbers = dict[str, float]
 
@@ -178,6 +187,29 @@ ROUNDTRIP_COLUMNS = (
 )
 
 
+def growth(peer: Peer, item: str) -> Numbers:
+    _, few, many = GROWTHS[item]
+    python, program = peer.agent[0], str(HERE / "growth" / "growth_accord.py")
+    return run([python, program, item, str(few), str(many)], peer.variables())
+
+
+def _growth() -> Iterator[Experiment]:
+    for item, (what, few, many) in GROWTHS.items():
+        yield Experiment(
+            f"growth-{item}",
+            f"Growth: {what}: {many:,} of them beside {few:,}, both sides in one process",
+            rounds=3,
+            quick_rounds=1,
+            columns=(
+                Column("ratio", "cost of one, many / few"),
+                Column("few_us", f"µs, {few:,}"),
+                Column("many_us", f"µs, {many:,}"),
+            ),
+            measure=partial(growth, item=item),
+            only=("accord",),
+        )
+
+
 def _large() -> Iterator[Experiment]:
     columns = (
         Column("ms", "ms"),
@@ -328,6 +360,7 @@ EXPERIMENTS = (
         measure=turn,
     ),
     *_large(),
+    *_growth(),
     Experiment(
         "sessions",
         f"{SESSIONS:,} sessions × {CHUNKS_PER_SESSION} chunks at once on one connection",

@@ -148,6 +148,10 @@ OWN_TARGETS = (
         "ratio",
         itself=at_least(0.5),
     ),
+    *(
+        Target(f"growth of a cost: {item}", f"growth-{item}", "ratio", itself=at_most(2))
+        for item in ("sessions", "tool-chunk", "text", "prompts", "catch-up", "tool-content")
+    ),
 )
 
 FAIRNESS = 0.5  # of earliest to latest finish, with 1,000 sessions
