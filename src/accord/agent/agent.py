@@ -109,6 +109,9 @@ class Agent:
         """
         return vars(self).setdefault("_open_sessions", {})
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, clients: {len(self.clients)}>"
+
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
         """The clients that are connected now."""

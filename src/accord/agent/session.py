@@ -16,6 +16,7 @@ from accord.agent.link import mode_of
 from accord.agent.reports import MessageRole, OptionsReport, Report, Said, TitleReport
 from accord.agent.verbs import Verbs
 from accord.errors import InvalidParams, LocalProtocolError
+from accord.excerpt import excerpt
 from accord.model.awaited import must_await
 from accord.model.checked import need, need_each
 from accord.model.content import Content, need_content
@@ -85,6 +86,10 @@ class Session(Verbs):
         self._message_id = ""
         self._asking = 0
         self._state: Literal["idle", "running", "requires_action"] = "idle"
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "running" if self.turns else self._state
+        return f"<Session {excerpt(self.id, 60)!r} in {excerpt(self.cwd)!r}, {state}>"
 
     @property
     def client(self) -> ConnectedClient:

@@ -35,6 +35,13 @@ class Turn(Verbs):
         self.is_over = False  # what it began and has not ended goes on in the background
         self._stop = stop
 
+    def __repr__(self) -> str:
+        from accord.excerpt import excerpt
+
+        state = "over" if self.is_over else "cancelled" if self.cancelled else "running"
+        session = excerpt(self.session.id, 60)
+        return f"<Turn of session {session!r}, {state}: {excerpt(self.text, 60)!r}>"
+
     # What the user said.
 
     @property

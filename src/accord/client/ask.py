@@ -16,6 +16,7 @@ from msgspec import Struct
 from accord.client.connect import Command, connect
 from accord.client.permissions import Policy
 from accord.client.transcript import Transcript
+from accord.excerpt import excerpt
 from accord.model.content import Content
 from accord.model.session import StopReason, Tokens
 
@@ -36,6 +37,13 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"<Answer {excerpt(self.text, 60)!r}, {excerpt(self.stop_reason, 60)}>"
+
+    def _repr_markdown_(self) -> str:
+        ended = "" if self.stop_reason == "end_turn" else f"\n\n*Stopped: {self.stop_reason}*"
+        return self.text + ended
 
 
 def ask(

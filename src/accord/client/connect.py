@@ -28,6 +28,7 @@ from accord.client.session import ClientSession
 from accord.client.terminals import TerminalServer
 from accord.connection import Observer
 from accord.errors import ConnectionClosed
+from accord.excerpt import excerpt
 from accord.model.awaited import must_enter
 from accord.model.login import LoginStatus, Provider
 from accord.model.mcp import McpServer
@@ -160,6 +161,11 @@ class ConnectedAgent:
     def __init__(self, dialect: Dialect, desk: Desk) -> None:
         self._dialect = dialect
         self._desk = desk
+
+    def __repr__(self) -> str:
+        name = excerpt(self.info.name, 60)
+        version = excerpt(self.info.version, 60)
+        return f"<ConnectedAgent {name!r} {version!r}, protocol version {self.version}>"
 
     @property
     def wire(self) -> Any:

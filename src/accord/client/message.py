@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from accord.client.events import Role
+from accord.excerpt import excerpt
 from accord.model.content import Content, text_of
 
 __all__ = ("AgentText", "Message", "joined")
 
+_MOST_SHOWN = 60  # characters in a repr
 _MOST_PARTS = 1024  # of a message before they are put together
 
 
@@ -109,7 +111,8 @@ class Message:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        return f"Message({self.role!r}, {self.id!r}, {self.content!r})"
+        text = excerpt(self.text, _MOST_SHOWN)
+        return f"<Message of role {self.role!r}, {len(self.content)} parts: {text!r}>"
 
 
 class AgentText:

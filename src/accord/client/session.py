@@ -14,6 +14,7 @@ from accord.client.feed import Feed
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
 from accord.errors import LocalProtocolError
+from accord.excerpt import excerpt
 from accord.model.content import Content, need_contents
 from accord.model.session import SessionOption
 from accord.rules.quirks import tolerates
@@ -33,6 +34,14 @@ class SessionView:
         self._feed = feed
         self._dialect = dialect
         self._desk = desk
+
+    def __repr__(self) -> str:
+        state = self.transcript.state
+        doing = "" if state is None else f", {excerpt(state.state, 60)}"
+        return f"<{type(self).__name__} {excerpt(self.id, 60)!r} in {self.cwd!r}{doing}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.transcript._repr_markdown_()  # pyright: ignore[reportPrivateUsage]  # of notebooks
 
     @property
     def transcript(self) -> Transcript:

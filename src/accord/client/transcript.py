@@ -31,6 +31,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.message import AgentText, Message
+from accord.excerpt import excerpt
 from accord.model.session import Command, Select, SessionOption, Usage
 
 __all__ = ("Item", "Shell", "Transcript")
@@ -66,7 +67,8 @@ class Shell:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        return f"Shell({self.terminal!r}, {bytes(self.output)!r})"
+        state = "exited" if self.terminal.exited else "running"
+        return f"<Shell {self.terminal.id!r}, {state}: {len(self.output)} bytes>"
 
 
 Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage
@@ -350,6 +352,18 @@ class Transcript:
         yield from self.subagents.values()
         if self.state is not None:
             yield self.state
+
+    def __repr__(self) -> str:
+        calls = sum(isinstance(item, ToolCall) for item in self.items)
+        messages = sum(isinstance(item, Message) for item in self.items)
+        title = "" if self.title is None else f" {excerpt(self.title, 60)!r}"
+        state = "" if self.state is None else f", {excerpt(self.state.state, 60)}"
+        return f"<Transcript{title}: messages: {messages}, tool calls: {calls}{state}>"
+
+    def _repr_markdown_(self) -> str:
+        from accord.client.as_markdown import markdown_of
+
+        return markdown_of(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transcript) and self._all() == other._all()

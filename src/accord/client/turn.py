@@ -25,6 +25,7 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
+from accord.excerpt import excerpt
 from accord.model.content import Content
 from accord.model.session import StopReason, Tokens
 from accord.rules.quirks import tolerates
@@ -63,6 +64,14 @@ class ClientTurn:
         self._over = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None  # of a cancel
         self._ending = _Ending(None)
+
+    def __repr__(self) -> str:
+        state = "not entered" if self._queue is None else self.stop_reason or "running"
+        name = excerpt(self._feed.session_id, 60)
+        return f"<ClientTurn of session {name!r}: {excerpt(state, 60)}, {excerpt(self.text, 60)!r}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.text if self.error is None else f"{self.text}\n\n**Error:** {self.error}"
 
     @property
     def text(self) -> str:

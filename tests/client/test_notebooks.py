@@ -1,0 +1,107 @@
+"""What a console and a notebook show of sessions, turns and transcripts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord import Agent, ClientSession, Plan, PlanEntry, Turn, connect, serve
+from accord.client.ask import Answer
+from accord.client.events import Compaction, Text, Thought, TitleChanged, ToolCall, UserText
+from accord.client.transcript import Transcript
+from accord.transports.memory import pair
+from client.wire import BOTH, Speaker, agent_by_hand, opened, session_with
+
+LONG = "word " * 10_000
+
+
+async def greet(speaker: Speaker) -> None:
+    await speaker.say("Hello **there**")
+
+
+def transcript(text: str = "Hello") -> Transcript:
+    return Transcript.of(
+        [
+            TitleChanged(text),
+            UserText("Hi\nyou", "u"),
+            Thought("hm", "t"),
+            ToolCall(id="1", title="Read `a`\nb", status="completed"),
+            ToolCall(id="2", kind="edit", status="failed"),
+            Text(text, "a"),
+            Compaction(id="c", status="completed"),
+            Plan((PlanEntry("one", "completed"), PlanEntry("two"))),
+        ]
+    )
+
+
+@BOTH
+async def test_reprs_say_what_it_is_and_how_it_stands(version: int) -> None:
+    async with session_with(version, greet) as session:
+        assert repr(session).startswith("<ClientSession 's1' in '/work'")
+        turn = session.prompt("Hi")
+        assert repr(turn) == "<ClientTurn of session 's1': not entered, ''>"
+        async with turn:
+            await turn.wait()
+        assert repr(turn) == "<ClientTurn of session 's1': end_turn, 'Hello **there**'>"
+        assert repr(session) == "<ClientSession 's1' in '/work', idle>"
+        assert repr(session.transcript) == "<Transcript: messages: 2, tool calls: 0, idle>"
+        assert turn._repr_markdown_() == "Hello **there**"
+        assert session._repr_markdown_() == "> **User:** Hi\n\nHello **there**"
+
+
+async def test_repr_of_an_agent_names_it() -> None:
+    async with agent_by_hand(1) as (agent, raw):
+        await opened(agent, raw)
+        assert repr(agent) == "<ConnectedAgent 'raw' '1', protocol version 1>"
+
+
+async def test_reprs_of_the_agents_side() -> None:
+    seen: list[str] = []
+
+    class Greeter(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            seen.extend(map(repr, (self, turn.session, turn)))
+
+    here, there = pair()
+    agent = Greeter()
+
+    serving = asyncio.ensure_future(serve(agent, there))
+    async with connect(here, versions=(1,)) as connected:
+        session: ClientSession = await connected.new_session("/here")
+        async with session.prompt("Hi " + LONG):
+            pass
+    await serving
+    of_agent, of_session, of_turn = seen
+    assert of_agent == "<Greeter, clients: 1>"
+    assert of_session == f"<Session {session.id!r} in '/here', running>"
+    assert of_turn.startswith(f"<Turn of session {session.id!r}, running: 'Hi word word")
+
+
+def test_reprs_are_short() -> None:
+    whole = transcript(LONG)
+    answer = Answer(text=LONG, stop_reason="end_turn", transcript=whole)
+    things: list[Any] = [whole, answer, *whole.messages]
+    assert all(len(repr(thing)) < 300 for thing in things)
+
+
+def test_transcript_is_shown_as_markdown() -> None:
+    assert transcript()._repr_markdown_() == (
+        "> **User:** Hi\n> you\n\n"
+        "> *hm*\n\n"
+        "✓ `Read 'a'\\nb`\n\n"
+        "✗ `edit`\n\n"
+        "Hello\n\n"
+        "*Compaction of the conversation: completed*\n\n"
+        "- [x] one\n- [ ] two"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "shown"),
+    [("end_turn", "Hi"), ("max_tokens", "Hi\n\n*Stopped: max_tokens*")],
+)
+def test_answer_is_shown_as_markdown(stop_reason: Any, shown: str) -> None:
+    answer = Answer(text="Hi", stop_reason=stop_reason, transcript=Transcript())
+    assert answer._repr_markdown_() == shown
