@@ -83,7 +83,7 @@ class _Side:
     def send(self, message: Any) -> None:
         self.transport.write([json.dumps(message).encode()])
 
-    def frame_refused(self, limit: int) -> None:
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
         raise AssertionError("a frame over the limit was sent")
 
     def eof_received(self, error: Exception | None) -> None:

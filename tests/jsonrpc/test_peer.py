@@ -587,3 +587,29 @@ def test_it_is_said_loudly_that_the_peer_could_not_read_us() -> None:
     (event,) = Peer().receive([error])
     assert isinstance(event, Stray)
     assert event.level == logging.WARNING
+
+
+def test_code_of_an_error_may_be_written_with_a_point() -> None:
+    peer = Peer()
+    request = asked(peer)
+    error = b'{"code":-32000.0,"message":"Log in"}'
+    (answer,) = receive(peer, b'{"jsonrpc":"2.0","id":%d,"error":%b}' % (request, error))
+    assert (answer.code, answer.message) == (-32000, "Log in")
+
+
+@pytest.mark.parametrize("text", ["1.0", "1e0", "0.1e1"])
+def test_id_to_cancel_may_be_written_with_a_point(text: str) -> None:
+    peer = Peer()
+    receive(peer, frame(id=1, method="a"))
+    cancel = f'{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{text}}}}}'
+    assert receive(peer, cancel.encode()) == [Cancel(1)]
+
+
+@pytest.mark.parametrize(
+    "params", ['{"requestId":1.5}', '{"requestId":[]}', "[]", "{", '{"requestId":1e400}']
+)
+def test_cancel_of_nothing_is_nothing(params: str) -> None:
+    peer = Peer()
+    receive(peer, frame(id=1, method="a"))
+    text = f'{{"jsonrpc":"2.0","method":"$/cancel_request","params":{params}}}'
+    assert receive(peer, text.encode()) == []

@@ -264,7 +264,7 @@ class Peer:
         except jsontext.NotJson:
             raw = None
         parts = raw if jsontext.is_object(raw) else {}
-        code, message = parts.get("code"), parts.get("message")
+        code, message = _whole(parts.get("code")), parts.get("message")
         if type(code) is int and type(message) is str:
             return Answer(call, code=code, message=message, data=parts.get("data"))
         return Answer(call, code=-32603, message="Malformed error object", data=raw)
@@ -273,8 +273,21 @@ class Peer:
         try:
             request_id = _decode_cancel(params).request_id  # type: ignore[arg-type]  # UNSET: caught
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
-            return None
+            request_id = self._odd_id(params)
+            if request_id is None:
+                return None
         return Cancel(request_id) if request_id in self._unanswered else None
+
+    def _odd_id(self, params: Raw | msgspec.UnsetType) -> int | None:
+        """Return the id in params where JavaScript would see an integer, too: 1.0 is 1."""
+        if params is UNSET:
+            return None
+        try:
+            raw = jsontext.loads(bytes(params))
+        except jsontext.NotJson:
+            return None
+        request_id = _whole(raw.get("requestId")) if jsontext.is_object(raw) else None
+        return request_id if type(request_id) is int else None
 
     def _read_odd(self, frame: bytes | bytearray) -> Message | Answer | Stray | None:
         """Read a frame that is no ordinary message: answer it, or say what it is."""
@@ -328,6 +341,11 @@ class Peer:
             _id_text(request_id),
             self._encode(body),
         )
+
+
+def _whole(value: Any) -> Any:
+    """Return a number with a point and no fraction as the integer that it is."""
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def _id_text(request_id: RequestId) -> bytes:
