@@ -92,7 +92,11 @@ EVENTS_INTRO = """\
 version the agent speaks. `event` says what a line is: first `session`, then what happens in the
 turn, last `end`, or `error` when the turn came to no end. When the command line is wrong or the
 agent cannot be started, `session` is missing. Nobody is asked for permission: what `--allow` and
-`--yes` do not allow is refused. What went wrong is told to people on stderr, too.
+`--yes` do not allow is rejected, and the exit status is 3. What went wrong is told to people on
+stderr, too. After a second Ctrl-C the last line is `end` as well.
+
+Characters that a terminal obeys or that hide something (controls, DEL, C1, directional and
+invisible ones) are escaped, so a line can be shown as it is.
 
 The lines are a promise: within a major version fields and events are added, never taken away or
 given another meaning, so skip what you do not know. Every field is always there, null where there

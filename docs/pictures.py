@@ -141,7 +141,8 @@ def runs(line: Any, columns: int) -> list[tuple[int, str, str]]:
     for column in range(columns):
         cell = line[column]
         style = style_of(cell)
-        if pieces and pieces[-1][2] == style:
+        # Fonts lack the dots of the spinner: what follows them in one piece would look different.
+        if pieces and pieces[-1][2] == style and not "\u2800" <= pieces[-1][1][-1] <= "\u28ff":
             start, text, _ = pieces[-1]
             pieces[-1] = start, text + cell.data, style
         else:

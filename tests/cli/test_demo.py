@@ -33,7 +33,7 @@ def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(
     )
     assert done.returncode == 0, done.stderr
     assert "`README.md` has" in done.stdout
-    for part in ("Read README.md", "+hello", "│ hello", "Delete demo.txt"):
+    for part in ("Read README.md", "1 + hello", "│ hello", "Delete demo.txt"):
         assert part in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
     assert (tmp_path / "README.md").read_bytes() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -250,3 +251,21 @@ def test_keys_that_are_pressed_while_the_agent_works_leave_no_traces(tmp_path: P
     assert shown_words(person) == WORDS
     assert person.emulator.text.count("Work for ever") == 1
     assert "abc" not in person.emulator.text
+
+
+def test_ctrl_c_at_a_question_leaves_its_line(tmp_path: Path) -> None:
+    with asking(tmp_path, "pushes", 2, "go") as person:
+        person.sees("Choose 1 to 3: ")
+        person.types(CTRL_C)
+        assert person.leaves() == 130
+    question = next(line for line in person.emulator.lines if line.startswith("Choose"))
+    assert question in ("Choose 1 to 3:", "Choose 1 to 3: ^C")
+    assert person.emulator.text.count("[cancelled]") == 1
+
+
+def test_answer_that_a_pipe_brings_to_the_same_terminal_is_not_overwritten(tmp_path: Path) -> None:
+    ask = " ".join(map(shlex.quote, command("talks_and_works", 2, "go")))
+    with at_a_terminal("/bin/sh", "-c", f"{ask} | cat", cwd=tmp_path) as person:
+        person.leaves()
+    text = person.emulator.text
+    assert [text.count(word) for word in ("Before.", "Between.", "After.", "One", "Two")] == [1] * 5

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
-from accord import Image, McpHttp, McpStdio, Resource, Thought
+from accord import Image, McpHttp, McpStdio, Notice, Resource
 from accord.model.mcp import McpSse
 from coder.talk import BOTH, talking
 from coder.told import Told
@@ -123,7 +123,7 @@ async def test_server_that_does_not_start_is_told_and_the_others_work(
     async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=servers) as talk:
         result = await talk.use("mcp__test__add", a=1, b=1)
         assert "2" in result.text
-        told = "".join(event.text for event in talk.events if isinstance(event, Thought))
+        told = "".join(event.title for event in talk.events if isinstance(event, Notice))
         assert "missing cannot be used: there is no such command" in told
         assert "dies cannot be used" in told
 

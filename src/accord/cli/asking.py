@@ -42,7 +42,11 @@ class Asking:
         async with self._lock:
             with self._still(request):
                 forget_typed()
-                return await decide(request, self.agent, self._paper, self._typed)
+                try:
+                    return await decide(request, self.agent, self._paper, self._typed)
+                except asyncio.CancelledError:
+                    self._paper.write("\n")  # behind the question
+                    raise
 
     async def fill_in(self, form: Form) -> Values | None:
         """Let the user fill in a form; None when they decline."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from accord.cli.shown import one_line, printable
 from accord.client.elicitation import Field, Form, Given, Values, WebPage, why_wrong
-from accord.excerpt import visible
+from accord.excerpt import excerpt, visible
 
 if TYPE_CHECKING:
     from accord.model.session import Choice
@@ -19,6 +19,7 @@ __all__ = ("Refused", "fill_in", "visit")
 Show = Callable[[str, str], None]
 Ask = Callable[[str], Awaitable[str | None]]
 
+MOST_WORDS = 4000  # characters of a message, which may not push the question off the screen
 _YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _HINTS = {
     "boolean": " (y/n)",
@@ -79,7 +80,7 @@ def _opened(url: str) -> bool:
 
 def _show_words(text: str | None, show: Show) -> None:
     # Further in than what we say: nobody can take the one for the other.
-    for line in printable(text or "").splitlines():
+    for line in printable(excerpt(text or "", MOST_WORDS)).splitlines():
         show(f"  {line}", "")
 
 

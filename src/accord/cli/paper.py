@@ -41,7 +41,7 @@ class Paper:
         knows = os.environ.get("TERM", "") not in ("dumb", "unknown")
         self._moves = self.is_terminal and knows and not self._console.legacy_windows
         self._tail: list[str] = []
-        self._echo = _Echo()
+        self._echo = _Echo(stream)
 
     @property
     def has_tail(self) -> bool:
@@ -149,7 +149,8 @@ def _has_ground(segment: Segment) -> bool:
 class _Echo:
     """What is typed while nothing is asked is not shown: it would stand in the tail."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._before: list[int | list[bytes | int]] | None = None
 
     def off(self) -> None:
@@ -158,13 +159,14 @@ class _Echo:
         import termios
 
         try:
-            if os.tcgetpgrp(0) != os.getpgrp():  # in the background it would be stopped for that
+            fd = self._stream.fileno()
+            if os.tcgetpgrp(fd) != os.getpgrp():  # in the background it would be stopped for that
                 return
-            self._before = termios.tcgetattr(0)
+            self._before = termios.tcgetattr(fd)
             silent = [*self._before]
             silent[3] = int(silent[3]) & ~termios.ECHO  # type: ignore[arg-type]
-            termios.tcsetattr(0, termios.TCSADRAIN, silent)
-        except (OSError, termios.error):  # it is no terminal
+            termios.tcsetattr(fd, termios.TCSADRAIN, silent)
+        except (OSError, ValueError, termios.error):  # it is no terminal
             self._before = None
 
     def on(self) -> None:
@@ -174,7 +176,8 @@ class _Echo:
 
         before, self._before = self._before, None
         try:
-            if os.tcgetpgrp(0) == os.getpgrp():
-                termios.tcsetattr(0, termios.TCSADRAIN, before)
-        except (OSError, termios.error):
+            fd = self._stream.fileno()
+            if os.tcgetpgrp(fd) == os.getpgrp():
+                termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        except (OSError, ValueError, termios.error):
             return

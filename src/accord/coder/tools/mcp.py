@@ -32,7 +32,7 @@ async def connect_servers(turn: Turn, work: Work) -> None:
     if work.mcp is None:
         work.mcp = McpServers(work.session.mcp_servers, work.session.cwd)
     for name, why in (await work.mcp.connect()).items():
-        await turn.think(f"The MCP server {name} cannot be used: {why}.\n")
+        await turn.notice(f"The MCP server {name} cannot be used: {why}.", severity="warning")
 
 
 def offer_tools(work: Work) -> None:
