@@ -169,6 +169,35 @@ async def test_a_cancel_is_passed_on_to_the_requests_that_the_handler_waits_for(
         assert [m["error"]["code"] for m in came if "error" in m] == [-32800]
 
 
+async def test_an_error_of_the_peer_is_not_sent_back_to_it_as_the_answer_of_a_handler() -> None:
+    async def relay(params: Params, context: Any) -> Any:
+        return await ask(there, "missing")
+
+    async def relay_to_another(params: Params, context: Any) -> Any:
+        return await ask(elsewhere, "missing")
+
+    routes = serving(ask_relay=relay, ask_other=relay_to_another)
+    async with (
+        both_ours(serving(), routes) as (here, there),
+        both_ours(serving(), serving()) as (elsewhere, _),
+    ):
+        error = await error_of(ask(here, "relay"))
+        assert isinstance(error, RequestError)
+        assert (error.code, error.message) == (-32603, "Internal error")
+        error = await error_of(ask(here, "other"))
+        assert isinstance(error, RequestError)
+        assert error.code == -32601  # a proxy passes it on
+
+
+async def test_a_handler_of_notifications_may_return_anything(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with beside_raw(serving(tell_it=lambda p, c: {"a": 1}, ask_it=lambda p, c: 1)) as sides:
+        sides.other.tell("it")
+        assert await sides.other.result_of(1, "it") == 1
+    assert not caplog.records
+
+
 # What is written together.
 
 

@@ -11,8 +11,10 @@ import pytest
 
 from accord import v1, v2
 from accord.errors import (
+    AccordError,
     AuthRequired,
     ConnectionLost,
+    InvalidParams,
     RemoteProtocolError,
     RequestError,
     UnsupportedVersion,
@@ -512,6 +514,60 @@ async def test_where_the_repeat_is_refused_and_there_is_one_transport_the_refusa
         with pytest.raises(RequestError):
             await opened
     await there.aclose()
+
+
+REFUSED = {"code": -32602, "message": "protocolVersion: expected 1"}
+
+
+@quirk("v2-refused-as-invalid")
+async def test_an_agent_that_refuses_v2_as_invalid_is_started_again_and_asked_for_v1() -> None:
+    async with connecting(Reader1(), Client2()) as (opened, agents, _):
+        raw = await agents.agents.get()
+        raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": REFUSED})
+        fresh = await agents.agents.get()
+        await raw.ended.wait()
+        asked = await fresh.get()
+        assert asked["params"]["protocolVersion"] == 1
+        fresh.answer(asked["id"], V1_BODY)
+        assert (await opened).kit.version == 1
+
+
+@quirk("v2-refused-as-invalid")
+async def test_an_agent_on_one_transport_that_refuses_v2_as_invalid_is_asked_again_there() -> None:
+    here, there = pair()
+    raw = Raw(there)
+    await there.start(raw)
+    async with connecting(Reader1(), Client2(), transport=here) as (opened, _, _):
+        raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": REFUSED})
+        asked = await raw.get()
+        assert asked["params"]["protocolVersion"] == 1
+        raw.answer(asked["id"], V1_BODY)
+        assert (await opened).kit.version == 1
+    await there.aclose()
+
+
+@pytest.mark.parametrize("code", [-32602, -32603, -32601, -32000, -32022])
+async def test_the_refusal_of_a_version_says_how_to_choose_another(code: int) -> None:
+    async with connecting(Client2()) as (opened, agents, _):
+        raw = await agents.agents.get()
+        error = {"code": code, "message": "No", "data": {"reason": "too new"}}
+        raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": error})
+        with pytest.raises(AccordError, match="No") as caught:
+            await opened
+        assert "accord ask --protocol 1|2" in str(caught.value)
+        assert "connect(versions=…)" in str(caught.value)
+        if isinstance(caught.value, RequestError):
+            assert (caught.value.code, caught.value.data) == (code, {"reason": "too new"})
+
+
+async def test_an_agent_that_refuses_both_versions_is_given_up() -> None:
+    async with connecting(Reader1(), Client2()) as (opened, agents, _):
+        for _ in range(2):
+            raw = await agents.agents.get()
+            raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": REFUSED})
+        with pytest.raises(InvalidParams, match="of version 1; to choose another"):
+            await opened
+        assert agents.agents.empty()
 
 
 @quirk("version-refused-code")

@@ -90,7 +90,9 @@ class Connection:
             exceeded=self._exceeded,
             flood_log=self._log,
         )
-        self.serving = Serving(self._peer, self._tasks, self.limits, self._answer_queued, self._log)
+        self.serving = Serving(
+            self, self._peer, self._tasks, self.limits, self._answer_queued, self._log
+        )
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
         self._observers: list[Observer] = []
@@ -259,6 +261,9 @@ class Connection:
                 return await call.future
             except asyncio.CancelledError:
                 self._give_up(request_id)
+                raise
+            except RequestError as exc:
+                exc.origin = self
                 raise
         finally:
             self.flow.end_call(session, asker)

@@ -111,8 +111,14 @@ class DecodeError(AccordError, ValueError):
 
 
 class RequestError(AccordError):
-    """A JSON-RPC error: raise it in a handler to send it, catch it when it came."""
+    """A JSON-RPC error: raise it in a handler to send it, catch it when it came.
 
+    `origin` is the connection that it came over, None for one that was made here. An error of a
+    peer that a handler does not catch is `Internal error` to that peer: its code is about
+    another request. Any other peer reads it as it is.
+    """
+
+    origin: Any = None
     default_code: ClassVar[int] = -32603
     default_message: ClassVar[str] = "Internal error"
 

@@ -32,7 +32,7 @@ from accord.jsonrpc.message import RequestId
 from accord.routes import Context, Limits, Route, Routes
 from accord.rules.lifecycle import AgentLifecycle
 from accord.rules.negotiation import requested_version, select, spoken, v1_params_of
-from accord.rules.quirks import QUIRKS
+from accord.rules.quirks import QUIRKS, tolerates
 from accord.tasks import discard
 from accord.transports.base import Transport, TransportFactory
 from accord.version import ProtocolVersion
@@ -45,6 +45,8 @@ __all__ = ("LazyRole", "connect", "serve")
 log = logging.getLogger("accord.router")
 
 R = TypeVar("R", bound=Remote)
+
+_OTHER_VERSION = "`connect(versions=…)`, `accord ask --protocol 1|2`"
 
 
 class LazyRole(Struct, frozen=True):
@@ -283,7 +285,13 @@ class _ClientSide:
     async def open(self) -> Any:
         connection = await self._start()
         newest = max(self._clients)
-        answer = await self._initialize(connection, newest)
+        try:
+            answer = await self._initialize(connection, newest)
+        except RequestError as exc:
+            if exc.code != InvalidParams.default_code or newest == 1 or 1 not in self._clients:
+                raise _refusal(exc, newest) from exc
+            connection, answer = await self._fall_back(connection, exc)
+            newest = answer.version
         if answer.version != newest and self._client(answer.version).has_offers():
             # The agent has read nothing of what a v2 request offers. Ask again as v1 wants it
             # (R-INIT-15): here, which v1 allows (R-INIT-39), else on a new connection.
@@ -297,6 +305,20 @@ class _ClientSide:
                 connection = await self._start()
                 answer = await self._initialize(connection, answer.version)
         return answer.open()
+
+    @tolerates("v2-refused-as-invalid")
+    async def _fall_back(
+        self, connection: Connection, refusal: RequestError
+    ) -> tuple[Connection, _Settled]:
+        """Ask for version 1 an agent that finds the params of version 2 invalid."""
+        log.debug("= the agent refuses version 2 as invalid params; asking for version 1")
+        try:
+            if not isinstance(self._transport, Transport):
+                await connection.aclose()
+                connection = await self._start()
+            return connection, await self._initialize(connection, 1)
+        except RequestError as exc:
+            raise _refusal(exc, 1) from refusal
 
     async def aclose(self) -> None:
         if self._connection is not None:
@@ -332,7 +354,9 @@ class _ClientSide:
         except RequestError as exc:
             if exc.code == -32022 or exc.code in QUIRKS["version-refused-code"].codes:
                 raise UnsupportedVersion(
-                    f"The agent refuses protocol version {version}: {exc.text}", raw=exc.data
+                    f"The agent refuses protocol version {version}: {exc.text}"
+                    f" (to choose another: {_OTHER_VERSION})",
+                    raw=exc.data,
                 ) from exc
             raise
 
@@ -349,6 +373,14 @@ class _ClientSide:
         result = replace(result, protocol_version=version)  # a false v2 says otherwise
         offers = client.kit.client_capabilities(params) if version == asked else None
         return _Settled(connection, client, result, offers)
+
+
+def _refusal(error: RequestError, version: ProtocolVersion) -> RequestError:
+    """Return the error with a hint; an agent may accept another version."""
+    hint = f"refused `initialize` of version {version}; to choose another: {_OTHER_VERSION}"
+    hinted = RequestError.of(error.code, f"{error.message} ({hint})", error.data)
+    hinted.origin = error.origin
+    return hinted
 
 
 class _Settled:

@@ -28,6 +28,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     all_waiting_bytes: int = 256 * 1024 * 1024  # of all sessions: beyond, the largest one fails
     held: int = 16_384  # messages that wait for the end of `initialize`
     unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
+    sessions: int = 10_000  # that are open at once, on an agent's connection
     requests: int = 16_384  # of the peer that are being handled at once
     eof_grace_s: float = 0.5  # for handlers of requests to finish once the peer has hung up
     drain_s: float = 30.0  # for handlers of notifications to finish what came before that

@@ -49,6 +49,7 @@ class Serving:
 
     def __init__(
         self,
+        connection: object,
         peer: Peer,
         tasks: Tasks,
         limits: Limits,
@@ -56,6 +57,7 @@ class Serving:
         flood_log: FloodLog,
     ) -> None:
         self._log = flood_log
+        self._connection = connection
         self._peer = peer
         self._tasks = tasks
         self._limits = limits
@@ -180,7 +182,7 @@ class Serving:
             self._answered(size)
 
     def _failed(self, method: str, request_id: RequestId, exc: BaseException) -> None:
-        if isinstance(exc, RequestError):
+        if isinstance(exc, RequestError) and exc.origin is not self._connection:
             self.fail(request_id, exc)
         elif exc is self.ended_by:
             # The peer has hung up on a handler that was asking it something: no fault of it.

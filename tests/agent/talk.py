@@ -12,6 +12,7 @@ import pytest
 import accord
 from accord import Agent, v1, v2
 from accord.router import connect
+from accord.routes import Limits
 from accord.transports.memory import pair
 from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins
@@ -207,12 +208,13 @@ async def talk(
     client: Callable[[Talk], Any] | None = None,
     opened: bool = True,
     observers: Sequence[Any] = (),
+    limits: Limits = QUICK,
 ) -> AsyncGenerator[Talk, None]:
     """Connect a client of a version to an agent, by default with a session open."""
     here, there = pair()
     side = Talk(version, cwd)
     make = client or (ClientV1 if version == V1 else ClientV2)
-    serving = asyncio.ensure_future(accord.serve(agent, here, limits=QUICK, observers=observers))
+    serving = asyncio.ensure_future(accord.serve(agent, here, limits=limits, observers=observers))
     try:
         async with asyncio.timeout(30), connect(there, make(side), limits=QUICK) as remote:
             side.remote = remote

@@ -6,13 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
 from accord.agent.records import report_from
 from accord.agent.reports import Ended, Said
-from accord.errors import NotOffered, ResourceNotFound
+from accord.errors import InternalError, InvalidRequest, NotOffered, ResourceNotFound
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
 from requirement import requirement
+from sides import QUICK
 
 
 class Shared(Agent):
@@ -239,3 +241,72 @@ async def test_system_prompt_is_offered_by_unstable_agents_that_take_it(version:
     async with talk(Stable(), version, opened=False) as client:
         with pytest.raises(NotOffered):
             await client.open(system_prompt=prompted(client, "Be brief."))
+
+
+@BOTH
+@pytest.mark.parametrize("store", [True, False], ids=["store", "no store"])
+async def test_open_sessions_of_a_connection_are_bounded(version: int, store: bool) -> None:
+    agent = Shared()
+    if not store:
+        agent.store = None
+    limits = structs.replace(QUICK, sessions=5)
+    async with talk(agent, version, limits=limits) as client:
+        first = client.session_id
+        opening = [client.open() for _ in range(10)]
+        results = await asyncio.gather(*opening, return_exceptions=True)
+        refused = [error for error in results if isinstance(error, BaseException)]
+        assert len(refused) == 6
+        for error in refused:
+            assert isinstance(error, InvalidRequest)
+            assert error.data == {"limit": 5}
+            assert "5 open sessions" in error.message
+        if store:
+            with pytest.raises(InvalidRequest):
+                await client.remote.fork_session(
+                    client.types.ForkSessionRequest(session_id=first, cwd="/project")
+                )
+        await client.remote.close_session(client.types.CloseSessionRequest(session_id=first))
+        await client.open()
+        if store:
+            with pytest.raises(InvalidRequest):
+                await take(client, first)
+
+
+@BOTH
+@pytest.mark.parametrize("path", ["/a\0b", "/a\ud800b"], ids=["NUL", "half a surrogate pair"])
+async def test_directories_that_no_system_takes_are_refused(version: int, path: str) -> None:
+    async with talk(Shared(), version) as client:
+        with pytest.raises(InvalidParams):
+            await client.open(cwd=path)
+        with pytest.raises(InvalidParams):
+            await client.open(additional_directories=[path])
+        if version == V1:
+            server = v1.McpServerStdio(name="x", command=path, args=[], env=[])
+            with pytest.raises(InvalidParams):
+                await client.open(mcp_servers=[server])
+
+
+class Relaying(Agent):
+    """Lets an error of the client end its prompt."""
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.session.client.call_extension("_missing")
+
+
+@BOTH
+async def test_an_error_of_the_client_is_no_error_of_the_prompt(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a client that does not find a file would be told that the session is missing."""
+    async with talk(Relaying(), version) as client:
+        if version == V1:
+            with pytest.raises(InternalError) as caught:
+                await client.prompt("Hi")
+            message = caught.value.message
+        else:
+            assert await client.prompt("Hi") == "error"
+            error = client.ends()[-1].error
+            assert error.code == -32603
+            message = error.message
+        assert message == "A request of the agent to the client failed"
+    assert "! the turn failed by an error of the client" in caplog.text

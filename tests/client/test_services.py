@@ -85,7 +85,14 @@ async def test_what_is_outside_missing_or_no_text_is_an_error(tmp_path: Path) ->
 
     async def script(speaker: Speaker) -> None:
         read = speaker.client.read_text_file
-        for path in (tmp_path / "secret", roots / ".." / "secret", roots / "link", "relative"):
+        odd = (f"{roots}/a\0b", f"{roots}/\ud800")
+        for path in (
+            tmp_path / "secret",
+            roots / ".." / "secret",
+            roots / "link",
+            "relative",
+            *odd,
+        ):
             with pytest.raises(InvalidParams):
                 await read(reading(path))
         with pytest.raises(InvalidParams):

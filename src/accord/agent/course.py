@@ -137,6 +137,10 @@ class Course:
             error = InternalError()
         except RequestError as exc:
             error = exc
+            if self.session.link.sent(exc):
+                # Its code is about a request of the agent, not about the prompt.
+                log.error("! the turn failed by an error of the client", exc_info=exc)
+                error = InternalError("A request of the agent to the client failed")
         except BaseException as exc:  # groups, too; a turn that nobody ends is waited for
             if is_dropped(exc, self._task):
                 raise

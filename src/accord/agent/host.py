@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from accord.agent.background import STOP_S
 from accord.agent.peer import ConnectedClient
-from accord.errors import InvalidParams, ResourceNotFound, TransportError
+from accord.errors import InvalidParams, InvalidRequest, ResourceNotFound, TransportError
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
@@ -36,6 +36,8 @@ __all__ = ("Host", "Setup", "hosts_of")
 
 log = logging.getLogger("accord.agent")
 
+_MOST_SESSIONS = 10_000
+
 
 class Setup(Struct, frozen=True, kw_only=True):
     """What a client gives a session when it opens it; directories are absolute paths."""
@@ -50,6 +52,11 @@ class Setup(Struct, frozen=True, kw_only=True):
         for path in (self.cwd, *self.additional):
             if not _is_absolute(path):
                 raise InvalidParams("Directories must be absolute paths", data={"path": path})
+            if not _is_path(path):
+                raise InvalidParams("A directory has neither NUL nor lone surrogates in its path")
+        for server in self.mcp_servers:
+            if not _is_path(getattr(server, "command", "")):
+                raise InvalidParams("A program has neither NUL nor lone surrogates in its path")
 
     def is_in(self, cwd: str) -> bool:
         """Tell whether the session is to work in a directory, however that is written."""
@@ -65,10 +72,20 @@ def _is_absolute(path: str) -> bool:
     return path.startswith(("/", "\\\\")) or path[1:3] in (":\\", ":/")
 
 
+def _is_path(text: str) -> bool:
+    """Return whether the system takes a text as a path: no NUL, no lone surrogate."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 class Host:
     """Opens, finds and closes the sessions of one client."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, *, most_sessions: int = _MOST_SESSIONS) -> None:
+        self._most_sessions = most_sessions
+        self._opening = 0  # sessions that are being opened
         self._link: Link | None = None
         self._make_link: Callable[[], Link] | None = None  # from `initialize` on
         self.agent = agent
@@ -128,14 +145,31 @@ class Host:
         self.agent.authorize()  # R-AUTH-11
         setup.check()
         session_id = f"session-{os.urandom(12).hex()}"
-        if self.kept is not None:
-            await self.kept.create(session_id, setup.cwd, setup.additional)
-        try:
-            return await self._open(self._session(session_id, setup))
-        except BaseException:
+        with self._place():
             if self.kept is not None:
-                await self.kept.delete(session_id)
-            raise
+                await self.kept.create(session_id, setup.cwd, setup.additional)
+            try:
+                return await self._open(self._session(session_id, setup))
+            except BaseException:
+                if self.kept is not None:
+                    await self.kept.delete(session_id)
+                raise
+
+    @contextmanager
+    def _place(self) -> Generator[None]:
+        """Keep a place for a session that is being opened; raise `InvalidRequest` if all are taken.
+
+        A client that opens sessions without end would take all memory.
+        """
+        most = self._most_sessions
+        if len(self.sessions) + self._opening >= most:
+            message = f"This connection has {most} open sessions, the limit: close one first"
+            raise InvalidRequest(message, data={"limit": most})
+        self._opening += 1
+        try:
+            yield
+        finally:
+            self._opening -= 1
 
     def _session(self, session_id: str, setup: Setup, *, first: int = 0) -> Session:
         from accord.agent.session import Session
@@ -177,10 +211,11 @@ class Host:
         if session is None:
             await self._take_away(session_id)
         if session is None:
-            loaded = await kept.load(session_id)
-            session = self._session(session_id, setup, first=loaded.count)
-            session.title_now, session.title_is_users = stored.title, stored.title_is_users
-            await self._open(session, loaded.options)
+            with self._place():
+                loaded = await kept.load(session_id)
+                session = self._session(session_id, setup, first=loaded.count)
+                session.title_now, session.title_is_users = stored.title, stored.title_is_users
+                await self._open(session, loaded.options)
             if replay:
                 async with session.quiet():
                     await self._replay(session, loaded)
@@ -210,15 +245,16 @@ class Host:
         setup.check()
         kept = self._kept
         copy = f"session-{os.urandom(12).hex()}"
-        stored = await kept.fork(session_id, copy, setup.cwd, setup.additional)
-        try:
-            loaded = await kept.load(copy)
-            session = self._session(copy, setup, first=loaded.count)
-            session.title_now = stored.title
-            return await self._open(session, loaded.options)
-        except BaseException:
-            await kept.delete(copy)
-            raise
+        with self._place():
+            stored = await kept.fork(session_id, copy, setup.cwd, setup.additional)
+            try:
+                loaded = await kept.load(copy)
+                session = self._session(copy, setup, first=loaded.count)
+                session.title_now = stored.title
+                return await self._open(session, loaded.options)
+            except BaseException:
+                await kept.delete(copy)
+                raise
 
     async def delete(self, session_id: str) -> None:
         """Forget a session for good; one that is not there is no error (R-LIST-14)."""

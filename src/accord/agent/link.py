@@ -16,6 +16,7 @@ from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
+    from accord.errors import RequestError
     from accord.model.login import Account, LoginState
 
 __all__ = ("Link", "Question", "mode_of")
@@ -149,6 +150,10 @@ class Link(ABC):
     @abstractmethod
     def is_gone(self) -> bool:
         """Whether the client has hung up."""
+
+    @abstractmethod
+    def sent(self, error: RequestError) -> bool:
+        """Return whether the client has answered a request of the agent with this error."""
 
     @abstractmethod
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -29,7 +29,7 @@ from accord.agent.reports import (
     UsageReport,
 )
 from accord.agent.shown_v1 import ShownTools
-from accord.errors import TransportError
+from accord.errors import RequestError, TransportError
 from accord.model.content import Content
 from accord.model.login import Account, LoginState
 from accord.model.on_v1 import content_to_wire, location_to_wire
@@ -349,6 +349,9 @@ class LinkV1(Link):
     @property
     def is_gone(self) -> bool:
         return self._context.has_ended
+
+    def sent(self, error: RequestError) -> bool:
+        return error.origin is self._context.connection
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)

@@ -31,6 +31,7 @@ from accord.agent.reports import (
     UsageReport,
 )
 from accord.agent.session import Session
+from accord.errors import RequestError
 from accord.model.content import Content
 from accord.model.login import Account, LoginState
 from accord.model.on_v2 import (
@@ -186,6 +187,9 @@ class LinkV2(Link):
     @property
     def is_gone(self) -> bool:
         return self._context.has_ended
+
+    def sent(self, error: RequestError) -> bool:
+        return error.origin is self._context.connection
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)

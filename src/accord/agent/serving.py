@@ -25,7 +25,7 @@ async def serve(
     observers: Sequence[Observer] = (),
 ) -> None:
     """Serve one client until it hangs up; raise `TransportError` when there is no way to it."""
-    host = Host(agent)
+    host = Host(agent, most_sessions=(limits or Limits()).sessions)
     hosts_of(agent).add(host)
 
     def make_v1() -> Any:

@@ -96,6 +96,11 @@ def within(child: Setup, parent: Setup) -> Setup:
 def _inside(setup: Setup, path: str) -> Roots:
     if not os.path.isabs(path):  # noqa: PTH117  # R-FS-05, about a text
         raise InvalidParams("The path of a file is absolute")
+    try:
+        if b"\0" in os.fsencode(path):
+            raise InvalidParams("The path of a file has no NUL character")
+    except UnicodeEncodeError:
+        raise InvalidParams("The path of a file has no lone surrogate") from None
     return Roots(setup.all_roots, real=setup.real_roots)
 
 

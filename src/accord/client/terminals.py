@@ -89,6 +89,8 @@ class TerminalServer:
         """Start a command; return the id of its terminal."""
         if not os.path.isabs(cwd):  # noqa: PTH117  # R-TERM-03, about a text
             raise InvalidParams("The working directory of a terminal is absolute")
+        if any("\0" in text for text in (cwd, *argv, *env, *env.values())):
+            raise InvalidParams("A command and its directory have no NUL character")
         terminal_id = f"terminal-{next(self._numbers)}"
         terminal = Terminal(id=terminal_id, command=shlex.join(argv), cwd=cwd)
         limit = MOST_OUTPUT_BYTES if limit is None else min(limit, MOST_OUTPUT_BYTES)

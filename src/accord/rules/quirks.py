@@ -58,6 +58,16 @@ _ROWS = (
         concerns=("R-INIT-06", "initialize"),
     ),
     Quirk(
+        id="v2-refused-as-invalid",
+        by="agent",
+        versions=(1,),
+        programs=("agents of version 1 that validate the params of `initialize`",),
+        does="refuses the `initialize` of version 2 with the error -32602",
+        response="asks for version 1, of a fresh process where Accord starts the agent",
+        evidence="runs against agents of version 1",
+        concerns=("R-INIT-10", "initialize"),
+    ),
+    Quirk(
         id="version-refused-code",
         by="agent",
         versions=(1,),
