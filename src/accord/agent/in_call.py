@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from accord.agent.link import Link, Question
 from accord.agent.reports import MessageRole, Report, Said, ToolPart, ToolReport
+from accord.errors import RequestError
 from accord.model.content import Content
 from accord.model.login import Account, LoginState
 from accord.model.session import SessionOption
@@ -131,6 +132,9 @@ class InCall(Link):
     @property
     def is_gone(self) -> bool:
         return self._link.is_gone
+
+    def sent(self, error: RequestError) -> bool:
+        return self._link.sent(error)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._link.start(work)
