@@ -34,7 +34,7 @@ from accord.outbox import Outbox
 from accord.reading import NO_PARAMS, second_try, session_of, tell
 from accord.routes import Limits, Route, Routes
 from accord.serving import Serving
-from accord.tasks import Tasks, ends_process, is_dropped
+from accord.tasks import Tasks, ends_process, logged
 from accord.trace import traced
 from accord.transports.base import Frame, Transport
 from accord.wire.codec import encode, encode_into
@@ -137,7 +137,7 @@ class Connection:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something as long as the connection lives; what it raises is logged."""
-        task = self._tasks.spawn(_logged(work), name="accord work")
+        task = self._tasks.spawn(logged(work), name="accord work")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
 
@@ -485,17 +485,3 @@ class Connection:
             self._lanes.put(lane, _Answered(answer, call.method, size))
             return
         settle(answer)
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.current_task()
-    try:
-        await work
-    except asyncio.CancelledError:
-        raise
-    except BaseException as exc:
-        if is_dropped(exc, task):
-            raise
-        log.exception("! work beyond a handler failed")
-        if ends_process(exc):
-            raise

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ("Tasks", "discard", "ends_process", "is_being_cancelled", "is_dropped")
+__all__ = ("Tasks", "discard", "ends_process", "is_being_cancelled", "is_dropped", "logged")
 
 log = logging.getLogger("accord.connection")
 
@@ -77,3 +77,18 @@ def is_dropped(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
         return task is None or asyncio.current_task() is not task
     except RuntimeError:  # no loop runs any more
         return True
+
+
+async def logged(work: Coroutine[Any, Any, None]) -> None:
+    """Run something nobody awaits; log what it raises."""
+    task = asyncio.current_task()
+    try:
+        await work
+    except asyncio.CancelledError:
+        raise
+    except BaseException as exc:
+        if is_dropped(exc, task):
+            raise
+        log.exception("! work beyond a handler failed")
+        if ends_process(exc):
+            raise
