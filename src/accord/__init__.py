@@ -76,7 +76,15 @@ if TYPE_CHECKING:
     from accord.client.session import ClientSession, SubagentSession
     from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
-    from accord.model.content import Audio, Content, Image, Link, Resource
+    from accord.model.content import (
+        Annotations,
+        Audio,
+        Content,
+        Image,
+        Link,
+        Resource,
+        TextContent,
+    )
     from accord.model.login import Account, LoginStatus, Provider
     from accord.model.mcp import McpHttp, McpSse, McpStdio
     from accord.model.permission import PermissionOption
@@ -99,6 +107,7 @@ __all__ = (
     "AccordError",
     "Account",
     "Agent",
+    "Annotations",
     "Answer",
     "Audio",
     "AuthRequired",
@@ -168,6 +177,7 @@ __all__ = (
     "Terminal",
     "TerminalOutput",
     "Text",
+    "TextContent",
     "Thought",
     "TitleChanged",
     "Tokens",
@@ -235,6 +245,8 @@ _LAZY = {
     "Content": "accord.model.content",
     "Image": "accord.model.content",
     "Link": "accord.model.content",
+    "Annotations": "accord.model.content",
+    "TextContent": "accord.model.content",
     "Resource": "accord.model.content",
     "PermissionOption": "accord.model.permission",
     "Choice": "accord.model.session",

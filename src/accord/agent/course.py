@@ -33,8 +33,13 @@ log = logging.getLogger("accord.agent")
 class Course:
     """Takes a turn through its session; what the agent sees of it is `turn`."""
 
-    def __init__(self, session: Session, content: tuple[Content, ...]) -> None:
-        self.turn = Turn(session, content, self._stop)
+    def __init__(
+        self,
+        session: Session,
+        content: tuple[Content, ...],
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        self.turn = Turn(session, content, self._stop, meta)
         self.session = session
         self.finished = asyncio.Event()
         self.exit: BaseException | None = None  # raise it once the end of the turn is told

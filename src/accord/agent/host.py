@@ -323,7 +323,9 @@ class Host:
         session.take_option(option_id, value)
         await session.record(OptionsReport(session.options))
 
-    def begin(self, session_id: str, content: tuple[Content, ...]) -> Course:
+    def begin(
+        self, session_id: str, content: tuple[Content, ...], meta: dict[str, Any] | None
+    ) -> Course:
         """Return the turn of a prompt, not yet queued; raise for what cannot be prompted."""
         from accord.agent.course import Course
 
@@ -337,7 +339,7 @@ class Host:
         for part in content:
             if (kind := _kind_to_offer(part)) not in (None, *self.agent.prompt_content):
                 raise InvalidParams("The prompt holds what was not offered", data={"type": kind})
-        return Course(session, content)
+        return Course(session, content, meta)
 
     async def close(self, session_id: str) -> None:
         """Cancel what runs in a session and free it."""

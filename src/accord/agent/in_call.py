@@ -41,11 +41,16 @@ class InCall(Link):
         self.shows_notices = False
 
     async def said(
-        self, session_id: str, role: MessageRole, message_id: str, content: Content
+        self,
+        session_id: str,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None = None,
     ) -> None:
         if role != "agent":
             return
-        if isinstance(content, str):
+        if type(content) is str:
             await self._call.stream(content)
         else:
             await self._call.content(content)

@@ -42,7 +42,12 @@ class Link(ABC):
 
     @abstractmethod
     def said(
-        self, session_id: str, role: MessageRole, message_id: str, content: Content
+        self,
+        session_id: str,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Send one more piece of a message; waits while the client reads slower."""
 
@@ -57,7 +62,9 @@ class Link(ABC):
     async def state(self, session: Session) -> None:  # noqa: B027  # v1 has no word for it
         """Say what the agent does in a session, where the version says so."""
 
-    async def ended(self, session: Session, ended: Ended) -> None:  # noqa: B027  # as above
+    async def ended(  # noqa: B027  # as above
+        self, session: Session, ended: Ended, meta: dict[str, Any] | None = None
+    ) -> None:
         """Say that the work of a session is over, and why, where the version says so."""
 
     # Files and terminals that the client has, and forms that it shows.

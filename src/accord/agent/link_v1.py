@@ -77,10 +77,15 @@ class LinkV1(Link):
             self.client_info = Info(info.name, info.version, info.title)
 
     def said(
-        self, session_id: str, role: MessageRole, message_id: str, content: Content
+        self,
+        session_id: str,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         block = v1.TextContent(text=content) if type(content) is str else content_to_wire(content)
-        chunk = _CHUNKS[role](content=block, message_id=message_id)
+        chunk = _CHUNKS[role](content=block, message_id=message_id, meta=meta)
         if self._shown.has_late(session_id):
             return self._send_behind(session_id, chunk)
         return self._client.session_update(

@@ -70,10 +70,15 @@ class LinkV2(Link):
         self.client_info = Info(info.name, info.version, info.title)
 
     def said(
-        self, session_id: str, role: MessageRole, message_id: str, content: Content
+        self,
+        session_id: str,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         block = v2.TextContent(text=content) if type(content) is str else content_to_wire(content)
-        chunk = _CHUNKS[role](content=block, message_id=message_id)
+        chunk = _CHUNKS[role](content=block, message_id=message_id, meta=meta)
         return self._send(session_id, chunk)
 
     def _send(self, session_id: str, update: v2.SessionUpdate) -> Coroutine[Any, Any, None]:
@@ -123,7 +128,9 @@ class LinkV2(Link):
                 # It ends no work: no reason to stop (R-PROMPT-29).
                 await self._send(session.id, v2.IdleStateUpdate(background=background))
 
-    async def ended(self, session: Session, ended: Ended) -> None:
+    async def ended(
+        self, session: Session, ended: Ended, meta: dict[str, Any] | None = None
+    ) -> None:
         await self._send(
             session.id,
             v2.IdleStateUpdate(
@@ -131,6 +138,7 @@ class LinkV2(Link):
                 error=None if ended.failure is None else _error(ended.failure),
                 usage=None if ended.tokens is None else _tokens(ended.tokens),
                 background=background_to_wire(session.background_work.snapshot()),
+                meta=meta,
             ),
         )
 

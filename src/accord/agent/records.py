@@ -34,7 +34,15 @@ from accord.agent.reports import (
     ToolReport,
     UsageReport,
 )
-from accord.model.content import Audio, Image, Link, Other, Resource
+from accord.model.content import (
+    Annotations,
+    Audio,
+    Image,
+    Link,
+    Other,
+    Resource,
+    TextContent,
+)
 from accord.model.tools import Diff, Location, TerminalView, ToolContent
 from accord.wire.codec import encode
 
@@ -43,15 +51,25 @@ __all__ = ("report_from", "report_to")
 log = logging.getLogger("accord.agent")
 
 
+class _Annotated(Struct, omit_defaults=True, tag="text"):
+    text: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+
+
 class _Image(Struct, omit_defaults=True, tag="image"):
     data: bytes
     mime_type: str
     uri: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
 
 
 class _Audio(Struct, omit_defaults=True, tag="audio"):
     data: bytes
     mime_type: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
 
 
 class _Link(Struct, omit_defaults=True, tag="link"):
@@ -61,18 +79,27 @@ class _Link(Struct, omit_defaults=True, tag="link"):
     description: str | None = None
     mime_type: str | None = None
     size: int | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    icons: tuple[dict[str, Any], ...] = ()
 
 
 class _Text(Struct, omit_defaults=True, tag="resource"):
     uri: str
     content: str
     mime_type: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    content_meta: dict[str, Any] | None = None
 
 
 class _Blob(Struct, omit_defaults=True, tag="blob"):
     uri: str
     content: bytes
     mime_type: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    content_meta: dict[str, Any] | None = None
 
 
 class _Other(Struct, omit_defaults=True, tag="other"):
@@ -91,7 +118,9 @@ class _Terminal(Struct, omit_defaults=True, tag="terminal"):
     terminal_id: str
 
 
-_Item: TypeAlias = str | _Image | _Audio | _Link | _Text | _Blob | _Other | _Diff | _Terminal
+_Item: TypeAlias = (
+    str | _Annotated | _Image | _Audio | _Link | _Text | _Blob | _Other | _Diff | _Terminal
+)
 
 
 class _Said(Struct, omit_defaults=True, tag="said"):
@@ -234,20 +263,22 @@ def _items(content: Iterable[ToolContent]) -> list[_Item]:
 
 def _item(content: ToolContent) -> _Item:
     match content:
+        case TextContent():
+            return _Annotated(str(content), content.annotations, content.meta)
         case str():
             return content
-        case Image(data, mime_type, uri):
-            return _Image(data, mime_type, uri)
-        case Audio(data, mime_type):
-            return _Audio(data, mime_type)
-        case Link(uri, name, title, description, mime_type, size):
-            return _Link(uri, name, title, description, mime_type, size)
-        case Resource(uri, str() as text, mime_type):
-            return _Text(uri, text, mime_type)
-        case Resource(uri, data, mime_type):
-            return _Blob(uri, data, mime_type)  # type: ignore[arg-type]  # text was before
-        case Diff(path, old, new, patch, others):
-            return _Diff(path, old, new, patch, others)
+        case Image():
+            return _Image(*_values(content))
+        case Audio():
+            return _Audio(*_values(content))
+        case Link():
+            return _Link(*_values(content))
+        case Resource(content=str()):
+            return _Text(*_values(content))
+        case Resource():
+            return _Blob(*_values(content))
+        case Diff():
+            return _Diff(*_values(content))
         case TerminalView(terminal_id):
             return _Terminal(terminal_id)
         case Other(raw):
@@ -258,19 +289,24 @@ def _content(item: _Item) -> ToolContent:
     match item:
         case str():
             return item
-        case _Image(data, mime_type, uri):
-            return Image(data, mime_type, uri)
-        case _Audio(data, mime_type):
-            return Audio(data, mime_type)
-        case _Link(uri, name, title, description, mime_type, size):
-            return Link(uri, name, title, description, mime_type, size)
-        case _Text(uri, text, mime_type):
-            return Resource(uri, text, mime_type)
-        case _Blob(uri, data, mime_type):
-            return Resource(uri, data, mime_type)
-        case _Diff(path, old, new, patch, others):
-            return Diff(path, old, new, patch, others)
+        case _Annotated(text, annotations, meta):
+            return TextContent(text, annotations=annotations, meta=meta)
+        case _Image():
+            return Image(*_values(item))
+        case _Audio():
+            return Audio(*_values(item))
+        case _Link():
+            return Link(*_values(item))
+        case _Text() | _Blob():
+            return Resource(*_values(item))
+        case _Diff():
+            return Diff(*_values(item))
         case _Terminal(terminal_id):
             return TerminalView(terminal_id)
         case _Other(raw):
             return Other(raw)
+
+
+def _values(fields: Struct) -> list[Any]:
+    """Return the values of the fields, which content and its records have alike."""
+    return [getattr(fields, name) for name in fields.__struct_fields__]

@@ -131,7 +131,7 @@ class AgentRole(v1.Agent):
         from accord.model.on_v1 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        course = self.host.begin(params.session_id, content)
+        course = self.host.begin(params.session_id, content, params.meta)
         if course.session.turns:
             raise InvalidRequest("A turn is running in this session")
         course.queue()
@@ -154,6 +154,7 @@ class AgentRole(v1.Agent):
         return v1.PromptResponse(
             stop_reason=self._link.stop_reason(ended.stop_reason),
             usage=None if ended.tokens is None else _tokens(ended.tokens),
+            meta=course.turn.end_meta,
         )
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:

@@ -154,7 +154,7 @@ class AgentRole(v2.Agent):
         from accord.model.on_v2 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        course = self.host.begin(params.session_id, content)
+        course = self.host.begin(params.session_id, content, params.meta)
         course.queue()
         await course.wait_first()  # R-PROMPT-24, R-PROMPT-27
         try:
@@ -176,7 +176,7 @@ class AgentRole(v2.Agent):
             await session.tell_state()
             ended = await course.work(self.host.agent)
             session.idle()
-            await link.ended(session, ended)
+            await link.ended(session, ended, turn.end_meta)
         except asyncio.CancelledError:
             raise
         except BaseException as exc:

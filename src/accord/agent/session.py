@@ -103,20 +103,28 @@ class Session(Verbs):
         self._count += 1
         return f"{kind}-{self._count}"
 
-    def said(self, role: MessageRole, content: Content) -> Coroutine[Any, Any, None]:
+    def said(
+        self, role: MessageRole, content: Content, meta: dict[str, Any] | None = None
+    ) -> Coroutine[Any, Any, None]:
         """Add to the message of this role, or begin one if another was spoken last."""
         if role is not self._role:
             self._role = role
             self._message_id = self.next_id("message")
         if self._record is None and not self.closed:
-            return self.link.said(self.id, role, self._message_id, content)
+            return self.link.said(self.id, role, self._message_id, content, meta)
         need_content("content", content)  # the link has seen to it otherwise
-        return self._say_stored(role, self._message_id, content)
+        return self._say_stored(role, self._message_id, content, meta)
 
-    async def _say_stored(self, role: MessageRole, message_id: str, content: Content) -> None:
+    async def _say_stored(
+        self,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None,
+    ) -> None:
         async with self._order:
             await self.record(Said(role, message_id, (content,)))
-            await self.link.said(self.id, role, message_id, content)
+            await self.link.said(self.id, role, message_id, content, meta)
 
     def end_message(self) -> None:
         """Let what is said next begin a message of its own."""

@@ -35,7 +35,7 @@ class ShownTool:
     def add(self, item: ToolContent, *, goes_on: bool) -> None:
         """Show more."""
         self._chars += _chars_of(item)
-        if not isinstance(item, str):
+        if type(item) is not str:  # with annotations, text stands by itself
             self._items.append(tool_content_to_wire(item))
         elif goes_on and self._items and isinstance(last := self._items[-1], list):
             last.append(item)

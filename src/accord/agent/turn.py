@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord.agent.background import working_for
 from accord.agent.verbs import Verbs
@@ -21,14 +21,21 @@ __all__ = ("Turn",)
 class Turn(Verbs):
     """One prompt being worked on; `content` is what the user said.
 
-    `tokens` are what it took: set them, and they are told with its end (unstable).
+    `tokens` are what it took: set them, and they are told with its end (unstable). `meta` is the
+    `_meta` that came with the prompt, `end_meta` what is to go with the turn's end.
     """
 
     def __init__(
-        self, session: Session, content: tuple[Content, ...], stop: Callable[[], None]
+        self,
+        session: Session,
+        content: tuple[Content, ...],
+        stop: Callable[[], None],
+        meta: dict[str, Any] | None = None,
     ) -> None:
         self.session = session
         self.content = content
+        self.meta = meta
+        self.end_meta: dict[str, Any] | None = None
         self.message_id = ""
         self.cancelled = False
         self.tokens: Tokens | None = None

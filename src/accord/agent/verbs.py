@@ -51,14 +51,21 @@ class Verbs:
         return working_for.get(None)
 
     @must_await("turn")
-    def say(self, content: Content) -> Coroutine[Any, Any, None]:
-        """Add to the message to the user; waits while the client reads slower."""
-        return self.session.said("agent", content)
+    def say(
+        self, content: Content, *, meta: dict[str, Any] | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Add to the message to the user; waits while the client reads slower.
+
+        `meta` goes along as the `_meta` of the update; no store keeps it.
+        """
+        return self.session.said("agent", content, meta)
 
     @must_await("turn")
-    def think(self, content: Content) -> Coroutine[Any, Any, None]:
-        """Add to the agent's thinking, which clients may show apart."""
-        return self.session.said("thought", content)
+    def think(
+        self, content: Content, *, meta: dict[str, Any] | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Add to the agent's thinking, which clients may show apart; `meta` as in `say`."""
+        return self.session.said("thought", content, meta)
 
     def next_message(self) -> None:
         """Let what is said next begin a message of its own."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ("Lines", "as_line", "escaped", "name_of")
 
+# Written where they have something to say.
+_SELDOM = frozenset({"annotations", "content_meta", "icons", "meta"})
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,14 +40,20 @@ def as_line(event: Event) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return str(value)  # of a class of its own, perhaps
+    if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, RequestError):
         return {"code": value.code, "message": value.message, "data": _plain_or_none(value.data)}
     if isinstance(value, msgspec.Struct):
-        fields = {key: _plain(getattr(value, key)) for key in value.__struct_fields__}
+        fields = {
+            key: _plain(found)
+            for key in value.__struct_fields__
+            if (found := getattr(value, key)) or key not in _SELDOM
+        }
         tag = value.__struct_config__.tag
         if tag == "resource" and not isinstance(getattr(value, "content", ""), str):
             tag = "blob"  # its content is base64

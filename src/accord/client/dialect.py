@@ -97,6 +97,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     stop_reason: StopReason
     tokens: Tokens | None = None
     error: RequestError | None = None
+    meta: dict[str, Any] | None = None
 
 
 class Dialect(Protocol):
@@ -148,6 +149,7 @@ class Dialect(Protocol):
         session_id: str,
         contents: Sequence[Content],
         inserted: Callable[[str], None],
+        meta: dict[str, Any] | None,
     ) -> Ended | None:
         """Send a prompt; return how its turn ended, or None once the prompt has its place.
 

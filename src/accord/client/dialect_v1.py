@@ -174,10 +174,15 @@ class DialectV1:
         session_id: str,
         contents: Sequence[Content],
         inserted: Callable[[str], None],
+        meta: dict[str, Any] | None,
     ) -> Ended:
         blocks = [content_to_wire(content) for content in contents]
-        answer = await self.wire.prompt(v1.PromptRequest(session_id=session_id, prompt=blocks))
-        return Ended(stop_reason=answer.stop_reason, tokens=tokens_of(answer.usage))
+        answer = await self.wire.prompt(
+            v1.PromptRequest(session_id=session_id, prompt=blocks, meta=meta)
+        )
+        return Ended(
+            stop_reason=answer.stop_reason, tokens=tokens_of(answer.usage), meta=answer.meta
+        )
 
     async def cancel(self, session_id: str) -> None:
         await self.wire.cancel(v1.CancelNotification(session_id=session_id))

@@ -142,10 +142,11 @@ class DialectV2:
         session_id: str,
         contents: Sequence[Content],
         inserted: Callable[[str], None],
+        meta: dict[str, Any] | None,
     ) -> None:
         blocks = [content_to_wire(content) for content in contents]
         await self.wire.prompt(
-            v2.PromptRequest(session_id=session_id, prompt=blocks),
+            v2.PromptRequest(session_id=session_id, prompt=blocks, meta=meta),
             inserted=lambda answer: inserted(answer.message_id),
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from accord.errors import RequestError
-from accord.model.content import Content
+from accord.model.content import Annotations, Content
 from accord.model.permission import PermissionOption
 from accord.model.session import Command, PlanEntry, SessionOption, StopReason, Tokens, Usage
 from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
@@ -46,6 +46,8 @@ __all__ = (
 )
 
 Role: TypeAlias = Literal["agent", "thought", "user"]
+# The `_meta` of an update; where one update is several events, each has it.
+Meta: TypeAlias = dict[str, Any]
 
 
 class Text(Struct, frozen=True, gc=False):
@@ -53,6 +55,9 @@ class Text(Struct, frozen=True, gc=False):
 
     text: str
     message_id: str | None = None
+    annotations: Annotations | None = None  # of the content block, as is `content_meta`
+    content_meta: Meta | None = None
+    meta: Meta | None = None
 
 
 class Thought(Struct, frozen=True, gc=False):
@@ -60,6 +65,9 @@ class Thought(Struct, frozen=True, gc=False):
 
     text: str
     message_id: str | None = None
+    annotations: Annotations | None = None  # of the content block, as is `content_meta`
+    content_meta: Meta | None = None
+    meta: Meta | None = None
 
 
 class UserText(Struct, frozen=True, gc=False):
@@ -67,6 +75,9 @@ class UserText(Struct, frozen=True, gc=False):
 
     text: str
     message_id: str | None = None
+    annotations: Annotations | None = None  # of the content block, as is `content_meta`
+    content_meta: Meta | None = None
+    meta: Meta | None = None
 
 
 class Media(Struct, frozen=True):
@@ -75,6 +86,7 @@ class Media(Struct, frozen=True):
     content: Content
     role: Role = "agent"
     message_id: str | None = None
+    meta: Meta | None = None
 
 
 class Rewritten(Struct, frozen=True):
@@ -83,6 +95,7 @@ class Rewritten(Struct, frozen=True):
     role: Role
     message_id: str
     content: tuple[Content, ...]
+    meta: Meta | None = None
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -99,6 +112,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     raw_output: Any = None
     can_cancel: bool = False
     changed: tuple[str, ...] = ()
+    meta: Meta | None = None
 
     @property
     def done(self) -> bool:
@@ -114,42 +128,49 @@ class Plan(Struct, frozen=True):
     markdown: str | None = None
     uri: str | None = None
     removed: bool = False
+    meta: Meta | None = None
 
 
 class Commands(Struct, frozen=True):
     """The slash commands that there are now."""
 
     commands: tuple[Command, ...]
+    meta: Meta | None = None
 
 
 class ModeChanged(Struct, frozen=True):
     """The mode is another one."""
 
     mode: str
+    meta: Meta | None = None
 
 
 class Options(Struct, frozen=True):
     """All options as they are now."""
 
     options: tuple[SessionOption, ...]
+    meta: Meta | None = None
 
 
 class UsageChanged(Struct, frozen=True):
     """How full the context is, and what the session has cost."""
 
     usage: Usage
+    meta: Meta | None = None
 
 
 class TitleChanged(Struct, frozen=True):
     """The session has another title, or none."""
 
     title: str | None
+    meta: Meta | None = None
 
 
 class UpdatedAt(Struct, frozen=True):
     """When the session last changed, as RFC 3339, or None where the agent no longer says."""
 
     time: str | None
+    meta: Meta | None = None
 
 
 class Notice(Struct, frozen=True):
@@ -158,6 +179,7 @@ class Notice(Struct, frozen=True):
     severity: Literal["info", "warning", "error"] | str
     title: str
     description: str | None = None
+    meta: Meta | None = None
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
@@ -167,6 +189,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     status: Literal["in_progress", "completed", "failed", "cancelled"] | str
     summary: tuple[Content, ...] = ()
     error: str | None = None
+    meta: Meta | None = None
 
 
 class Terminal(Struct, frozen=True, kw_only=True):
@@ -180,6 +203,7 @@ class Terminal(Struct, frozen=True, kw_only=True):
     signal: str | None = None
     size: tuple[int, int] | None = None  # columns and rows
     can_cancel: bool = False
+    meta: Meta | None = None
 
 
 class TerminalOutput(Struct, frozen=True):
@@ -188,6 +212,7 @@ class TerminalOutput(Struct, frozen=True):
     id: str
     data: bytes
     afresh: bool = False
+    meta: Meta | None = None
 
 
 class StateChanged(Struct, frozen=True, kw_only=True):
@@ -202,6 +227,7 @@ class StateChanged(Struct, frozen=True, kw_only=True):
     error: RequestError | None = None
     tokens: Tokens | None = None
     background: tuple[str, ...] | None = None
+    meta: Meta | None = None
 
 
 class Subagent(Struct, frozen=True, kw_only=True):
@@ -218,6 +244,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
     can_cancel: bool = False
     cwd: str | None = None
     roots: tuple[str, ...] | None = None  # besides `cwd`
+    meta: Meta | None = None
 
 
 class SessionMessage(Struct, frozen=True, kw_only=True):
@@ -229,6 +256,7 @@ class SessionMessage(Struct, frozen=True, kw_only=True):
     sender_message_id: str | None = None  # its id where the other session has it
     recipient_message_id: str | None = None
     content: tuple[Content, ...] = ()
+    meta: Meta | None = None
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):

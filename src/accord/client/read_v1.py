@@ -29,6 +29,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.message import joined
+from accord.client.metadata import said, with_meta
 from accord.client.read_subagents import message_chunk_of, message_of, subagent_of
 from accord.client.transcript import Transcript
 from accord.errors import RequestError
@@ -58,17 +59,24 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
     """Return what an update says is so from now on; None when it changes nothing."""
     if type(update) is v1.AgentMessageChunk:
         content = update.content
-        if type(content) is v1.TextContent:
+        if (
+            type(content) is v1.TextContent
+            and content.annotations is None
+            and content.meta is None
+            and update.meta is None
+        ):
             return Text(content.text, update.message_id)
     reader = READERS.get(update.__class__)
-    return UnknownUpdate(to_builtins(update)) if reader is None else reader(update, transcript)
+    if reader is None:
+        return UnknownUpdate(to_builtins(update))
+    return with_meta(reader(update, transcript), update.meta)
 
 
-def _chunk(said: _Said, role: Role) -> Callable[[Any, Transcript], Event]:
+def _chunk(kind: _Said, role: Role) -> Callable[[Any, Transcript], Event]:
     def read_chunk(update: v1.ContentChunk, _transcript: Transcript) -> Event:
         content = content_from_wire(update.content)
         if isinstance(content, str):
-            return said(content, update.message_id)
+            return said(kind, content, update.message_id)
         return Media(content, role, update.message_id)
 
     return read_chunk
@@ -78,7 +86,7 @@ def _chunk(said: _Said, role: Role) -> Callable[[Any, Transcript], Event]:
 def tool_call_of(details: v1.ToolCallDetails, transcript: Transcript) -> ToolCall | None:
     """Return a tool call with an update applied: None leaves a field as it was (A-24)."""
     changes: dict[str, Any] = {}
-    for name in ("title", "name", "kind", "status", "raw_input", "raw_output"):
+    for name in ("title", "name", "kind", "status", "raw_input", "raw_output", "meta"):
         value = getattr(details, name)
         if value is not None:
             changes[name] = value
@@ -105,6 +113,7 @@ def _tool_call(call: v1.ToolCall, _transcript: Transcript) -> Event:
         locations=_locations(call.locations),
         raw_input=call.raw_input,
         raw_output=call.raw_output,
+        meta=call.meta,
         changed=("title", "kind", "status", "name", "content", "locations", "raw_input"),
     )
 

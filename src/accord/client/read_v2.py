@@ -32,6 +32,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.message import joined
+from accord.client.metadata import said, with_meta
 from accord.client.read_subagents import message_chunk_of, message_of, subagent_of
 from accord.client.shared import extended
 from accord.client.transcript import Transcript
@@ -67,11 +68,16 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
     """Return what an update says is so from now on; None when it changes nothing."""
     if type(update) is v2.AgentMessageChunk:
         content = update.content
-        if type(content) is v2.TextContent:
+        if (
+            type(content) is v2.TextContent
+            and content.annotations is None
+            and content.meta is None
+            and update.meta is None
+        ):
             return Text(content.text, update.message_id)
     reader = READERS.get(update.__class__)
     if reader is not None:
-        return reader(update, transcript)
+        return with_meta(reader(update, transcript), update.meta)
     if isinstance(update, Unknown):
         if update.raw.get("sessionUpdate") == "state_update":
             return StateChanged(state=str(update.raw.get("state")))  # R-PROMPT-34
@@ -84,7 +90,7 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
 
 def _part(content: Content, role: Role, message_id: str) -> Event:
     if isinstance(content, str):
-        return _SAID[role](content, message_id)
+        return said(_SAID[role], content, message_id)
     return Media(content, role, message_id)
 
 
@@ -135,7 +141,7 @@ def tool_call_of(details: v2.ToolCallDetails, transcript: Transcript) -> ToolCal
     blank = ToolCall(id=details.tool_call_id)
     known = transcript.tool_call(details.tool_call_id)
     changes: dict[str, Any] = {}
-    for name in ("title", "name", "kind", "status", "raw_input", "raw_output"):
+    for name in ("title", "name", "kind", "status", "raw_input", "raw_output", "meta"):
         value = getattr(details, name)
         if value is not UNSET:
             changes[name] = getattr(blank, name) if value is None else value

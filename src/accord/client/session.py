@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -89,12 +90,22 @@ class SubagentSession(SessionView):
 class ClientSession(SessionView):
     """A session: prompt it, and read in `transcript` all that came of it."""
 
-    def prompt(self, *contents: Content, cancel_timeout_s: float = CANCEL_TIMEOUT_S) -> ClientTurn:
-        """Return a turn that sends this when it is entered, with `async with`."""
+    def prompt(
+        self,
+        *contents: Content,
+        cancel_timeout_s: float = CANCEL_TIMEOUT_S,
+        meta: dict[str, Any] | None = None,
+    ) -> ClientTurn:
+        """Return a turn that sends this when it is entered, with `async with`.
+
+        `meta` goes along as `_meta`.
+        """
         if not contents:
             raise ValueError("Expected something to say")  # R-PROMPT-25
         need_contents("prompt(contents=…)", contents)
-        return ClientTurn(self._feed, self._dialect, contents, cancel_timeout_s=cancel_timeout_s)
+        return ClientTurn(
+            self._feed, self._dialect, contents, cancel_timeout_s=cancel_timeout_s, meta=meta
+        )
 
     async def cancel(self) -> None:
         """Ask the agent to stop what it does in this session, whoever has asked for it."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec.structs import replace
 
 from accord.client.dialect import Dialect, Ended
-from accord.client.events import Event, Media, Rewritten, StateChanged, UserText
+from accord.client.events import Event, Media, Meta, Rewritten, StateChanged, UserText
 from accord.client.feed import EventQueue, Feed
 from accord.client.message import AgentText
+from accord.client.metadata import said
 from accord.errors import (
     AccordError,
     BacklogExceeded,
@@ -47,14 +48,22 @@ class ClientTurn:
     """
 
     def __init__(
-        self, feed: Feed, dialect: Dialect, contents: Sequence[Content], *, cancel_timeout_s: float
+        self,
+        feed: Feed,
+        dialect: Dialect,
+        contents: Sequence[Content],
+        *,
+        cancel_timeout_s: float,
+        meta: Meta | None = None,
     ) -> None:
         self.stop_reason: StopReason | None = None  # None until the turn has ended
         self.tokens: Tokens | None = None  # what it took, where the agent tells
         self.error: BaseException | None = None  # what it failed with
         self._feed = feed
         self._dialect = dialect
+        self.meta: Meta | None = None  # the `_meta` that came with its end
         self._contents = contents
+        self._meta = meta
         self._cancel_timeout_s = cancel_timeout_s
         self._number = 0  # among the turns of the session
         self._said = AgentText(0)
@@ -194,7 +203,9 @@ class ClientTurn:
                 # In this version the response follows the events of the turn.
                 queue.backlog.calls = 1
             self._sent.set()
-            ended = await self._dialect.prompt(feed.session_id, self._contents, self._inserted)
+            ended = await self._dialect.prompt(
+                feed.session_id, self._contents, self._inserted, self._meta
+            )
         except Exception as exc:  # noqa: BLE001  # raised to who iterates, or leaves
             self._end(Ended(stop_reason="error"), exc)
             return
@@ -209,7 +220,7 @@ class ClientTurn:
         message_id = f"prompt {feed.transcript.prompts + 1}"
         for content in self._contents:
             if isinstance(content, str):
-                feed.emit(UserText(content, message_id))
+                feed.emit(said(UserText, content, message_id))
             else:
                 feed.emit(Media(content, "user", message_id))
         feed.echo = "".join(content for content in self._contents if isinstance(content, str))
@@ -272,6 +283,7 @@ class ClientTurn:
         if stop_reason == "error" and error is None:
             error = InternalError("The agent failed and did not say why")
         self.stop_reason, self.tokens, self.error = stop_reason, ended.tokens, error
+        self.meta = ended.meta
         if not self._dialect.echoes_prompts and not isinstance(error, TransportError):
             self._feed.emit(
                 StateChanged(
@@ -362,4 +374,9 @@ class _Ending:
 
 @tolerates("idle-without-reason")
 def _ended(idle: StateChanged) -> Ended:
-    return Ended(stop_reason=idle.stop_reason or "end_turn", tokens=idle.tokens, error=idle.error)
+    return Ended(
+        stop_reason=idle.stop_reason or "end_turn",
+        tokens=idle.tokens,
+        error=idle.error,
+        meta=idle.meta,
+    )

@@ -96,4 +96,4 @@ def _kinds_of(hint: Any) -> Iterator[type]:
     elif origin is tuple:
         yield from (tuple, list)
     else:
-        yield hint
+        yield hint if origin is None else origin

@@ -6,20 +6,60 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from accord.model.checked import Checked, need_each, wrong
+from accord.model.checked import Checked, need, need_each, wrong
 
 __all__ = (
+    "Annotations",
     "Audio",
     "Content",
     "Image",
     "Link",
     "Other",
     "Resource",
+    "TextContent",
     "need_content",
     "need_contents",
     "not_content",
     "text_of",
 )
+
+
+class Annotations(Checked, frozen=True):
+    """Hints for display: for whom content is, how important (0 to 1), how fresh (RFC 3339)."""
+
+    audience: tuple[str, ...] | None = None  # `user`, `assistant`
+    priority: float | None = None
+    last_modified: str | None = None
+    meta: dict[str, Any] | None = None
+
+
+class TextContent(str):
+    """Text with annotations or `_meta`; it is a `str`, and what is made of it is plain text."""
+
+    __slots__ = ("annotations", "meta")
+
+    annotations: Annotations | None
+    meta: dict[str, Any] | None
+
+    def __new__(
+        cls,
+        text: str,
+        *,
+        annotations: Annotations | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> TextContent:
+        need("TextContent(text=…)", text, str)
+        need("TextContent(annotations=…)", annotations, Annotations, type(None))
+        need("TextContent(meta=…)", meta, dict, type(None))
+        made = super().__new__(cls, text)
+        made.annotations, made.meta = annotations, meta
+        return made
+
+    def __repr__(self) -> str:
+        return f"TextContent({str(self)!r}, annotations={self.annotations!r}, meta={self.meta!r})"
+
+
+# `annotations` and `meta` of all content below are what came with it, or go with it (`_meta`).
 
 
 class Image(Checked, frozen=True, tag="image"):
@@ -28,6 +68,8 @@ class Image(Checked, frozen=True, tag="image"):
     data: bytes
     mime_type: str
     uri: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
 
 
 class Audio(Checked, frozen=True, tag="audio"):
@@ -35,6 +77,8 @@ class Audio(Checked, frozen=True, tag="audio"):
 
     data: bytes
     mime_type: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
 
 
 class Link(Checked, frozen=True, tag="link"):
@@ -46,14 +90,20 @@ class Link(Checked, frozen=True, tag="link"):
     description: str | None = None
     mime_type: str | None = None
     size: int | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    icons: tuple[dict[str, Any], ...] = ()  # of version 2, as it has them
 
 
 class Resource(Checked, frozen=True, tag="resource"):
-    """A resource with its content: text, or bytes."""
+    """A resource with its content: text, or bytes; `content_meta` is the `_meta` of that."""
 
     uri: str
     content: str | bytes
     mime_type: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    content_meta: dict[str, Any] | None = None
 
 
 class Other(Struct, frozen=True, tag="other"):
@@ -62,7 +112,7 @@ class Other(Struct, frozen=True, tag="other"):
     raw: Any
 
 
-# Plain text is a str, read as Markdown.
+# Plain text is a str, read as Markdown; `TextContent` is one.
 Content: TypeAlias = str | Image | Audio | Link | Resource | Other
 
 _KINDS = (str, Image, Audio, Link, Resource, Other)

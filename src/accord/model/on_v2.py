@@ -6,7 +6,17 @@ import base64
 from collections.abc import Iterable, Iterator
 
 from accord import v2
-from accord.model.content import Audio, Content, Image, Link, Other, Resource, not_content
+from accord.model.content import (
+    Audio,
+    Content,
+    Image,
+    Link,
+    Other,
+    Resource,
+    TextContent,
+    not_content,
+)
+from accord.model.notes import notes_from_wire, notes_to_wire
 from accord.model.patch import git_patch
 from accord.model.tools import Diff, Location, TerminalView, ToolContent
 from accord.wire.base import Unknown
@@ -24,12 +34,18 @@ __all__ = (
 def content_to_wire(content: Content) -> v2.ContentBlock:
     """Return content as v2 writes it."""
     match content:
+        case TextContent():
+            return v2.TextContent(text=str(content), **notes_to_wire(v2, content))
         case str():
             return v2.TextContent(text=str.__str__(content))  # of a class of its own, perhaps
         case Image(data, mime_type, uri):
-            return v2.ImageContent(data=_encoded(data), mime_type=mime_type, uri=uri)
+            return v2.ImageContent(
+                data=_encoded(data), mime_type=mime_type, uri=uri, **notes_to_wire(v2, content)
+            )
         case Audio(data, mime_type):
-            return v2.AudioContent(data=_encoded(data), mime_type=mime_type)
+            return v2.AudioContent(
+                data=_encoded(data), mime_type=mime_type, **notes_to_wire(v2, content)
+            )
         case Link(uri, name, title, description, mime_type, size):
             return v2.ResourceLink(
                 uri=uri,
@@ -38,13 +54,17 @@ def content_to_wire(content: Content) -> v2.ContentBlock:
                 description=description,
                 mime_type=mime_type,
                 size=size,
+                icons=convert(list(content.icons), list[v2.Icon]) or None,
+                **notes_to_wire(v2, content),
             )
-        case Resource(uri, str() as text, mime_type):
-            inner = v2.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
-            return v2.EmbeddedResource(resource=inner)
-        case Resource(uri, bytes() as data, mime_type):
-            blob = v2.BlobResourceContents(uri=uri, blob=_encoded(data), mime_type=mime_type)
-            return v2.EmbeddedResource(resource=blob)
+        case Resource(uri, str() as text, mime_type, content_meta=meta):
+            inner = v2.TextResourceContents(uri=uri, text=text, mime_type=mime_type, meta=meta)
+            return v2.EmbeddedResource(resource=inner, **notes_to_wire(v2, content))
+        case Resource(uri, bytes() as data, mime_type, content_meta=meta):
+            blob = v2.BlobResourceContents(
+                uri=uri, blob=_encoded(data), mime_type=mime_type, meta=meta
+            )
+            return v2.EmbeddedResource(resource=blob, **notes_to_wire(v2, content))
         case Other(raw):
             return convert(raw, v2.ContentBlock)
         case _:
@@ -55,13 +75,16 @@ def content_from_wire(block: v2.ContentBlock) -> Content:
     """Return a content block of v2 as content; broken base64 is kept as it came."""
     match block:
         case v2.TextContent(text=text):
-            return text
+            notes = notes_from_wire(block)
+            return TextContent(text, **notes) if notes else text
         case v2.ImageContent(data=data, mime_type=mime_type, uri=uri):
-            decoded = _decoded(data)
-            return Other(to_builtins(block)) if decoded is None else Image(decoded, mime_type, uri)
+            if (decoded := _decoded(data)) is None:
+                return Other(to_builtins(block))
+            return Image(decoded, mime_type, uri, **notes_from_wire(block))
         case v2.AudioContent(data=data, mime_type=mime_type):
-            decoded = _decoded(data)
-            return Other(to_builtins(block)) if decoded is None else Audio(decoded, mime_type)
+            if (decoded := _decoded(data)) is None:
+                return Other(to_builtins(block))
+            return Audio(decoded, mime_type, **notes_from_wire(block))
         case v2.ResourceLink():
             return Link(
                 block.uri,
@@ -70,14 +93,19 @@ def content_from_wire(block: v2.ContentBlock) -> Content:
                 block.description,
                 block.mime_type,
                 block.size,
+                icons=tuple(to_builtins(icon) for icon in block.icons or ()),
+                **notes_from_wire(block),
             )
         case v2.EmbeddedResource(resource=v2.TextResourceContents() as inner):
-            return Resource(inner.uri, inner.text, inner.mime_type)
+            notes = notes_from_wire(block)
+            return Resource(
+                inner.uri, inner.text, inner.mime_type, content_meta=inner.meta, **notes
+            )
         case v2.EmbeddedResource(resource=v2.BlobResourceContents() as inner):
-            decoded = _decoded(inner.blob)
-            if decoded is None:
+            if (decoded := _decoded(inner.blob)) is None:
                 return Other(to_builtins(block))
-            return Resource(inner.uri, decoded, inner.mime_type)
+            notes = notes_from_wire(block)
+            return Resource(inner.uri, decoded, inner.mime_type, content_meta=inner.meta, **notes)
         case _:
             return Other(to_builtins(block))
 

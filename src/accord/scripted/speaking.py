@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord import Audio, Content, Image, Link, Resource, Turn
+from accord import Audio, Content, Image, Link, Resource, TextContent, Turn
 from accord.scripted.acts import Act, Misused, number
 
 __all__ = ("ACTS", "AUDIO", "IMAGE")
@@ -25,9 +25,13 @@ AUDIO = Audio(
 
 
 async def _echo(turn: Turn, text: str) -> None:
-    if text:
-        await turn.say(text)
     told = next((index for index, part in enumerate(turn.content) if isinstance(part, str)), None)
+    if text:
+        whole = "" if told is None else turn.content[told]
+        if isinstance(whole, TextContent):
+            await turn.say(TextContent(text, annotations=whole.annotations, meta=whole.meta))
+        else:
+            await turn.say(text)
     others = [part for index, part in enumerate(turn.content) if index != told]
     for part in others:
         await turn.say(part)

@@ -1,0 +1,38 @@
+"""What comes with updates beside what they say: annotations of content, and `_meta`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from accord.client.events import Event, Text, Thought, UserText
+from accord.model.content import TextContent
+
+__all__ = ("said", "with_meta")
+
+_Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
+
+
+def said(event: _Said, content: str, message_id: str | None) -> Text | Thought | UserText:
+    """Return the event of a text, with the annotations and `_meta` of its content block."""
+    if isinstance(content, TextContent):
+        return event(str(content), message_id, content.annotations, content.meta)
+    return event(content, message_id)
+
+
+def with_meta(
+    event: Event | tuple[Event, ...] | None, meta: Any
+) -> Event | tuple[Event, ...] | None:
+    """Return what an update says with the `_meta` that came with it."""
+    if not isinstance(meta, dict) or event is None:
+        return event
+    if isinstance(event, tuple):
+        return tuple(_one_with_meta(each, meta) for each in event)
+    return _one_with_meta(event, meta)
+
+
+def _one_with_meta(event: Event, meta: Any) -> Event:
+    if "meta" not in event.__struct_fields__ or getattr(event, "meta", None) is not None:
+        return event
+    return replace(event, meta=meta)
