@@ -99,8 +99,9 @@ Characters that a terminal obeys or that hide something (controls, DEL, C1, dire
 invisible ones) are escaped, so a line can be shown as it is.
 
 The lines are a promise: within a major version fields and events are added, never taken away or
-given another meaning, so skip what you do not know. Every field is always there, null where there
-is nothing to say. Bytes are base64; a text of the agent's own stands where a list of words ends
+given another meaning, so skip what you do not know. `annotations`, `content_meta`, `icons` and
+`meta` (`_meta`) are there where there is something to say, every other field always, null where
+there is nothing. Bytes are base64; a text of the agent's own stands where a list of words ends
 with `str`.
 
 <!-- skip: needs jq -->
@@ -131,6 +132,7 @@ PARTS = (
     content.Audio,
     content.Link,
     content.Resource,
+    content.Annotations,
     content.Other,
     tools.Diff,
     tools.TerminalView,
@@ -174,6 +176,7 @@ def _shape(annotation: str) -> str:
     """Return an annotation as JSON has it."""
     shape = re.sub(r"tuple\[(.*), \.\.\.\]", r"list[\1]", annotation)
     shape = re.sub(r"Sequence\[(.*)\]", r"list[\1]", shape)
+    shape = shape.replace("dict[str, Any]", "object")
     for name, meant in _SHAPES.items():
         shape = re.sub(rf"\b{name}\b", meant, shape)
     shape = re.sub(r"Literal\[(.*?)\]", lambda words: words[1].replace(", ", " | "), shape)
@@ -195,6 +198,7 @@ _SHAPES = {
     "ToolContent": "Content | Diff | TerminalView",
     "SessionOption": "Select | Switch",
     "Role": 'Literal["agent", "thought", "user"]',
+    "Meta": "object",
     "Any": "JSON",
 }
 
