@@ -32,18 +32,40 @@ async def open_session(
     mcp_servers: Sequence[McpServer] = (),
 ) -> ClientSession:
     """Open the session with this id, the latest one of the folder, or else a new one."""
+    from accord.cli.recent import remember
+
     if latest:
-        try:
-            known = [listing async for listing in agent.list_sessions(cwd)]
-        except NotOffered:
-            raise click.UsageError(
-                "The agent cannot list its sessions: name one with --session ID"
-            ) from None
+        session_id = await _latest(agent, cwd)
+    if session_id is None:
+        session = await agent.new_session(cwd, mcp_servers=mcp_servers)
+    else:
+        session = await _load(agent, cwd, session_id, mcp_servers)
+    remember(agent, cwd, session.id)
+    return session
+
+
+async def _latest(agent: ConnectedAgent, cwd: Path) -> str:
+    if agent.offers("list_sessions"):
+        known = [listing async for listing in agent.list_sessions(cwd)]
         if not known:
             raise click.UsageError(f"The agent has no session to continue in {cwd}")
-        session_id = max(known, key=_changed_at).id
+        return max(known, key=_changed_at).id
+    if not (agent.offers("load_session") or agent.offers("resume_session")):
+        raise click.UsageError("The agent does not keep sessions")
+    from accord.cli.recent import last_session
+
+    session_id = last_session(agent, cwd)
     if session_id is None:
-        return await agent.new_session(cwd, mcp_servers=mcp_servers)
+        raise click.UsageError(
+            f"The agent cannot list its sessions, and none was opened in {cwd} before: name one "
+            "with --session ID"
+        )
+    return session_id
+
+
+async def _load(
+    agent: ConnectedAgent, cwd: Path, session_id: str, mcp_servers: Sequence[McpServer]
+) -> ClientSession:
     try:
         return await agent.load_session(session_id, cwd, mcp_servers=mcp_servers, replay=False)
     except NotOffered:

@@ -1,0 +1,67 @@
+"""The last session of a folder, for agents that load sessions but cannot list them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+
+__all__ = ("last_session", "remember")
+
+_FILE = "sessions.json"
+_MOST = 500  # sessions that are remembered, the newest ones
+
+_Entry = tuple[str, str, str]  # the agent's name, the folder, the id of the session
+
+
+def last_session(agent: ConnectedAgent, cwd: Path) -> str | None:
+    """Return the id of the session that was opened last with this agent in this folder."""
+    for name, folder, session_id in reversed(_read()):
+        if (name, folder) == (agent.info.name, str(cwd)):
+            return session_id
+    return None
+
+
+def remember(agent: ConnectedAgent, cwd: Path, session_id: str) -> None:
+    """Store the id of a session that the agent can load and cannot list."""
+    can_load = agent.offers("load_session") or agent.offers("resume_session")
+    if agent.offers("list_sessions") or not can_load:
+        return
+    place = (agent.info.name, str(cwd))
+    entries = [entry for entry in _read() if entry[:2] != place]
+    entries.append((*place, session_id))
+    with contextlib.suppress(OSError):  # a home that is read-only: nothing is remembered
+        _write(entries[-_MOST:])
+
+
+def _path() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("accord", appauthor=False) / _FILE
+
+
+def _read() -> list[_Entry]:
+    try:
+        return msgspec.json.decode(_path().read_bytes(), type=list[_Entry])
+    except (OSError, msgspec.MsgspecError):
+        return []
+
+
+def _write(entries: list[_Entry]) -> None:
+    path = _path()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{_FILE}.")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(entries))
+        Path(made).replace(path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,86 @@
+"""`accord ask --continue` with agents that load sessions but cannot list them."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from accord.cli.recent import last_session
+from accord.cli.session_setup import open_session
+from client.wire import ByHand, agent_by_hand
+
+LOADS = {"agentCapabilities": {"loadSession": True}}
+RESUMES = {"agentCapabilities": {"sessionCapabilities": {"resume": {}}}}
+LISTS = {"agentCapabilities": {"loadSession": True, "sessionCapabilities": {"list": {}}}}
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "accord" / "sessions.json"
+
+
+async def opening(agent: Any, raw: ByHand, cwd: str, answer: Any, **options: Any) -> Any:
+    """Open a session; return the request and the session."""
+    given: dict[str, Any] = {"session_id": None, "latest": False} | options
+    work = asyncio.ensure_future(open_session(agent, Path(cwd), **given))
+    request = await raw.get()
+    raw.answer(request["id"], answer)
+    return request, await work
+
+
+@pytest.mark.parametrize(
+    ("offers", "method"), [(LOADS, "session/load"), (RESUMES, "session/resume")]
+)
+async def test_last_session_of_a_folder_is_continued(offers: Any, method: str) -> None:
+    async with agent_by_hand(1, initialize=offers) as (agent, raw):
+        for session_id, cwd in (("a", "/one"), ("b", "/two"), ("c", "/one")):
+            await opening(agent, raw, cwd, {"sessionId": session_id})
+    async with agent_by_hand(1, initialize=offers) as (agent, raw):
+        request, session = await opening(agent, raw, "/one", {}, latest=True)
+        assert (request["method"], request["params"]["sessionId"]) == (method, "c")
+        assert session.id == "c"
+        request, _ = await opening(agent, raw, "/two", {}, latest=True)
+        assert request["params"]["sessionId"] == "b"
+
+
+async def test_without_a_session_the_user_is_told_how_to_name_one() -> None:
+    async with agent_by_hand(1, initialize=LOADS) as (agent, _raw):
+        with pytest.raises(click.UsageError, match="--session ID"):
+            await open_session(agent, Path("/one"), session_id=None, latest=True)
+    async with agent_by_hand(1) as (agent, _raw):
+        with pytest.raises(click.UsageError, match="does not keep sessions"):
+            await open_session(agent, Path("/one"), session_id=None, latest=True)
+
+
+async def test_sessions_are_remembered_only_where_the_agent_cannot_list_them(state: Path) -> None:
+    for offers in (LISTS, None):
+        async with agent_by_hand(1, initialize=offers) as (agent, raw):
+            await opening(agent, raw, "/one", {"sessionId": "a"})
+            assert not state.exists()  # noqa: ASYNC240  # a test
+    async with agent_by_hand(1, initialize=LOADS) as (agent, raw):
+        await opening(agent, raw, "/one", {"sessionId": "a"})
+        assert stat.S_IMODE(state.stat().st_mode) == 0o600  # noqa: ASYNC240  # a test
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[["a"]]', "\xff"])
+async def test_file_that_is_damaged_is_replaced(state: Path, text: str) -> None:
+    state.parent.mkdir(parents=True)
+    state.write_text(text, "latin-1")  # noqa: ASYNC240  # a test
+    async with agent_by_hand(1, initialize=LOADS) as (agent, raw):
+        assert last_session(agent, Path("/one")) is None
+        await opening(agent, raw, "/one", {"sessionId": "a"})
+        assert last_session(agent, Path("/one")) == "a"
+
+
+async def test_home_that_is_read_only_does_no_harm(state: Path) -> None:
+    state.parent.parent.mkdir(parents=True)
+    state.parent.write_text("a file where the folder would be")
+    async with agent_by_hand(1, initialize=LOADS) as (agent, raw):
+        _, session = await opening(agent, raw, "/one", {"sessionId": "a"})
+        assert session.id == "a"
