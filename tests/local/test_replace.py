@@ -156,3 +156,33 @@ def test_link_that_appears_is_not_followed(tmp_path: Path) -> None:
         os.close(folder)
     assert (tmp_path / "secret").read_text() == "secret"
     assert [entry.name for entry in root.iterdir()] == ["a"]
+
+
+def test_new_file_is_made_as_a_whole_and_overwrites_nothing(tmp_path: Path) -> None:
+    roots = Roots([str(tmp_path)])
+    roots.create("deep/a.txt", b"new")
+    assert (tmp_path / "deep" / "a.txt").read_bytes() == b"new"
+    assert (tmp_path / "deep" / "a.txt").stat().st_nlink == 1
+    with pytest.raises(FileExistsError):
+        roots.create("deep/a.txt", b"other")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    roots.create("link", b"where the link leads")
+    assert (tmp_path / "nowhere").read_bytes() == b"where the link leads"
+    assert {entry.name for entry in tmp_path.rglob("*")} == {"deep", "a.txt", "link", "nowhere"}
+
+
+def test_content_that_is_not_expected_stays(tmp_path: Path) -> None:
+    roots = Roots([str(tmp_path)])
+    seen: list[bytes | None] = []
+
+    def refuse(was: bytes | None) -> None:
+        seen.append(was)
+        raise ValueError("not this")
+
+    (tmp_path / "a.txt").write_text("old")
+    for name in ("a.txt", "missing.txt"):
+        with pytest.raises(ValueError, match="not this"):
+            roots.replace(name, b"new", expected=refuse)
+    assert seen == [b"old", None]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"

@@ -253,38 +253,20 @@ class WorkFiles:
             os.close(fd)
 
     def _replace(self, absolute: str, expected: bytes | None, data: bytes) -> None:
-        """Write a file in place, so that its mode and its links stay."""
-        changed = f"{self.shown(absolute)} has changed meanwhile. Nothing was written."
-        if expected is None:
-            try:
-                fd = self.roots.open(absolute, os.O_WRONLY | os.O_CREAT | os.O_EXCL, parents=True)
-            except FileExistsError:
-                raise ToolFailed(changed) from None
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
+        """Write a file as a whole: a full disk and a crash leave what was there before."""
+        changed = ToolFailed(f"{self.shown(absolute)} has changed meanwhile. Nothing was written.")
+
+        def check(was: bytes | None) -> None:
+            if was is None or _digest_of_bytes(was) != expected:
+                raise changed
+
+        if expected is not None:
+            self.roots.replace(absolute, data, expected=check)
             return
         try:
-            fd = self.roots.open(absolute, os.O_RDWR)
-        except FileNotFoundError:
-            raise ToolFailed(changed) from None
-        with os.fdopen(fd, "r+b", buffering=0) as file:
-            was = file.readall()
-            if _digest_of_bytes(was) != expected:
-                raise ToolFailed(changed)
-            try:
-                _put(file.fileno(), data)
-            except OSError:
-                with suppress(OSError):  # a full disk takes what was there before
-                    _put(file.fileno(), was)
-                raise
-
-
-def _put(fd: int, data: bytes) -> None:
-    os.lseek(fd, 0, os.SEEK_SET)
-    at = 0
-    while at < len(data):
-        at += os.write(fd, data[at:])
-    os.ftruncate(fd, len(data))
+            self.roots.create(absolute, data)
+        except FileExistsError:
+            raise changed from None
 
 
 def _decoded(data: bytes, path: str) -> str:

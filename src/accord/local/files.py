@@ -7,11 +7,11 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 
 from accord.errors import AccordError
 from accord.local.lines import MOST_BYTES, read_lines
-from accord.local.replace import replace_file
+from accord.local.replace import create_file, replace_file
 
 __all__ = ("HardLinked", "OutsideRoots", "Roots", "has_further_names", "is_within", "real_path")
 
@@ -97,20 +97,40 @@ class Roots:
 
         A reader, a crash and a full disk meet the old text or the new: see `replace_file`.
         """
-        data = text.encode("utf-8")
+        self.replace(path, text.encode("utf-8"))
+
+    def replace(
+        self, path: str, data: bytes, *, expected: Callable[[bytes | None], None] | None = None
+    ) -> None:
+        """Do what `write` does; `expected` sees the old content, None for none, and may raise."""
         real, root = self._find(path)
 
         def check(status: os.stat_result) -> None:
             _refuse_others(status, path)
             self._refuse_links(status, real, path)
 
+        with self._folder(real, root, path) as (folder, name):
+            replace_file(folder, name, data, check, expected)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Make a new file as a whole, with its parents; raise `FileExistsError` if there is one."""
+        real, root = self._find(path)
+        with self._folder(real, root, path) as (folder, name):
+            create_file(folder, name, data)
+
+    @contextlib.contextmanager
+    def _folder(self, real: str, root: str, path: str) -> Generator[tuple[int | None, str]]:
+        """Open the directory that a file is in, with its parents; give it and the file's name.
+
+        Where directories have no descriptors it is None, and the name the real path.
+        """
         if not _WALKS:
             self._make_parents(real, path)
-            replace_file(None, real, data, check)
+            yield None, real
             return
         folder, name = _walk(root, real, parents=True)
         try:
-            replace_file(folder, name, data, check)
+            yield folder, name
         finally:
             os.close(folder)
 

@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Callable
 
-__all__ = ("replace_file",)
+__all__ = ("create_file", "replace_file")
 
 _FLAGS = (
     os.O_WRONLY
@@ -18,11 +18,41 @@ _FLAGS = (
 )
 # The folder takes no new file, or the old one cannot be exchanged: a mount point, say, or a file
 # that another program holds open on Windows.
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _ONLY_IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV}
 
 
+def create_file(folder: int | None, name: str, data: bytes) -> None:
+    """Make a new file with this content, as a whole; raise `FileExistsError` if there is one."""
+    temporary = _temporary(folder, name, data, None)
+    try:
+        try:
+            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        else:
+            return
+    except NotImplementedError:
+        pass
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+    # A file system without hard links.
+    fd = os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
+    try:
+        _write(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def replace_file(
-    folder: int | None, name: str, data: bytes, check: Callable[[os.stat_result], None]
+    folder: int | None,
+    name: str,
+    data: bytes,
+    check: Callable[[os.stat_result], None],
+    expected: Callable[[bytes | None], None] | None = None,
 ) -> None:
     """Give the file `name` in a directory new content, or create it; a link is not followed.
 
@@ -32,15 +62,19 @@ def replace_file(
     Mode, owner and extended attributes stay. Where the directory takes no new file, or the owner
     could not stay, or the file has further names (hard links), the content is written in place;
     an error puts the old content back, a crash does not. `check` sees the status of the old file
-    and raises what refuses it.
+    and raises what refuses it; `expected` sees its content, None for none.
     """
     old = _open_old(folder, name)
     try:
         if old is None:
+            if expected is not None:
+                expected(None)
             _by_rename(folder, name, data, None)
             return
         status = os.fstat(old)
         check(status)
+        if expected is not None:
+            expected(_content(folder, name, old))
         if status.st_nlink <= 1:
             try:
                 _by_rename(folder, name, data, old)
@@ -63,6 +97,17 @@ def _open_old(folder: int | None, name: str) -> int | None:
 
 
 def _by_rename(folder: int | None, name: str, data: bytes, old: int | None) -> None:
+    temporary = _temporary(folder, name, data, old)
+    try:
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _temporary(folder: int | None, name: str, data: bytes, old: int | None) -> str:
+    """Write a file next to another, with its attributes, to the disk; return its name."""
     temporary = f".accord-{os.urandom(8).hex()}.tmp"
     if folder is None:
         temporary = os.path.join(os.path.dirname(name), temporary)  # noqa: PTH118, PTH120  # a text
@@ -76,11 +121,11 @@ def _by_rename(folder: int | None, name: str, data: bytes, old: int | None) -> N
             os.fsync(fd)
         finally:
             os.close(fd)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)  # as above
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)  # as above
+            os.unlink(temporary, dir_fd=folder)
         raise
+    return temporary
 
 
 def _copy_attributes(old: int, new: int) -> None:
