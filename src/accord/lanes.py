@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from accord.backlog import Backlog, Backlogs
 from accord.errors import BacklogExceeded
 from accord.floodlog import FloodLog
-from accord.tasks import Tasks, discard, ends_process, is_being_cancelled, is_dropped
+from accord.tasks import Tasks, discard, ends_process, is_dropped
 
 __all__ = ("Asker", "Item", "Lane", "Lanes")
 
@@ -163,10 +163,11 @@ class Lanes:
         while True:
             if running is not None:
                 _current.set(Asker(self, lane))
+                cancelled_before = _cancels()
                 try:
                     await running
                 except asyncio.CancelledError as exc:
-                    if is_being_cancelled():
+                    if _cancels() > cancelled_before:
                         raise
                     self._log.exception(
                         "! the handler of %s awaited what was cancelled", method, exc=exc
@@ -195,6 +196,12 @@ class Lanes:
         for item in lane.waiting:
             _left(lane, item)
             self._dropped(item)
+
+
+def _cancels() -> int:
+    """Return how often the task was cancelled; what a `TaskGroup` leaves of that is not ours."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _left(lane: Lane, item: Item) -> None:

@@ -21,7 +21,7 @@ from accord.floodlog import FloodLog
 from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import Peer
 from accord.routes import Limits, Route
-from accord.tasks import Tasks, discard, ends_process, is_dropped
+from accord.tasks import Tasks, cancel, discard, ends_process, is_dropped
 from accord.trace import continued
 
 __all__ = ("Running", "Serving")
@@ -197,4 +197,4 @@ class Serving:
 def _cancel(running: Running) -> None:
     running.cancelled = True
     if running.task is not None:
-        running.task.cancel()
+        cancel(running.task)

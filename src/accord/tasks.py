@@ -7,10 +7,23 @@ import contextvars
 import logging
 from collections.abc import Coroutine
 from typing import Any
+from weakref import WeakSet
 
-__all__ = ("Tasks", "discard", "ends_process", "is_being_cancelled", "is_dropped", "logged")
+__all__ = (
+    "Tasks",
+    "cancel",
+    "discard",
+    "ends_process",
+    "is_being_cancelled",
+    "is_dropped",
+    "is_stopped",
+    "logged",
+)
 
 log = logging.getLogger("accord.connection")
+
+
+_stopped: WeakSet[asyncio.Task[Any]] = WeakSet()
 
 
 class Tasks:
@@ -39,7 +52,7 @@ class Tasks:
         """Cancel all but the caller and wait; name in the log those that do not stop."""
         tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:
-            task.cancel()
+            cancel(task)
         if tasks:
             _, stubborn = await asyncio.wait(tasks, timeout=timeout_s)
             for task in stubborn:
@@ -53,6 +66,22 @@ def discard(awaitable: Any) -> None:
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()
+
+
+def cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel a task; `is_stopped` is true in it from now on."""
+    _stopped.add(task)
+    task.cancel()
+
+
+def is_stopped() -> bool:
+    """Return True if `cancel` has cancelled the task that runs, whatever it has raised since.
+
+    `cancelling()` alone does not say that: before Python 3.13 a `TaskGroup` that fails leaves
+    it at 1.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0 and task in _stopped
 
 
 def is_being_cancelled() -> bool:

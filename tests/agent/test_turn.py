@@ -652,3 +652,43 @@ async def test_whatever_another_method_raises_is_an_error_and_the_agent_goes_on(
 async def test_turn_shows_nothing_but_what_agents_use() -> None:
     shown = {name for name in dir(Turn) if not name.startswith("_")}
     assert not shown & {"queue", "go", "leave", "insert", "work", "wait_first", "finished"}
+
+
+class Groups(Agent):
+    """Lets a task group fail, and says what comes of it."""
+
+    def __init__(self, *, caught: bool) -> None:
+        self.caught = caught
+
+    async def prompt(self, turn: Turn) -> None:
+        async def fail() -> None:
+            raise LookupError("in a task group")
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+        except* LookupError:
+            if not self.caught:
+                raise
+        async with turn.tool("After the group"):
+            pass
+
+
+@BOTH
+async def test_turn_goes_on_after_a_task_group_that_failed(version: int) -> None:
+    async with talk(Groups(caught=True), version) as client:
+        assert await client.prompt("hi") == "end_turn"
+        assert client.statuses()[-1] == "completed"
+
+
+@BOTH
+async def test_turn_fails_with_the_task_group_that_failed_in_it(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talk(Groups(caught=False), version) as client:
+        if version == V1:
+            with pytest.raises(InternalError):
+                await client.prompt("hi")
+        else:
+            assert await client.prompt("hi") == "error"
+    assert "in a task group" in caplog.text

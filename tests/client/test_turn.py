@@ -354,6 +354,25 @@ async def test_idle_of_earlier_work_does_not_end_the_turn() -> None:
         assert turn.stop_reason == "max_tokens"
 
 
+@requirement("R-PROMPT-31")
+async def test_late_end_of_a_turn_that_was_left_does_not_end_the_next_one() -> None:
+    async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
+        with pytest.raises(LookupError):
+            async with session.prompt("Hi", cancel_timeout_s=0.01):
+                raise LookupError
+        async with session.prompt("Again") as turn:
+            while (request := await raw.get()).get("method") != "session/prompt" or (
+                request["params"]["prompt"][0]["text"] != "Again"
+            ):
+                pass
+            raw.tell("session/update", {"sessionId": "s1", "update": RUNNING})
+            raw.tell(*idle("s1", stopReason="cancelled"))
+            raw.answer(request["id"], {"messageId": "u1"})
+            raw.tell("session/update", {"sessionId": "s1", "update": ECHO})
+            raw.tell(*idle("s1", stopReason="max_tokens"))
+        assert turn.stop_reason == "max_tokens"
+
+
 @quirk("updates-before-session")
 @requirement("R-PROMPT-18")
 @BOTH

@@ -54,6 +54,7 @@ def main() -> int:
     parser.add_argument("--case", type=Path, help="play the program of a file")
     parser.add_argument("--minimize", action="store_true", help="make what is found smaller")
     parser.add_argument("--keep", metavar="NAME", help="write what is found as a case of this name")
+    parser.add_argument("--commit", default="", help="the commit that it was found in")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     if options.case is not None:
@@ -146,7 +147,7 @@ def _show(program: Program, options: argparse.Namespace) -> int:
         program = minimize(program, kind)
         print(_json(program))
     if options.keep:
-        case = Case(found=kind, program=program)
+        case = Case(found=kind, program=program, commit=options.commit)
         path = CASES / f"{options.keep}.json"
         path.write_bytes(msgspec.json.format(msgspec.json.encode(case), indent=1) + b"\n")
         print(f"written: {path}")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from accord import Agent, MemoryStore, PlanEntry, RequestError, Select
 from accord.agent import store as stores
-from accord.errors import NotOffered
+from accord.errors import FrameTooLarge, NotOffered
 from accord.model.session import Choice, Command
 from simulation import program as p
 from simulation.world import PLANNED_CODE, Branch, Planned, World
@@ -138,19 +138,26 @@ class _Player:
         return None
 
     @asynccontextmanager
-    async def showing(self, *, kept: bool = True) -> Any:
+    async def showing(self, *, kept: bool = True, later: bool = False) -> Any:
         """Give the label of a new piece, and know whether it was sent."""
         piece, label = self.branch.next(kept=kept)
         try:
             yield label
+        except FrameTooLarge:
+            piece.state = "unknown"  # not sent; a store may have it
+            return
         except BaseException:
             piece.state = "unknown"
             raise
-        piece.state = "sent"
+        # In version 1 the text of a tool call is sent later, and whole each time.
+        may_be_too_large = later and self.world.small_frames
+        piece.state = "unknown" if may_be_too_large else "sent"
 
-    async def show(self, pieces: int, size: int, pause_s: float, show: Any) -> None:
+    async def show(
+        self, pieces: int, size: int, pause_s: float, show: Any, *, later: bool = False
+    ) -> None:
         for _ in range(pieces):
-            async with self.showing() as label:
+            async with self.showing(later=later) as label:
                 await show(label + "x" * size)
             if pause_s:
                 await asyncio.sleep(pause_s)
@@ -162,13 +169,13 @@ class _Player:
             case p.Say(pieces, size, thought, pause_s):
                 await self.show(pieces, size, pause_s, verbs.think if thought else verbs.say)
             case p.Stream(pieces, size, pause_s):
-                await self.show(pieces, size, pause_s, call.stream)
+                await self.show(pieces, size, pause_s, call.stream, later=True)
             case p.Sleep(seconds):
                 await asyncio.sleep(seconds)
             case p.Tool(acts, cancellable):
                 await self.tool(acts, cancellable)
             case p.Diff(size):
-                async with self.showing() as label:
+                async with self.showing(later=True) as label:
                     await call.diff("/simulation/a.txt", None, label + "x" * size)
             case p.Ask():
                 await call.permission()
@@ -231,7 +238,7 @@ class _Player:
             case p.Extension(notify, size):
                 params = {"text": "z" * size}
                 if notify:
-                    await verbs.notify_extension("_simulation/told", params)
+                    await self.allowed(verbs.notify_extension("_simulation/told", params))
                 else:
                     await self.allowed(verbs.call_extension("_simulation/asked", params))
             case _:
@@ -241,7 +248,7 @@ class _Player:
         """Await a call to the client; an error answer is no mistake of the agent."""
         try:
             return await call
-        except (RequestError, OSError):
+        except (RequestError, OSError, FrameTooLarge):
             return None
 
     def inside(self, *, in_turn: bool = True) -> _Player:

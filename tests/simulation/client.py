@@ -9,10 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 import accord
-from accord import LocalProtocolError, RequestError, TransportError
+from accord import InternalError, LocalProtocolError, RequestError, TransportError
+from accord.errors import BacklogExceeded, CancelTimeout, FrameTooLarge
 from accord.routes import Limits
+from accord.transports.base import FRAME_BYTES
 from simulation import program as p
-from simulation.oracles import Taker, check_transcripts, judge_turn
+from simulation.oracles import Taker, all_acts, check_transcripts, judge_turn
 from simulation.world import PLANNED_CODE, World
 
 __all__ = ("SimulatedClient",)
@@ -20,6 +22,7 @@ __all__ = ("SimulatedClient",)
 CALL_S = 120.0  # for any call that is not a prompt, besides the time on the way
 _NOT_NOW = (
     "still running",
+    "loaded again",
     "has no modes",
     "has no option",
     "cannot be cancelled",
@@ -76,13 +79,11 @@ class SimulatedClient:
         """Connect, let the actors work, look at what has come of it, and leave."""
         spec, world = self.spec, self.world
         await asyncio.sleep(spec.starts_after_s)
-        bounds = {
-            "waiting": spec.waiting,
-            "waiting_bytes": spec.waiting_bytes,
-            "most_waiting": spec.most_waiting,
-        }
-        known = {name: bounds[name] for name in bounds if name in Limits.__struct_fields__}
-        limits = Limits(**known)
+        limits = Limits(
+            waiting=spec.waiting,
+            waiting_bytes=spec.waiting_bytes,
+            most_waiting=spec.most_waiting,
+        )
         connecting = accord.connect(
             transport,
             permissions=self._decide,
@@ -155,9 +156,14 @@ class SimulatedClient:
         world = self.world
         world.trace("error", name, type(error).__name__)
         world.counts[f"error {type(error).__name__}"] += 1
+        small_frames = self.spec.network.frame_bytes < FRAME_BYTES
         match error:
-            case _ if type(error).__name__ == "BacklogExceeded" and self.spec.most_waiting < 1000:
+            case BacklogExceeded() if self.spec.most_waiting < 1000:
                 return
+            case FrameTooLarge() | InternalError() if small_frames:
+                return
+            case CancelTimeout():
+                return  # judged elsewhere: only a turn that may take long ends so
             case TransportError() if self.is_cut or self.leaving.is_set():
                 return
             case LocalProtocolError() if any(text in str(error) for text in _NOT_NOW):
@@ -293,9 +299,14 @@ class _Actor:
         owned = other.id in client.sessions
         if not owned:
             world.closed.add(other.id)  # where it was open; from now on nothing is certain
+        world.may_be_cancelled.add(other.id)  # a turn of it that runs here ends for the client
+        world.loaded.add(other.id)
+        stored = replay and world.program.store is not None
+        whole = stored and client.whole.get(other.id, True)
+        client.whole[other.id] = False  # what comes meanwhile goes to neither
         loading = client.agent.load_session(other.id, "/simulation", replay=replay)
         loaded = await client.call("load_session", loading, session=other)
-        await self._open(loaded, whole=replay and client.whole.get(other.id, True))
+        await self._open(loaded, whole=whole)
 
     async def _prompt(self, step: p.Prompt) -> None:
         if self.session is None:
@@ -347,7 +358,7 @@ class _Play:
                     )
                 if step.take == "events":
                     await self._take(turn, taker)
-                    if turn.error is None and not self.actor.client.is_cut:
+                    if turn.error is None and not self._is_replaced:
                         own = [b for b in world.branches[first:] if b.turn == self.number]
                         taker.complete(own)
                 elif step.take == "wait":
@@ -355,6 +366,8 @@ class _Play:
         except _Left:
             pass
         except Exception as error:  # noqa: BLE001  # judged
+            if isinstance(error, CancelTimeout) and not self._may_be_slow():
+                world.fail("a cancelled turn does not end")
             if not isinstance(error, RequestError) or self.number not in world.mistaken:
                 self.actor.client.unexpected("prompt", error, session)
         finally:
@@ -380,6 +393,20 @@ class _Play:
                 raise _Left
             if step.pace_s and count <= step.paced:
                 await asyncio.sleep(step.pace_s)
+
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether the events of the session go elsewhere, or nowhere."""
+        return self.actor.client.is_cut or self.session.id in self.world.loaded
+
+    def _may_be_slow(self) -> bool:
+        """Return True if a cancelled turn may take longer than the client waits."""
+        network, store = self.actor.client.spec.network, self.world.program.store
+        return (
+            any(isinstance(act, p.Stubborn) for act in all_acts(self.step.acts))
+            or network.longest_s(100_000) > 3
+            or (store is not None and store.delay_s > 0.1)
+        )
 
     async def _inside(self, step: Any) -> None:
         if isinstance(step, p.New | p.Load | p.Fork | p.Prompt | p.Close):

@@ -167,7 +167,6 @@ class SimulatedTransport(Transport):
         self._out = outgoing
         self._in = incoming
         self._lines = LineReader(frame_bytes)
-        self._refused = 0
         self._receiver: Receiver | None = None
         self._closed = False
         self._lost: ConnectionLost | None = None
@@ -266,16 +265,13 @@ class SimulatedTransport(Transport):
         frames = self.spoil(self._lines.feed(data))
         if frames:
             receiver.frames_received(frames)
-        while self._refused < self._lines.refused:
-            self._refused += 1
-            self._refuse(receiver)
+        refused, self._lines.refused = self._lines.refused, []
+        for head in refused:
+            receiver.frame_refused(self.frame_bytes, head)
 
     def spoil(self, frames: list[Frame]) -> list[Frame]:
         """Return the frames that are handed on: for tests of what finds mistakes."""
         return frames
-
-    def _refuse(self, receiver: Receiver) -> None:
-        receiver.frame_refused(self.frame_bytes)
 
     def _end(self) -> None:
         receiver = self._receiver

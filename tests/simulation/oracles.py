@@ -10,7 +10,7 @@ import accord
 from simulation import program as p
 from simulation.world import Branch, World, labels_in
 
-__all__ = ("Taker", "check_transcripts", "judge_turn")
+__all__ = ("Taker", "all_acts", "check_transcripts", "judge_turn")
 
 
 class Taker:
@@ -106,19 +106,20 @@ def judge_turn(world: World, number: int, session_id: str, stop_reason: str) -> 
         session_id in world.may_be_cancelled
         or session_id in world.closed
         # The user may answer a permission request so that it cancels the turn.
-        or any(isinstance(act, p.Tool) for act in _all_acts(world.turns[number].acts))
+        or any(isinstance(act, p.Ask) for act in all_acts(world.turns[number].acts))
     )
     if cancelled and not explained:
         world.fail("a turn is cancelled by itself", repr(world.turns[number]))
 
 
-def _all_acts(acts: Sequence[Any]) -> list[Any]:
+def all_acts(acts: Sequence[Any]) -> list[Any]:
+    """Return the acts with those inside of them."""
     found: list[Any] = []
     for act in acts:
         found.append(act)
-        found += _all_acts(getattr(act, "acts", ()))
+        found += all_acts(getattr(act, "acts", ()))
         for branch in getattr(act, "branches", ()):
-            found += _all_acts(branch)
+            found += all_acts(branch)
     return found
 
 

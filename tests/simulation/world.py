@@ -12,6 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from accord.errors import FrameTooLarge
+from accord.transports.base import FRAME_BYTES
 from simulation.loop import SimulatedLoop
 from simulation.program import Program
 
@@ -75,6 +77,7 @@ class World:
         self.branches: list[Branch] = []
         self.turns: list[Any] = []  # the prompts, by number
         self.interrupted: set[int] = set()  # turns whose handler got the cancel
+        self.loaded: set[str] = set()  # sessions that were loaded again
         self.may_be_cancelled: set[str] = set()  # sessions that somebody cancelled
         self.mistaken: set[int] = set()  # turns that the program lets fail
         self.busy = 0  # turns and background work of the agent that run
@@ -82,6 +85,9 @@ class World:
         self.closed: set[str] = set()  # sessions that somebody closed, or took away
         self.cut: set[int] = set()  # clients whose connection ended by itself, or was left
         self.lenient = program.store is not None and program.store.fails_one_in > 0
+        self.small_frames = any(
+            client.network.frame_bytes < FRAME_BYTES for client in program.clients
+        )
         self.counts: Counter[str] = Counter()
         self._digest = hashlib.sha256()
 
@@ -130,10 +136,13 @@ class LogOracle(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
-        if _planned(error) or any(text in message for text in self.EXPECTED):
+        expected: tuple[type[BaseException], ...] = ()
+        if self._world.lenient:
+            expected += (OSError,)  # the store's
+        if self._world.small_frames:
+            expected += (FrameTooLarge,)
+        if _planned(error, expected) or any(text in message for text in self.EXPECTED):
             return
-        if error is not None and self._world.lenient and isinstance(error, OSError):
-            return  # the store's
         trace = "".join(traceback.format_exception(error)) if error is not None else ""
         kind = re.sub(r"(session|terminal|tool|message)-[0-9a-f]+|'[^']*'|\d+", "…", message)[:90]
         if error is not None:
@@ -141,11 +150,11 @@ class LogOracle(logging.Handler):
         self._world.fail(f"log: {kind}", f"{message}\n{trace}")
 
 
-def _planned(error: BaseException | None) -> bool:
+def _planned(error: BaseException | None, expected: tuple[type[BaseException], ...]) -> bool:
     while error is not None:
-        if isinstance(error, Planned) or getattr(error, "code", None) == PLANNED_CODE:
+        if isinstance(error, (Planned, *expected)) or getattr(error, "code", None) == PLANNED_CODE:
             return True
         if isinstance(error, BaseExceptionGroup):
-            return all(map(_planned, error.exceptions))
+            return all(_planned(each, expected) for each in error.exceptions)
         error = error.__cause__ or error.__context__
     return False

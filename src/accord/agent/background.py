@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from accord.errors import AccordError, TransportError
-from accord.tasks import Tasks, ends_process, is_dropped
+from accord.tasks import Tasks, cancel, ends_process, is_dropped
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
@@ -52,7 +52,7 @@ class Scope:
         """Cancel what runs in the block; when it is too late for that, nothing happens."""
         if self._task is not None and not self.cancelled:
             self.cancelled = True
-            self._task.cancel()
+            cancel(self._task)
 
     async def leave(self, error: BaseException | None) -> bool:
         """Take back the cancel of this block; return whether that is what ended it."""

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from accord.agent.reports import CompactionPart, CompactionReport
 from accord.model.checked import need
 from accord.model.content import need_content
-from accord.tasks import is_being_cancelled
+from accord.tasks import is_stopped
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
@@ -39,7 +39,7 @@ class Compaction:
         error: BaseException | None,
         _where: TracebackType | None,
     ) -> None:
-        if isinstance(error, asyncio.CancelledError) or is_being_cancelled():
+        if isinstance(error, asyncio.CancelledError) or is_stopped():
             await self._end("cancelled")
         else:
             await self._end("completed" if error is None else "failed")

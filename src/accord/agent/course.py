@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from accord.agent.background import working_for
 from accord.agent.turn import Turn
 from accord.errors import InternalError, RequestError, TransportError
-from accord.tasks import ends_process, is_being_cancelled, is_dropped
+from accord.tasks import cancel, ends_process, is_being_cancelled, is_dropped, is_stopped
 from accord.wire.base import UNSET
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Course:
 
     def _stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
+            cancel(self._task)
 
     def queue(self) -> None:
         """Take a place behind the turns before."""
@@ -101,7 +101,7 @@ class Course:
         self._task = asyncio.current_task()
         working_for.set(self.turn)
         ended = Ended("cancelled") if self.turn.cancelled else await self._handled(agent)
-        if self.turn.cancelled or is_being_cancelled():
+        if self.turn.cancelled or is_stopped() or ended.stop_reason == "cancelled":
             ended = Ended("cancelled")
             await self._settle()
         self._task = None
@@ -154,7 +154,7 @@ class Course:
             elif isinstance(exc, TransportError) and self.session.link.is_gone:
                 log.debug("! the client has gone in the middle of a turn", exc_info=True)
                 return Ended("cancelled")
-            elif self.turn.cancelled or is_being_cancelled():
+            elif self.turn.cancelled or is_stopped():
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! the turn failed while being cancelled", exc_info=True)
             else:

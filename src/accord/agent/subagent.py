@@ -17,7 +17,7 @@ from accord.agent.reports import Ended, SubagentReport
 from accord.agent.session import Session
 from accord.agent.tool import ToolCall, current_tool
 from accord.model.session import StopReason, Tokens
-from accord.tasks import is_being_cancelled
+from accord.tasks import is_stopped
 
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
@@ -136,7 +136,7 @@ class Subagent(Session):
 
     async def _tell_end(self, error: BaseException | None, *, stopped: bool) -> None:
         reason = self.stop_reason
-        if stopped or isinstance(error, asyncio.CancelledError) or is_being_cancelled():
+        if stopped or isinstance(error, asyncio.CancelledError) or is_stopped():
             reason = "cancelled"
         elif error is not None:
             reason = "error"

@@ -26,7 +26,7 @@ from accord.model.tools import (
     ToolKind,
     ToolStatus,
 )
-from accord.tasks import is_being_cancelled
+from accord.tasks import is_stopped
 from accord.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class ToolCall:
             raise WorkCancelled(self.title) from None
 
     def _how_ended(self, error: BaseException | None) -> ToolStatus:
-        if isinstance(error, asyncio.CancelledError) or is_being_cancelled():
+        if isinstance(error, asyncio.CancelledError) or is_stopped():
             return "cancelled"
         if error is not None:
             return "failed"

@@ -152,6 +152,7 @@ class Feed:
         "session_id",
         "transcript",
         "turns_from",
+        "unsettled",
         "watch",
     )
 
@@ -170,6 +171,7 @@ class Feed:
         self.cancelling = False  # the turn was cancelled and has not ended yet
         self.turns_from: list[int] = []  # the item of the transcript that each turn began with
         self.ended: BaseException | None = None  # the connection has
+        self.unsettled = False  # a turn was left before the agent ended it
         self._listeners: list[EventQueue] = []
         self._read = read
 

@@ -69,6 +69,7 @@ class ClientTurn:
         self._said = AgentText(0)
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
+        self._is_settled = False  # the agent has ended the turn
         self._sent = asyncio.Event()  # the prompt is on its way, or never will be
         self._over = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None  # of a cancel
@@ -107,7 +108,9 @@ class ClientTurn:
         flow = self._dialect.wire.connection.flow
         self._queue = feed.queue = EventQueue(flow.backlogs.open(feed.session_id, self._exceeded))
         feed.cancelling = False
-        self._ending = _Ending(feed.transcript.state)
+        # The end of a turn that was left may come late, and is not that of this one.
+        before = StateChanged(state="running") if feed.unsettled else feed.transcript.state
+        self._ending = _Ending(before)
         if self._dialect.echoes_prompts:
             feed.watch, feed.released = self._watch, self._released
         feed.fail = self._fail
@@ -207,11 +210,13 @@ class ClientTurn:
                 feed.session_id, self._contents, self._inserted, self._meta
             )
         except Exception as exc:  # noqa: BLE001  # raised to who iterates, or leaves
+            self._is_settled = isinstance(exc, RequestError)
             self._end(Ended(stop_reason="error"), exc)
             return
         finally:
             queue.backlog.calls = 0
         if ended is not None:
+            self._is_settled = True
             self._end(ended)
 
     def _tell_of_prompt(self) -> None:
@@ -228,10 +233,12 @@ class ClientTurn:
 
     def _inserted(self, message_id: str) -> None:
         if (ended := self._ending.inserted(message_id)) is not None:
+            self._is_settled = True
             self._end(ended)
 
     def _watch(self, event: Event) -> None:
         if (ended := self._ending.watch(event)) is not None:
+            self._is_settled = True
             self._end(ended)
 
     def _released(self) -> None:
@@ -306,6 +313,7 @@ class ClientTurn:
         if feed.queue is self._queue:
             feed.queue = feed.watch = feed.fail = feed.released = None
             feed.cancelling = False
+            feed.unsettled = not self._is_settled
             feed.echo = ""
         self._queue.end(self.error)
 
