@@ -128,6 +128,14 @@ def test_key_that_the_protocol_has_elsewhere_is_advice_and_a_custom_one_is_not()
     assert talker.report().broken() == ["R-GEN-12"]
 
 
+def test_agent_without_tool_calls_to_cancel_is_advised_and_a_wrong_error_is_not() -> None:
+    for code, outcome in ((-32601, "advised"), (-32603, "failed")):
+        talker = opened(2)
+        talker.refused("tool_call/cancel", talker.here(toolCallId="none"), code)
+        report = talker.report()
+        assert report.outcome(requirements()["R-TCAN-05"]) == outcome
+
+
 def test_advice_stays_advice_when_connections_are_joined() -> None:
     rule = requirements()["R-GEN-12"]
     whole = Report(version=1)

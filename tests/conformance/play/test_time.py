@@ -6,6 +6,8 @@ import asyncio
 import io
 from collections.abc import Callable
 
+import pytest
+
 from accord.cli.progress import Progress
 from accord.conformance.play.agent import AGENT_SCENARIOS
 from accord.conformance.play.run import AgentRun
@@ -46,12 +48,24 @@ class FalseVersion2(Bend):
         return message
 
 
+class BareVersion2(FalseVersion2):
+    """Answers with nothing but the version that it was asked for."""
+
+    def down(self, message: Json) -> Json | None:
+        passed = super().down(message)
+        if passed is not None and "protocolVersion" in (passed.get("result") or {}):
+            version = passed["result"]["protocolVersion"]
+            return {**passed, "result": {"protocolVersion": version}}
+        return passed
+
+
 @quirk("false-v2")
 @requirement("R-INIT-06")
-async def test_false_version_2_is_named_once_and_judged_in_version_1() -> None:
+@pytest.mark.parametrize("make", [FalseVersion2, BareVersion2])
+async def test_false_version_2_is_named_once_and_judged_in_version_1(make: type[Bend]) -> None:
     names = ("prompts/text", "sessions/new", "handshake/words-of-version-2", "handshake/versions")
     async with asyncio.timeout(30):
-        result = await run(FalseVersion2, *names)
+        result = await run(make, *names)
     assert [report.version for report in result.reports] == [1]
     assert result.broken() == [("R-INIT-06", 1)]
     assert "in the shape of version 1 (R-INIT-06)" in result.unspoken[2]

@@ -102,6 +102,8 @@ class Tools(Judge):
                 call,
                 expected="-32602 for what cannot be cancelled",
                 got=shown(call.code),
+                # The schema names -32602 for an unknown call, but not for an agent without calls.
+                authority="sdk" if call.code == -32601 else None,
             )
 
     def noted(self, note: Note) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.conformance.finding import Finding
+from accord.conformance.judge import found
 from accord.conformance.manifest import requirements
 from accord.conformance.message import Call
 from accord.conformance.play.editor import Editor
@@ -22,7 +23,7 @@ from accord.conformance.play.patience import Patience
 from accord.conformance.play.scenario import LoginWanted, NotExercised, Objection, Scenario
 from accord.conformance.play.settings import Settings
 from accord.conformance.play.stage import Connect, Stage
-from accord.conformance.report import Report, RuleResult
+from accord.conformance.report import Report
 from accord.conformance.result import Ending, Login, Played, Result
 from accord.conformance.shapes import shown
 from accord.errors import TransportError
@@ -179,14 +180,21 @@ class _Part:
         speaks = agreed and answered == self._version and not false
         # An answer with another version is checked when that is spoken.
         negotiated = agreed and not speaks and not false and answered in (1, 2)
-        fault = next(iter(line.observer.report.rules.get("R-INIT-06", RuleResult()).failures), None)
         await self._close("handshake", editor, told=not negotiated and not false)
         if speaks:
             self._login.offered = _ids(editor.result.get("authMethods"))
             return True
         veil = Veil(self._run.settings.env)
         if false:
-            self._run.false_v2 = fault
+            self._run.false_v2 = found(
+                "R-INIT-06",
+                False,
+                "agent",
+                call,
+                expected="version 1, as the result has the shape of version 1",
+                got="version 2",
+                where="handshake",
+            )
             why = (
                 "the agent answers initialize with version 2, but in the shape of version 1 "
                 "(R-INIT-06): it is judged in version 1"
@@ -384,8 +392,12 @@ class _Part:
 
 @tolerates("false-v2")
 def _is_false_v2(result: dict[str, Any]) -> bool:
-    """Return whether an agent says version 2 and speaks version 1, in which it is judged then."""
-    return result.get("protocolVersion") == 2 and is_false_v2(result)
+    """Return whether an agent says version 2 and speaks version 1, in which it is judged then.
+
+    A result with nothing but the number is one of version 1: version 2 requires `info`.
+    """
+    is_bare = not is_object(result.get("info")) and "capabilities" not in result
+    return result.get("protocolVersion") == 2 and (is_bare or is_false_v2(result))
 
 
 def _ids(methods: Any) -> list[str]:

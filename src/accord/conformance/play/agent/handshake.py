@@ -119,7 +119,7 @@ async def _words_of_version_2(stage: Stage) -> None:
         return
     editor.result = call.result if is_object(call.result) else {}
     if editor.result.get("protocolVersion") == 2:
-        false = is_false_v2(editor.result)
+        false = is_false_v2(editor.result) or "capabilities" not in editor.result
         how = "says version 2 in the shape of version 1" if false else "speaks version 2"
         raise NotExercised(f"the agent {how}")
     answered = editor.result.get("protocolVersion")
