@@ -198,6 +198,26 @@ async def test_a_handler_of_notifications_may_return_anything(
     assert not caplog.records
 
 
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_flood_that_a_handler_fails_at_takes_one_line_of_the_log(
+    later: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(params: Params, context: Any) -> None:
+        raise ValueError("always")
+
+    async def fail_later(params: Params, context: Any) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("always")
+
+    handler = fail_later if later else fail
+    async with beside_raw(serving(ask_it=handler, tell_it=handler)) as sides:
+        sides.other.send(*(request(n, "it") for n in range(500)))
+        for _ in range(500):
+            assert (await sides.other.get())["error"]["code"] == -32603
+        assert len(caplog.records) == 1
+        assert caplog.records[0].exc_info is not None
+
+
 # What is written together.
 
 

@@ -199,3 +199,15 @@ async def test_what_nobody_takes_any_more_holds_nothing_back(version: int) -> No
         await settled()
         assert not raw.transport.congested
         assert await send_until_congested(raw, "a", most=3000) == 3000
+
+
+@BOTH
+async def test_a_flood_of_updates_for_unknown_sessions_takes_one_line_of_the_log(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with by_hand(version) as (_, raw):
+        for n in range(1000):
+            raw.send(chunk(f"unknown {n}", n))
+        await settled()
+        warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        assert warnings == ["! dropped updates: too many sessions that are not open"]
