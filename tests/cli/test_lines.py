@@ -57,7 +57,8 @@ def test_parts_of_a_tool_call_say_what_they_are() -> None:
     call = ToolCall(id="1", content=("text", Diff("/x", None, "new"), TerminalView("t")))
     text, diff, terminal = as_line(call)["content"]
     assert text == "text"
-    assert diff == {"type": "diff", "path": "/x", "old": None, "new": "new", "patch": None}
+    changed = {"path": "/x", "old": None, "new": "new", "patch": None, "others": []}
+    assert diff == {"type": "diff", **changed}
     assert terminal == {"type": "terminal", "terminal_id": "t"}
 
 

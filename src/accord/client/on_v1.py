@@ -41,8 +41,10 @@ class ClientV1(v1.Client):
         form = None if desk.on_form is None else v1.ElicitationFormCapabilities()
         url = None if desk.on_url is None else v1.ElicitationUrlCapabilities()
         asks = form is not None or url is not None
+        # Without it the key is left out, as with other offers.
+        auth = {"auth": v1.AuthCapabilities(terminal=True)} if desk.terminal_login else {}
         return v1.ClientCapabilities(
-            auth=v1.AuthCapabilities(terminal=desk.terminal_login),
+            **auth,
             fs=v1.FileSystemCapabilities(
                 read_text_file=desk.files.readable, write_text_file=desk.files.writable
             ),
