@@ -115,8 +115,10 @@ async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tu
                 case Text(text):
                     texts.append(text)
                     await turn.say(text)
-                case Thought(text) | Notice(text):
+                case Thought(text):
                     await turn.think(text)
+                case Notice(text):
+                    await turn.notice(text.strip(), severity="warning")
                 case ToolUse():
                     uses.append(piece)
                 case Finished():

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 
-from accord import Audio, Image, Resource, Thought, ToolCall, UsageChanged
+from accord import Audio, Image, Notice, Resource, Thought, ToolCall, UsageChanged
 from accord.coder.agent import Coder
 from accord.coder.models.patience import Patience
 from accord.coder.settings import Settings
@@ -57,6 +57,10 @@ class Waits:
 
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
+
+
+def notices(talk: Any) -> str:
+    return "".join(event.title for event in talk.events if isinstance(event, Notice))
 
 
 def thoughts(talk: Any) -> str:
@@ -211,7 +215,9 @@ async def test_what_passes_is_tried_again_and_the_user_is_told(
         assert await talk.prompt("Hello") == "At last."
         assert len(waits.seconds) == 2
         assert waits.seconds[0] < waits.seconds[1]
-        assert "Trying again" in thoughts(talk)
+        told = [event for event in talk.events if isinstance(event, Notice)]
+        assert [event.severity for event in told] == ["warning"] * 2
+        assert all("Trying again" in event.title for event in told)
 
 
 @BOTH
@@ -225,7 +231,7 @@ async def test_wait_is_as_long_as_the_provider_asks(
     ):
         assert await talk.prompt("Hello") == "Now."
         assert waits.seconds == [7.0]
-        assert "in 7 s" in thoughts(talk)
+        assert "in 7 s" in notices(talk)
 
 
 @BOTH
