@@ -199,6 +199,37 @@ async def test_terminal_runs_a_real_command(tmp_path: Path) -> None:
         assert shell.terminal.exit_code == 3
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="lines for a shell of POSIX")
+async def test_line_for_a_shell_is_run_by_the_shell_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    program = tmp_path / "my program"
+    program.write_text("#!/bin/sh\necho itself $#\n")
+    program.chmod(0o755)
+    (tmp_path / "no program").write_text("text")
+
+    async def script(speaker: Speaker) -> None:
+        for line, output in (
+            ("echo a; echo 'b  c' | cat && printf %s \"$PWD\"", f"a\nb  c\n{tmp_path}"),
+            (str(program), "itself 0\n"),
+            ("./my program", "itself 0\n"),
+        ):
+            shell = await Shell.start(speaker, line)
+            await shell.wait()
+            assert (await shell.output()).output == output
+        for line in ("no-such-program", "./no program"):
+            with pytest.raises(InternalError, match="cannot be started"):
+                await Shell.start(speaker, line)
+        # With arguments it is what the protocol says: a program, and words for it.
+        with pytest.raises(InternalError, match="cannot be started"):
+            await Shell.start(speaker, "echo a", "b")
+
+    async with working(script, tmp_path, terminals=True) as session:
+        first = next(iter(session.transcript.terminals.values()))
+        assert first.terminal.command.startswith("echo a; echo")
+
+
 @requirement("R-TERM-04", "R-TERM-05")
 async def test_output_is_cut_from_its_beginning_between_characters(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:

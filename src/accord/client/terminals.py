@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from accord.client.events import Terminal, TerminalOutput
 from accord.client.feed import Feed
 from accord.errors import InternalError, InvalidParams, ResourceNotFound, StartError
-from accord.local.command import LocalCommand
+from accord.local.command import LocalCommand, in_shell
 
 __all__ = ("Exit", "TerminalServer")
 
@@ -86,16 +86,21 @@ class TerminalServer:
         env: Mapping[str, str],
         limit: int | None,
     ) -> str:
-        """Start a command; return the id of its terminal."""
+        """Start a command; return the id of its terminal.
+
+        A whole line for a shell, in place of a program, is run by the user's shell.
+        """
         if not os.path.isabs(cwd):  # noqa: PTH117  # R-TERM-03, about a text
             raise InvalidParams("The working directory of a terminal is absolute")
         if any("\0" in text for text in (cwd, *argv, *env, *env.values())):
             raise InvalidParams("A command and its directory have no NUL character")
         terminal_id = f"terminal-{next(self._numbers)}"
-        terminal = Terminal(id=terminal_id, command=shlex.join(argv), cwd=cwd)
+        run = in_shell(argv, cwd, env)
+        shown = shlex.join(argv) if run == list(argv) else argv[0]
+        terminal = Terminal(id=terminal_id, command=shown, cwd=cwd)
         limit = MOST_OUTPUT_BYTES if limit is None else min(limit, MOST_OUTPUT_BYTES)
         try:
-            running = _Running(terminal, argv, cwd, env, limit, feed)
+            running = _Running(terminal, run, cwd, env, limit, feed)
         except StartError as exc:
             raise InternalError("The command cannot be started", data={"reason": str(exc)}) from exc
         self._terminals[feed.session_id, terminal_id] = running

@@ -8,15 +8,40 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
+from accord.errors import StartError
+from accord.rules.quirks import tolerates
 from accord.transports.commands import environment, find_program, why_not_started
 from accord.transports.fds import Reader, open_reader
 from accord.transports.group import CREATION_FLAGS, Group
 from accord.transports.guarding import Mark, start_guardian
 
-__all__ = ("LocalCommand", "Output")
+__all__ = ("LocalCommand", "Output", "in_shell")
 
+# A line with one of these is more than the name of a program.
+_OF_A_SHELL = frozenset(" \t\n|&;<>()$`'\"*?")
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the command has ended
 _STOP_TIMES_S = (0.0, 2.0, 2.0)
+
+
+@tolerates("shell-line")
+def in_shell(argv: Sequence[str], cwd: str, env: Mapping[str, str | None] | None) -> list[str]:
+    """Return the words to run; a line for a shell, in place of a program, is given to one."""
+    if len(argv) != 1 or not set(argv[0]) & _OF_A_SHELL:
+        return list(argv)
+    line = argv[0]
+    changed = environment(env)
+    try:
+        find_program(line, cwd, changed)
+    except StartError:
+        pass
+    else:
+        return [line]
+    if os.path.lexists(os.path.join(cwd, line)):  # noqa: PTH118  # a text
+        return [line]  # a path that cannot be run is an error of its own
+    variables = os.environ if changed is None else changed
+    if os.name == "nt":
+        return [variables.get("COMSPEC", "cmd.exe"), "/d", "/s", "/c", line]
+    return [variables.get("SHELL") or "/bin/sh", "-c", line]
 
 
 class Output:

@@ -268,6 +268,17 @@ _ROWS = (
         evidence="the closed type of the schema; SDKs drop such updates",
         concerns=("session/update",),
     ),
+    Quirk(
+        id="shell-line",
+        by="agent",
+        versions=(1,),
+        programs=("several; three other clients run such lines",),
+        does="gives `terminal/create` a whole line for a shell as `command`, without `args`",
+        response="runs the line in the user's shell if no program has that name; the permission "
+        "that was asked for the line holds for it; agents of Accord never send such lines",
+        evidence="the pages of version 1 name a program and its arguments; frames of the clients",
+        concerns=("terminal/create", "command", "R-TERM-11"),
+    ),
     # Processes.
     Quirk(
         id="noise-on-stdout",
