@@ -33,6 +33,10 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         (("--model",), "--model needs a value"),
         (("--model=",), "--model needs a value"),
         (("--model", "gpt"), "--model is `embedded` or `provider:name`, not 'gpt'"),
+        (
+            ("--model", "compatible:x"),
+            "a model `compatible:NAME` needs --base-url URL, where its server is",
+        ),
         (("--base-url", "here"), "--base-url begins with http:// or https://, not 'here'"),
         (
             ("--model", "embedded", "--base-url", "http://localhost:1"),

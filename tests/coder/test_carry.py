@@ -55,6 +55,8 @@ async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path
         ("read", "", "missing required field `path`"),
         ("read", '{"path": "a\\u0000.txt"}', "null character"),
         ("execute", '{"command": "ls \\u0000"}', "null character"),
+        ("read", f'{{"path": "{"a/" * 2100}b"}}', "longer than 4096 characters"),
+        ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
     ],
 )
 async def test_use_that_makes_no_sense_is_told_and_shown(

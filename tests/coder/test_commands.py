@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord import SessionStore
+from accord import PermissionRequest, SessionStore
 from accord.agent.store import MemoryStore
 from accord.coder.commands.base import Asked, asked_for
 from accord.coder.commands.files import command_files, expanded, look_around
@@ -158,6 +158,25 @@ async def test_conversation_is_exported(version: int, tmp_path: Path, store: Ses
 
 
 @BOTH
+async def test_export_says_of_no_rejected_write_that_it_was_made(
+    version: int, tmp_path: Path, store: SessionStore
+) -> None:
+    def only_exports(request: PermissionRequest) -> str:
+        call = request.tool_call
+        return "allow" if call is not None and "Export" in (call.title or "") else "reject"
+
+    async with talking(
+        version, cwd=tmp_path, model=Told(), store=store, allow=only_exports
+    ) as talk:
+        await talk.use("write", path="a.txt", text="new\n")
+        await talk.prompt("/export talk.md")
+        text = (tmp_path / "talk.md").read_text()
+        assert f"Not changed: `{tmp_path / 'a.txt'}`." in text
+        assert "Changed `" not in text
+        assert "+new" not in text
+
+
+@BOTH
 async def test_export_needs_permission_and_stays_inside(
     version: int, tmp_path: Path, store: SessionStore
 ) -> None:
@@ -302,3 +321,33 @@ def test_link_out_of_the_project_is_no_command(tmp_path: Path) -> None:
     put(project, "a.md", "a")
     (project / ".accord" / "commands" / "b.md").symlink_to(tmp_path / "secret.md")
     assert [command.name for command in command_files(str(project))] == ["a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+@BOTH
+async def test_command_that_is_a_link_is_read_after_a_permission_request_alone(
+    version: int, tmp_path: Path
+) -> None:
+    commands = tmp_path / ".accord" / "commands"
+    commands.mkdir(parents=True)
+    (tmp_path / ".env").write_text("KEY=hidden")
+    (commands / "leak.md").symlink_to("../../.env")
+    (commands / "plain.md").write_text("plain text")
+    allowed = iter(["reject", "allow"])
+    async with talking(version, cwd=tmp_path, model=Told(), allow=lambda _: next(allowed)) as talk:
+        shown = {command.name: command for command in talk.session.transcript.commands}
+        assert shown["leak"].description == "A link to .env"
+        assert "hidden" not in await talk.prompt("/help")
+        await talk.prompt("/plain")
+        assert len(talk.asked) == 0
+        await talk.prompt("/leak")
+        assert len(talk.asked) == 1
+        assert isinstance(talk.model, Told)
+        assert "hidden" not in str(talk.model.requests)
+        await talk.prompt("/leak")
+        assert "hidden" in str(talk.model.requests)
+    settings = Settings(mode="dontAsk")
+    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+        await talk.prompt("/leak")
+        assert isinstance(talk.model, Told)
+        assert talk.model.requests == []

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from accord import PermissionRequest
 from accord.coder.files import Loaded
+from accord.coder.settings import Settings
 from coder.talk import BOTH, talking
 from coder.told import Told
 
@@ -301,3 +303,67 @@ def test_loaded_text_of_one_line_has_no_line_ends_to_keep() -> None:
     loaded = Loaded("/a", "one line")
     assert not loaded.is_crlf
     assert loaded.raw_of("a\nb") == "a\nb"
+
+
+class Counting(Editor):
+    """An editor that answers with no text for a missing file, and counts what it is asked."""
+
+    def __init__(self, **texts: str) -> None:
+        super().__init__(**texts)
+        self.reads = 0
+
+    def read(self, path: str) -> str:
+        self.reads += 1
+        return self.texts.get(Path(path).name, "")
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits"])
+async def test_new_file_can_be_written_where_an_editor_reads_it_as_empty(
+    mode: str, tmp_path: Path
+) -> None:
+    editor = Counting()
+    settings = Settings(mode=mode)
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor, settings=settings) as talk:
+        made = await talk.use("write", path="new.txt", text="one\n")
+        assert not made.failed, made.text
+        assert editor.texts["new.txt"] == "one\n"
+        changed = await talk.use("write", path="new.txt", text="two\n")
+        assert not changed.failed, changed.text
+        assert (await talk.use("read", path="missing.txt")).text == "There is no file missing.txt."
+
+
+async def test_a_change_reads_its_file_once(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    editor = Counting(**{"a.txt": "one\n"})
+    settings = Settings(mode="acceptEdits")
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor, settings=settings) as talk:
+        await talk.use("read", path="a.txt")
+        for number, (tool, arguments) in enumerate(
+            (
+                ("edit", {"edits": [change("one", "two")]}),
+                ("write", {"text": "three\n"}),
+                ("edit", {"edits": [change("three", "four")]}),
+            ),
+            2,
+        ):
+            result = await talk.use(tool, path="a.txt", **arguments)
+            assert not result.failed, result.text
+            assert editor.reads == number
+        editor.texts["a.txt"] = "changed by the user\n"
+        assert (await talk.use("write", path="a.txt", text="x\n")).failed
+        assert editor.texts["a.txt"] == "changed by the user\n"
+
+
+async def test_text_that_changes_while_the_user_is_asked_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    editor = Counting(**{"a.txt": "one\n"})
+
+    def types_first(_: PermissionRequest) -> str:
+        editor.texts["a.txt"] = "changed meanwhile\n"
+        return "allow"
+
+    async with talking(1, cwd=tmp_path, model=Told(), files=editor, allow=types_first) as talk:
+        await talk.use("read", path="a.txt")
+        assert (await talk.use("write", path="a.txt", text="x\n")).failed
+        assert editor.texts["a.txt"] == "changed meanwhile\n"

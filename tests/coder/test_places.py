@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from accord.coder.models.keys import Keys
+from accord.coder.models.sources import SOURCES
 from accord.coder.places import config_dir, data_dir, private_dir
+from accord.coder.settings import Settings
+from coder.talk import talking
+from coder.told import Told
 
 linux = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of Linux")
 
@@ -45,8 +51,33 @@ def test_other_systems_have_places_of_their_own(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-def test_nobody_else_can_look_into_it(tmp_path: Path) -> None:
+def test_nobody_else_can_look_into_a_directory_that_is_made(tmp_path: Path) -> None:
     made = private_dir(tmp_path / "a" / "b")
     assert made.stat().st_mode & 0o777 == 0o700
-    made.chmod(0o755)
-    assert private_dir(made).stat().st_mode & 0o777 == 0o700
+    assert made.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+async def test_directory_that_others_share_keeps_its_mode_and_files_in_it_are_private(
+    tmp_path: Path,
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    project = tmp_path / "project"
+    project.mkdir()
+    settings = Settings(data=shared, config=shared)
+    old = os.umask(0)
+    try:
+        async with talking(1, cwd=project, settings=settings, model=Told()) as talk:
+            await talk.prompt("hello")
+            await talk.prompt("/permissions allow edit a.txt")
+        Keys(shared, {}).keep(SOURCES[0], "secret")
+    finally:
+        os.umask(old)
+    assert shared.stat().st_mode & 0o777 == 0o777
+    files = [path for path in shared.rglob("*") if path.is_file()]
+    assert {"sessions.sqlite", "keys.json"} <= {path.name for path in files}
+    assert len(files) > 2
+    for path in files:
+        assert path.stat().st_mode & 0o777 == 0o600, path

@@ -165,6 +165,8 @@ def _settings(options: dict[str, str]) -> Settings:
     )
     if base_url is not None:
         _check_address(settings)
+    elif (model or os.environ.get("ACCORD_MODEL", "")).startswith("compatible:"):
+        raise _Wrong("a model `compatible:NAME` needs --base-url URL, where its server is")
     return settings
 
 

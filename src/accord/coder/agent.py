@@ -68,6 +68,7 @@ class Coder(KeyLogins):
         from accord.coder.rulebook import Rulebook, Trust
         from accord.coder.work import Work
 
+        self.keys.conceal()  # before anything runs that could look for them
         data = self.settings.data
         if self._trust is None:
             self._trust = Trust(None if data is None else data / "rules")

@@ -30,6 +30,8 @@ __all__ = ("carry_out",)
 
 log = logging.getLogger("accord.coder")
 
+_MAX_PATH_CHARACTERS = 4096  # PATH_MAX of Linux: links in longer paths would not be resolved
+
 
 async def carry_out(uses: Sequence[ToolUse], turn: Turn, work: Work) -> Results:
     """Use the tools in this order, neighbours that only look at things side by side."""
@@ -91,9 +93,13 @@ async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work
             access = tool.access(given, work)
             if any("\0" in text for text in (*access.paths, access.subject)):
                 raise ToolFailed("There is a null character in it, which no system takes.")
+            if any(len(path) > _MAX_PATH_CHARACTERS for path in access.paths):
+                raise ToolFailed(f"A path is longer than {_MAX_PATH_CHARACTERS} characters.")
             # What is refused anyway is not looked at first: the preview would say what to mend.
             judged = await judge(access, work)
             await tool.preview(given, call, work)
+            if judged.asks:
+                work.files.forget_previews()
             await go_on(judged, call, work)
             outcome = await tool.run(given, call, work)
         except Refused as error:

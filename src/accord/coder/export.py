@@ -40,11 +40,14 @@ def markdown_of(reports: Iterable[Report], title: str | None = None, *, until: s
 
 def _tool(report: ToolReport) -> str:
     title = "" if report.title is UNSET else " ".join(report.title.split())
-    parts = [f"**{title}** ({'' if report.status is UNSET else report.status})"]
+    status = "" if report.status is UNSET else report.status
+    parts = [f"**{title}** ({status})"]
     for item in () if report.content is UNSET else report.content:
         match item:
             case str():
                 parts.append(_fenced(item))
+            case Diff() if status != "completed":
+                parts.append(f"Not changed: `{item.path}`.")  # proposed, and not done
             case Diff(patch=str() as patch):
                 parts.append(_fenced(patch, "diff"))
             case Diff(path=path):

@@ -89,6 +89,7 @@ class WorkFiles:
         self._inside = Roots(session.roots)
         self.roots = Roots(session.roots, also=granted)
         self._seen: dict[str, _Seen] = {}  # by real path
+        self._previewed: dict[str, Loaded | None] = {}  # by absolute path
 
     # Paths.
 
@@ -148,11 +149,32 @@ class WorkFiles:
         if data is not None and b"\0" in data[:_SNIFFED_BYTES]:
             raise ToolFailed(f"{path} is a binary file.")
         raw = await self._in_editor(absolute)
+        if data is None and not raw:  # some editors answer with no text for a missing file
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if raw is None:
-            if data is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            raw = _decoded(data, path)
+            raw = _decoded(data or b"", path)
         return Loaded(absolute, raw, None if data is None else _digest_of_bytes(data))
+
+    async def load_for_change(self, path: str, *, previews: bool) -> Loaded | None:
+        """Return a text that is about to be changed; None for a file that does not exist.
+
+        What a preview has loaded is what the change works on, unless `forget_previews` was called:
+        one read for each change.
+        """
+        absolute = self.absolute(path)
+        if not previews and absolute in self._previewed:
+            return self._previewed.pop(absolute)
+        try:
+            loaded = await self.load(path)
+        except FileNotFoundError:
+            loaded = None
+        if previews:
+            self._previewed[absolute] = loaded
+        return loaded
+
+    def forget_previews(self) -> None:
+        """Load texts again before they are changed: time has passed since their preview."""
+        self._previewed.clear()
 
     async def saw(self, loaded: Loaded) -> None:
         """Remember that the model knows this text."""
@@ -187,7 +209,8 @@ class WorkFiles:
             raise ToolFailed("The text has half of a surrogate pair in it.") from exc
         on_disk: bytes | None = _digest_of_bytes(data)
         if self._session.link.writes_files and await self._is_inside(absolute):
-            await self._session.files.write(absolute, raw)
+            # Not `session.files`, which reads the text again to show the change.
+            await self._session.link.write_file(self._session.id, absolute, raw)
             on_disk = None if old is None else old.on_disk  # the editor may save it later
         else:
             expected = None if old is None else old.on_disk

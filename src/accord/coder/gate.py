@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from accord import PermissionOption
 from accord.coder.command_paths import files_named
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from accord.coder.rulebook import Known
     from accord.coder.work import Work
 
-__all__ = ("Judged", "Refused", "go_on", "judge", "pass_gate")
+__all__ = ("Judged", "Refused", "ask_always", "go_on", "judge", "pass_gate")
 
 _PATHS = ("read", "edit", "delete")
 
@@ -73,6 +74,16 @@ async def go_on(judged: Judged, call: ToolCall, work: Work) -> None:
         await _ask(judged.access, judged.subjects, call, work)
     work.granted.update(subject.names[0] for subject in judged.subjects if subject.outside)
     await call.start()
+
+
+async def ask_always(access: Access, why: str, call: ToolCall, work: Work) -> None:
+    """Ask the user whatever rules and modes allow, unless one refuses; raise `Refused`."""
+    judged = await judge(access, work)
+    subjects = tuple(replace(one, secret=one.secret or why) for one in judged.subjects)
+    if work.mode == "dontAsk":
+        raise Refused(_why_refused(work.mode))
+    asks = work.mode != "bypassPermissions"
+    await go_on(Judged(access, subjects, asks=asks), call, work)
 
 
 def _judged(access: Access, work: Work, mode: str) -> Judged:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord.coder.sensitive import secret
+from accord.coder.surroundings import with_parents
 from accord.model.content import text_of
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def instruction_files(cwd: str, config: Path | None = None) -> list[tuple[str, s
     found: list[tuple[str, str]] = []
     if config is not None:
         found += _read(config / "AGENTS.md", within=config)
-    here = Path(os.path.normpath(cwd))
-    root = next((p for p in (here, *here.parents) if (p / ".git").exists()), here)
-    folders = [here, *here.parents]
+    folders = [Path(folder) for folder in with_parents(cwd)]
+    root = next((folder for folder in folders if (folder / ".git").exists()), folders[0])
     for folder in reversed(folders[: folders.index(root) + 1][:_MOST_FILES]):
         found += _read(folder / "AGENTS.md", within=root)
     return found

@@ -37,8 +37,15 @@ def _place(environ: Mapping[str, str], xdg: str, below_home: str, windows: str) 
 
 
 def private_dir(path: Path) -> Path:
-    """Make a directory that nobody else can look into, with its parents; return it."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if sys.platform != "win32" and path.stat().st_mode & 0o077:
-        path.chmod(0o700)
+    """Make a directory that only the user can look into, with its parents; return it.
+
+    A directory that exists keeps its mode: others may share it. Its files need their own modes.
+    """
+    missing: list[Path] = []
+    for folder in (path, *path.parents):
+        if folder.exists():
+            break
+        missing.append(folder)
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
     return path

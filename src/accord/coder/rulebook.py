@@ -77,7 +77,9 @@ class Trust:
     def _store(path: Path, project: str, rules: set[Rule]) -> None:
         new = path.with_suffix(f".{os.getpid()}.new")
         ordered = sorted(rules, key=str)
-        new.write_bytes(msgspec.json.encode({"project": project, "rules": ordered}))
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode({"project": project, "rules": ordered}))
         new.replace(path)
 
     def _of(self, project: str) -> set[Rule]:

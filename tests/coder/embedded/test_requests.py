@@ -404,3 +404,33 @@ def test_structure_of_what_is_broken_is_said_to_be_broken(project: Path) -> None
             outline("a.py", text)
     assert "2 columns" in (structure_of("a.csv", "a,b\n1,2\n") or "")
     assert json.dumps(structure_of("a.bin", "")) != ""
+
+
+@pytest.mark.parametrize(
+    ("output", "passes"),
+    [
+        ("3 passed in 0.1s", True),
+        ("1 passed, 2 skipped in 0.1s", True),
+        ("Ran 12 tests in 0.1s\n\nOK", True),
+        ("running 2 tests\ntest result: ok. 2 passed; 0 failed", True),
+        ("ok  \texample.org/x\t0.1s", True),
+        ("Tests:       3 passed, 3 total", True),
+        ("  4 passing (10ms)", True),
+        ("# tests 3\n# pass 3", True),
+        ("no tests ran in 0.01s", False),
+        ("2 skipped in 0.01s", False),
+        ("Ran 0 tests in 0.000s\n\nOK", False),
+        ("running 0 tests\ntest result: ok. 0 passed; 0 failed", False),
+        ("?   \texample.org/x\t[no test files]", False),
+        ("ok  \texample.org/x\t0.1s [no tests to run]", False),
+        ("No tests found", False),
+        ("make: Nothing to be done for 'test'.", False),
+        ("", False),
+    ],
+)
+async def test_tests_pass_only_if_some_ran(output: str, passes: bool, tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text(output)
+    (tmp_path / "Makefile").write_text("test:\n\t@cat out.txt\n")
+    async with talking(1, cwd=tmp_path) as talk:
+        said = await talk.prompt("do the tests pass?")
+        assert said.startswith("**The tests pass**") is passes, said

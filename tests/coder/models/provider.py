@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ("Asked", "Breaks", "Fails", "Provider", "Raves", "Says", "Stalls", "providing")
+__all__ = ("Asked", "Breaks", "Ends", "Fails", "Provider", "Raves", "Says", "Stalls", "providing")
 
 
 @dataclass
@@ -59,6 +59,14 @@ class Breaks:
 
 
 @dataclass
+class Ends:
+    """So many events of an answer, and then a stream that ends as if it were whole."""
+
+    says: Says
+    events: int = 0
+
+
+@dataclass
 class Raves:
     """A stream of whatever these bytes are."""
 
@@ -74,7 +82,7 @@ class Asked:
     body: dict[str, Any]
 
 
-Reply = Says | Fails | Stalls | Breaks | Raves
+Reply = Says | Fails | Stalls | Breaks | Ends | Raves
 
 
 class Provider:
@@ -124,6 +132,11 @@ class Provider:
                 return True
             case Says() as says:
                 await self._stream(writer, list(_events(says, path)))
+                writer.write(b"0\r\n\r\n")
+                await writer.drain()
+                return True
+            case Ends(says, events):
+                await self._stream(writer, list(_events(says, path))[:events])
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()
                 return True

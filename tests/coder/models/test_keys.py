@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,3 +159,44 @@ def test_without_a_folder_the_environment_is_all(no_keyring: None) -> None:
 def test_variables_with_keys_are_known() -> None:
     assert {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"} <= KEY_VARIABLES
     assert msgspec.json.encode(sorted(KEY_VARIABLES))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+@pytest.mark.parametrize("place", ["environment", "file", "nowhere"])
+def test_keys_in_a_process_cannot_be_read_by_others(place: str, tmp_path: Path) -> None:
+    if place == "file":
+        Keys(tmp_path, {}).keep(SOURCES[0], "secret")
+    environ = {SOURCES[0].variables[0]: "secret"} if place == "environment" else {}
+    code = (
+        "import ctypes, sys\n"
+        "from pathlib import Path\n"
+        "from accord.coder.models.keys import Keys\n"
+        f"Keys(Path({str(tmp_path)!r}), {environ!r}).conceal()\n"
+        "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ("1" if place == "nowhere" else "0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_coder_conceals_its_keys_before_it_runs_anything(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, ctypes, os\n"
+        "from pathlib import Path\n"
+        "os.environ['OPENAI_API_KEY'] = 'secret'\n"
+        "from coder.talk import talking\n"
+        "from coder.told import Told\n"
+        "async def main():\n"
+        f"    async with talking(1, cwd=Path({str(tmp_path)!r}), model=Told()):\n"
+        "        print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
+        "asyncio.run(main())\n"
+    )
+    tests = str(Path(__file__).parent.parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": tests},
+    )
+    assert done.stdout.strip() == "0"

@@ -19,7 +19,7 @@ from accord.coder.agent import Coder
 from accord.coder.models.patience import Patience
 from accord.coder.settings import Settings
 from accord.errors import AuthRequired, RequestError
-from coder.models.provider import Breaks, Fails, Provider, Raves, Says, Stalls, providing
+from coder.models.provider import Breaks, Ends, Fails, Provider, Raves, Says, Stalls, providing
 from coder.talk import BOTH, talking
 
 Make = Callable[..., Any]
@@ -281,6 +281,26 @@ async def test_connection_that_breaks_in_the_answer_is_an_error_and_the_session_
             await talk.prompt("Hello")
         assert await talk.prompt("Again") == "Whole."
         assert "Half of" in str(provider.requests[1].body["messages"])
+
+
+@pytest.mark.parametrize("uses", [(), [("read", {"path": "a.txt"})]], ids=["text", "tools"])
+@pytest.mark.parametrize("events", range(1, 9))
+async def test_stream_that_ends_too_early_is_an_error(
+    events: int, uses: Any, tmp_path: Path, coder_for: Make
+) -> None:
+    says = Says("Half of it", uses=uses)
+    chat = coder_for.chat  # type: ignore[attr-defined]
+    # Up to the event that says why the model stopped.
+    whole = (6 if uses else 4) if chat else (11 if uses else 7)
+    if events >= whole:
+        pytest.skip("the answer is whole")
+    async with (
+        providing(Ends(says, events), Says("Whole.")) as provider,
+        talking(1, cwd=tmp_path, coder=coder_for(provider)) as talk,
+    ):
+        with pytest.raises(RequestError, match=r"middle|cannot be understood"):
+            await talk.prompt("Hello")
+        assert await talk.prompt("Again") == "Whole."
 
 
 @BOTH

@@ -11,7 +11,15 @@ from msgspec import Struct
 from accord import AccordError, Command
 from accord.coder.tools.showing import MISLEADING, named
 
-__all__ = ("FileCommand", "Unusable", "command_files", "expanded", "find_file", "look_around")
+__all__ = (
+    "FileCommand",
+    "Unusable",
+    "behind_link",
+    "command_files",
+    "expanded",
+    "find_file",
+    "look_around",
+)
 
 _MOST_BYTES = 64 * 1024
 _MOST_FILES = 200
@@ -21,12 +29,16 @@ _FIELD = re.compile(r"([\w-]+)[ \t]*:[ \t]*(.*)")
 
 
 class FileCommand(Struct, frozen=True):
-    """A command whose text is a prompt, `$ARGUMENTS` in it what the user typed behind it."""
+    """A command whose text is a prompt, with `$ARGUMENTS` in it for what the user typed after it.
+
+    A file that a link leads to is read once the user has allowed that; `link` is where it is.
+    """
 
     name: str
     text: str
     description: str
     hint: str | None = None
+    link: str | None = None
 
     @property
     def offered(self) -> Command:
@@ -73,6 +85,12 @@ def find_file(cwd: str, name: str) -> FileCommand | None:
     return None
 
 
+def behind_link(command: FileCommand, cwd: str) -> FileCommand:
+    """Return the command of a link, with its text; raise `Unusable`."""
+    path = Path(command.link or "")
+    return _read(path, Path(cwd), follow=True)
+
+
 def expanded(command: FileCommand, arguments: str) -> str:
     """Return the prompt; arguments that it has no place for stand at its end."""
     if "$ARGUMENTS" in command.text:
@@ -80,7 +98,7 @@ def expanded(command: FileCommand, arguments: str) -> str:
     return f"{command.text}\n\n{arguments}" if arguments else command.text
 
 
-def _read(path: Path, project: Path) -> FileCommand:
+def _read(path: Path, project: Path, *, follow: bool = False) -> FileCommand:
     name = path.stem.lower()
     if not _NAME.fullmatch(name):
         raise Unusable("has a name that no command can have: use letters, digits, - and _")
@@ -91,6 +109,9 @@ def _read(path: Path, project: Path) -> FileCommand:
             raise Unusable("leads out of the project")
         if not real.is_file():
             raise Unusable("is no file")
+        if not follow and real != project.resolve() / ".accord" / "commands" / path.name:
+            target = named(os.path.relpath(real, project.resolve()))
+            return FileCommand(name, "", f"A link to {_plain(target)}", link=str(path))
         with real.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from accord import Command, Content
 from accord.coder.commands import init, permissions, plain, review
 from accord.coder.commands.base import Act, Asked, asked_for, coder_of
-from accord.coder.commands.files import FileCommand, command_files, expanded, find_file, look_around
+from accord.coder.commands.files import (
+    FileCommand,
+    Unusable,
+    behind_link,
+    command_files,
+    expanded,
+    find_file,
+    look_around,
+)
 
 if TYPE_CHECKING:
     from accord import Turn
@@ -83,6 +91,10 @@ async def run_command(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ..
     if (act := _BY_NAME.get(asked.name)) is not None:
         return await act.run(asked, turn, work)
     found = await asyncio.to_thread(find_file, work.session.cwd, asked.name)
+    if found is not None and found.link is not None:
+        found = await _read_link(found, turn, work)
+        if found is None:
+            return None
     if found is not None:
         return (expanded(found, asked.arguments), *asked.rest)
     names = [command.name for command in await asyncio.to_thread(advertised, work)]
@@ -90,6 +102,26 @@ async def run_command(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ..
     meant = f" Did you mean `/{near[0]}`?" if near else ""
     listed = ", ".join(f"`/{name}`" for name in names)
     await turn.say(f"There is no command `/{asked.name}`.{meant}\n\nThere are {listed}.")
+    return None
+
+
+async def _read_link(command: FileCommand, turn: Turn, work: Work) -> FileCommand | None:
+    """Return a command that a link leads to, if the user allows that the model is told of it."""
+    from accord.coder.gate import Refused, ask_always
+    from accord.coder.tools.base import Access
+
+    path = str(command.link)
+    title = f"Read /{command.name}: {command.description}"
+    async with turn.tool(title, kind="read", locations=[path]) as call:
+        try:
+            await ask_always(
+                Access("read", (path,)), f"/{command.name} is a link to another file.", call, work
+            )
+            return await asyncio.to_thread(behind_link, command, work.session.cwd)
+        except Refused as error:
+            await call.refuse(str(error))
+        except Unusable as error:
+            await call.fail(f"The command /{command.name} {error}.")
     return None
 
 
@@ -107,4 +139,6 @@ def reread(content: tuple[Content, ...], cwd: str) -> tuple[Content, ...] | None
         texts = {"init": init.prompt_for, "review": review.prompt_for}
         return (texts[act.name](asked.arguments), *asked.rest)
     found = find_file(cwd, asked.name)
+    if found is not None and found.link is not None:
+        return content  # what it leads to is not read without permission
     return None if found is None else (expanded(found, asked.arguments), *asked.rest)

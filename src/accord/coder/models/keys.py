@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from accord.coder.models.sources import Source
+from accord.coder.models.sources import SOURCES, Source
 
 __all__ = ("Keys", "Place")
 
@@ -48,6 +48,13 @@ class Keys:
         """Tell whether there is a key, without asking the keyring: that may take long."""
         return self.in_environment(source) or source.id in self._read()
 
+    def conceal(self) -> None:
+        """Keep other processes from reading the keys here, if there are any."""
+        if any(map(self.is_there, SOURCES)):
+            from accord.coder.concealed import conceal_process
+
+            conceal_process()
+
     def in_environment(self, source: Source) -> bool:
         """Tell whether the environment has a key."""
         return any(self._environ.get(name, "").strip() for name in source.variables)
@@ -70,6 +77,7 @@ class Keys:
         """Forget what was read: it may have changed."""
         self._kept = None
         self._from_keyring.clear()
+        self.conceal()
 
     def keep(self, source: Source, key: str) -> Place:
         """Keep a key, in the keyring or else in the file; return which. Raises `OSError`."""

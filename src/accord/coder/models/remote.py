@@ -208,6 +208,9 @@ def _reason(response: ModelResponse) -> Literal["end", "tools", "max_tokens", "r
             return "max_tokens"
         case "content_filter":
             return "refusal"
+        case "stop" | "tool_call" if "finish_reason" not in (response.provider_details or {}):
+            # The library's guess for a stream that ended before the provider said why.
+            raise ModelError("The answer ended in the middle: the connection was cut off.")
         case "stop" | "tool_call":
             return "tools" if response.tool_calls else "end"
         case None | "error":

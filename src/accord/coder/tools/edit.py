@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,21 +68,25 @@ class Edit(Tool[Editing]):
     async def preview(self, given: Editing, call: ToolCall, work: Work) -> None:
         """Show the change, of a file that may be looked at."""
         if await work.files.is_reachable(given.path):
-            await _changed(given, call, work)
+            await _changed(given, call, work, previews=True)
 
     async def run(self, given: Editing, call: ToolCall, work: Work) -> Outcome:
         """Make the replacements."""
-        loaded, text, lines = await _changed(given, call, work)
+        loaded, text, lines = await _changed(given, call, work, previews=False)
         await work.files.store(given.path, loaded, text)
         at = _lines(lines)
         made = places_in(len(lines), "replacement", "replacements")
         return Outcome((f"Made {made} in {work.files.shown(given.path)}, at {at}.",))
 
 
-async def _changed(given: Editing, call: ToolCall, work: Work) -> tuple[Loaded, str, list[int]]:
+async def _changed(
+    given: Editing, call: ToolCall, work: Work, *, previews: bool
+) -> tuple[Loaded, str, list[int]]:
     """Show the change; return the text as it was and will be, and where it changes."""
     files = work.files
-    loaded = await files.load(given.path)
+    loaded = await files.load_for_change(given.path, previews=previews)
+    if loaded is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given.path)
     await files.check(loaded)
     text, lines = _replaced(loaded.text, given, files.shown(given.path))
     absolute = files.absolute(given.path)

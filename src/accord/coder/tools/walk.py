@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from accord.coder.surroundings import with_parents
 from accord.coder.wildcards import PatternTooLong, Wildcards, check_length, git_pattern
 
 __all__ = ("Entry", "matcher", "walk")
@@ -136,13 +137,11 @@ def _ignored(ignores: tuple[_Ignore, ...], absolute: str, *, is_folder: bool) ->
 def _above(top: str) -> list[_Ignore]:
     """Return the rules of the directories above, up to the repository's root."""
     found: list[_Ignore] = []
-    here = top
-    while not os.path.lexists(os.path.join(here, ".git")):  # noqa: PTH118  # no Path here: speed
-        parent = os.path.dirname(here)  # noqa: PTH120  # as above
-        if parent == here:
+    for here in with_parents(top):
+        if here != os.path.normpath(top):
+            found += _ignore_of(here)
+        if os.path.lexists(os.path.join(here, ".git")):  # noqa: PTH118  # no Path here: speed
             break
-        here = parent
-        found += _ignore_of(here)
     return found
 
 

@@ -52,11 +52,11 @@ class Write(Tool[Writing]):
     async def preview(self, given: Writing, call: ToolCall, work: Work) -> None:
         """Show the change, of a file that may be looked at."""
         if await work.files.is_reachable(given.path):
-            await _changed(given, call, work)
+            await _changed(given, call, work, previews=True)
 
     async def run(self, given: Writing, call: ToolCall, work: Work) -> Outcome:
         """Write the text."""
-        old = await _changed(given, call, work)
+        old = await _changed(given, call, work, previews=False)
         await work.files.store(given.path, old, given.text)
         lines = given.text.count("\n") + (not given.text.endswith("\n") and bool(given.text))
         name = work.files.shown(given.path)
@@ -64,11 +64,10 @@ class Write(Tool[Writing]):
         return Outcome((f"{verb} {name}: {places_in(lines, 'line', 'lines')}.",))
 
 
-async def _changed(given: Writing, call: ToolCall, work: Work) -> Loaded | None:
-    """Show the change; return what is there, which the model knows."""
-    try:
-        old = await work.files.load(given.path)
-    except FileNotFoundError:
+async def _changed(given: Writing, call: ToolCall, work: Work, *, previews: bool) -> Loaded | None:
+    """Show the change; return the text that exists, which the model knows."""
+    old = await work.files.load_for_change(given.path, previews=previews)
+    if old is None:
         await call.diff(work.files.absolute(given.path), None, given.text)
         return None
     await work.files.check(old)

@@ -32,6 +32,13 @@ _SUMMARY = re.compile(
     r"(test result: .*)|(OK(?: \(.*\))?|FAILED \(.*\))|(Ran \d+ tests? .*)|(Tests?:? .*\d.*)|"
     r"(ok\s+\S+\s+[\d.]+s.*|FAIL\s+\S+.*)"
 )
+_NO_TESTS = "exit status 5"  # of pytest, and of unittest
+# A program that ran some tests says so.
+_RAN = re.compile(
+    r"\b[1-9]\d* (?:tests?|specs?|examples?|assertions?|passed|passing|ok|scenarios?)\b"
+    r"|^ok[ \t]+(?!.*\[no tests to run\])\S|\b(?:pass|tests?) [1-9]\d*\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 _FAILED = re.compile(
     r"(?:FAILED|ERROR)\s+\S+.*|--- FAIL: .*|test \S+ \.\.\. FAILED|\s*(?:✕|✗|×) .*"
 )
@@ -131,6 +138,9 @@ def _verdict(command: str, why: str, output: str, ended: str) -> str:
     summaries = [line.strip(" =") for line in lines[-40:] if _SUMMARY.fullmatch(line.strip())]
     summary = f" ({tick(summaries[-1])})" if summaries else ""
     with_what = f"I ran them with {tick(command)}, since {why}."
+    if ended in ("", _NO_TESTS) and not _RAN.search(output):
+        said = "**No tests ran**" if ended else "**It ended well, but does not say that tests ran**"
+        return f"{said}{summary}. {with_what}" + (f"\n\n{fenced(_ends(lines))}" if lines else "")
     if not ended:
         return f"**The tests pass**{summary}. {with_what}"
     if not ended.startswith("exit"):

@@ -1,0 +1,22 @@
+"""Keeps the memory and the environment of this process from other processes of the user."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ("conceal_process",)
+
+_PR_SET_DUMPABLE = 4
+
+
+def conceal_process() -> None:
+    """Make `/proc/PID/environ` and `/proc/PID/mem` of this process unreadable, on Linux.
+
+    Commands that the user allows run as the user, and could read keys there. Debuggers and core
+    dumps of this process are gone, too; programs that it starts are not affected. Other systems
+    show the memory of a process to debuggers with the right to do so, and to nobody else.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
