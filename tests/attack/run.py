@@ -24,11 +24,13 @@ from attack import seeds
 # How much of the time each gets, and what is enough.
 ATTACKS: dict[str, tuple[float, int]] = {
     "escapes": (0.02, 500),
-    "kills": (0.4, 1_000),
-    "races": (0.15, 10_000_000),
-    "soak": (0.08, 1_000_000),
-    "frames": (0.35, 10_000_000),
+    "kills": (0.3, 1_000),
+    "races": (0.1, 10_000_000),
+    "soak": (0.05, 1_000_000),
+    "frames": (0.53, 10_000_000),
 }
+# Those that mostly wait run side by side.
+_WORKERS = {"kills": 4}
 _REPORT_S = 10.0
 
 
@@ -64,7 +66,7 @@ def _load(name: str) -> Callable[[int], int]:
 
 def _run(name: str, seconds: float, enough: int) -> int:
     """Run one attack on all processors; return how many seeds failed."""
-    workers = os.cpu_count() or 1
+    workers = (os.cpu_count() or 1) * _WORKERS.get(name, 1)
     context = multiprocessing.get_context("spawn")
     count = context.Value("q", 0)
     failed = context.Value("q", 0)

@@ -126,3 +126,19 @@ def test_opening_writes_what_the_gates_name(
     cls: Any, side: str, gates: list[str], written: Any
 ) -> None:
     assert to_builtins(opening(cls, side, gates, convert)) == written
+
+
+@pytest.mark.parametrize("kit", [V1, V2], ids=["v1", "v2"])
+def test_types_are_looked_at_once(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each agent opens its gates at `initialize`: looking at the types costs milliseconds."""
+    gates = {method.gate for method in kit.methods if method.gate and method.to == "agent"}
+    before = both(kit, *gates)
+
+    def look(_: object) -> None:
+        raise AssertionError("looked again")
+
+    monkeypatch.setattr("typing.get_type_hints", look)
+    assert both(kit, *gates) == before
+    again = opening(CAPABILITIES[kit.version]["agent"], "agent", gates, lambda offered, _: offered)
+    again.clear()  # what it returns is not shared
+    assert both(kit, *gates) == before

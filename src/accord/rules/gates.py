@@ -6,6 +6,7 @@ A gate is a path of attributes that starts with the side that offers it: `client
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec.structs import fields
@@ -58,23 +59,30 @@ def opening(
             if inner is None:
                 place[wire] = True
             else:
-                place, cls = place.setdefault(wire, _least(inner)), inner
+                place, cls = place.setdefault(wire, dict(_least(inner))), inner
     return convert(offered, capabilities)
 
 
 def _field(cls: type[Any], name: str) -> tuple[str, type[Any] | None]:
     """Return a field's name on the wire and the class of its markers, or None for a boolean."""
+    index = cls.__struct_fields__.index(name)
+    return cls.__struct_encode_fields__[index], _struct_in(_hints(cls)[name])
+
+
+@cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of the fields; an agent asks for the same class with each of its gates."""
     from typing import get_type_hints
 
-    index = cls.__struct_fields__.index(name)
-    return cls.__struct_encode_fields__[index], _struct_in(get_type_hints(cls)[name])
+    return get_type_hints(cls)
 
 
+@cache
 def _least(cls: type[Any]) -> dict[str, Any]:
     """Return a marker that says as little as it may: the first word of what it has to say."""
-    from typing import Literal, get_args, get_origin, get_type_hints
+    from typing import Literal, get_args, get_origin
 
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     return {
         field.encode_name: get_args(hints[field.name])[0]
         for field in fields(cls)
