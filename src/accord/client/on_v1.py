@@ -41,10 +41,7 @@ class ClientV1(v1.Client):
         form = None if desk.on_form is None else v1.ElicitationFormCapabilities()
         url = None if desk.on_url is None else v1.ElicitationUrlCapabilities()
         asks = form is not None or url is not None
-        # Without it the key is left out, as with other offers.
-        auth = {"auth": v1.AuthCapabilities(terminal=True)} if desk.terminal_login else {}
-        return v1.ClientCapabilities(
-            **auth,
+        offered = v1.ClientCapabilities(
             fs=v1.FileSystemCapabilities(
                 read_text_file=desk.files.readable, write_text_file=desk.files.writable
             ),
@@ -54,6 +51,9 @@ class ClientV1(v1.Client):
             subagents=v1.SubagentCapabilities() if desk.unstable else None,
             plan=v1.PlanCapabilities() if desk.unstable else None,
         )
+        # Without it the key is left out, as with other offers.
+        auth = v1.AuthCapabilities(terminal=True)
+        return replace(offered, auth=auth) if desk.terminal_login else offered
 
     def has_offers(self) -> bool:
         """Notices, compactions and switches are not worth a second `initialize`."""
