@@ -13,36 +13,15 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
+from simulation.batch import BATCH, Found, play_all
 from simulation.cases import CASES, Case
 from simulation.generate import program_of
 from simulation.minimize import minimize
 from simulation.program import Program
 from simulation.run import play
 
-_BATCH = 40  # seeds that a worker plays at a time
 _TELL_S = 30.0
-
-
-class Found(Struct):
-    """A seed whose run failed."""
-
-    seed: int
-    kind: str
-    detail: str
-
-
-def _play_all(first: int, count: int) -> tuple[int, list[Found], Counter[str]]:
-    found: list[Found] = []
-    counts: Counter[str] = Counter()
-    for seed in range(first, first + count):
-        result = play(program_of(seed))
-        counts.update(result.counts)
-        if result.failures:
-            failure = result.failures[0]
-            found.append(Found(seed, failure.kind, failure.detail))
-    return count, found, counts
 
 
 def main() -> int:
@@ -78,8 +57,8 @@ class _Search:
 
     def batch(self) -> tuple[int, int]:
         """Return the next seeds to play: the first of them, and how many."""
-        self.next += _BATCH
-        return self.next - _BATCH, _BATCH
+        self.next += BATCH
+        return self.next - BATCH, BATCH
 
     def add(self, count: int, found: list[Found], counts: Counter[str]) -> None:
         """Take the results of a batch; tell what is new."""
@@ -109,7 +88,7 @@ def _search(options: argparse.Namespace) -> int:
     ends_s = time.monotonic() + options.seconds
     if options.workers == 1:
         while time.monotonic() < ends_s:
-            search.add(*_play_all(*search.batch()))
+            search.add(*play_all(*search.batch()))
     else:
         _search_in_workers(search, options.workers, ends_s)
     print(search.summary())
@@ -129,7 +108,7 @@ def _search_in_workers(search: _Search, workers: int, ends_s: float) -> None:
         waiting = set()
         while waiting or time.monotonic() < ends_s:
             while len(waiting) <= workers and time.monotonic() < ends_s:
-                waiting.add(pool.submit(_play_all, *search.batch()))
+                waiting.add(pool.submit(play_all, *search.batch()))
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for each in done:
                 search.add(*each.result())

@@ -57,6 +57,15 @@ def test_one_seed_is_one_run() -> None:
         assert first.rounds == second.rounds
 
 
+def test_search_runs_in_several_workers() -> None:
+    run = [sys.executable, "-m", "simulation", "--seconds", "0.1", "--first", "0", "--workers", "2"]
+    source = os.pathsep.join(path for path in sys.path if path)
+    env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{source}"}
+    done = subprocess.run(run, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failed; seeds 0 to " in done.stdout
+
+
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from simulation.generate import program_of; from simulation.run import play\n"
