@@ -102,6 +102,11 @@ class _Side:
         return self.last[key]
 
 
+def _id(number: int) -> str:
+    """Return an id that no change of one byte makes that of another frame."""
+    return f"{number}#{number}"
+
+
 def _with_session(messages: list[Any], old: str, new: str) -> list[Any]:
     return json.loads(json.dumps(messages).replace(json.dumps(old), json.dumps(new)))
 
@@ -132,7 +137,7 @@ async def _agent(rng: random.Random, version: int, material: Corpus, *, over_pip
             for number in range(FRAMES):
                 message = rng.choice(requests)
                 if "id" in message:
-                    message = {**message, "id": f"{number}!"}
+                    message = {**message, "id": _id(number)}
                 frame = mutator.frame(message)
                 side.transport.write([frame])
                 if rng.random() < 0.1:
@@ -142,7 +147,7 @@ async def _agent(rng: random.Random, version: int, material: Corpus, *, over_pip
             side.send({"jsonrpc": "2.0", "id": _PROBE, "method": "_attack/probe"})
             await side.until_answered(_PROBE)
             for number in range(FRAMES):
-                assert side.answers[json.dumps(f"{number}!")] <= 1
+                assert side.answers[json.dumps(_id(number))] <= 1
         finally:
             await transport.aclose()
             if serving is not None:
@@ -172,7 +177,7 @@ async def _client(rng: random.Random, version: int, material: Corpus) -> int:
             for number in range(FRAMES):
                 message = rng.choice(updates)
                 if "id" in message:
-                    message = {**message, "id": f"{number}!"}
+                    message = {**message, "id": _id(number)}
                 here.write([mutator.frame(message)])
                 if rng.random() < 0.2:
                     await asyncio.sleep(0)
