@@ -451,3 +451,13 @@ def test_form_has_every_kind_of_field_and_keeps_unknown_ones() -> None:
     }
     for name, value in bad.items():
         assert why_wrong(form, good | {name: value}) is not None, name
+
+
+@pytest.mark.parametrize(
+    "items",
+    [{"type": "x", "enum": [["a"]]}, {"anyOf": [1]}, {"enum": 1}, {"anyOf": [{"const": 1}]}],
+)
+def test_items_of_an_unknown_kind_are_no_choices(items: Any) -> None:
+    schema = {"properties": {"a": {"type": "array", "items": items}}}
+    (field,) = form_of("?", schema, None, None).fields
+    assert (field.kind, field.choices) == ("array", ())

@@ -115,14 +115,17 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
 
 
 def _choices(schema: Mapping[str, Any], titled: str) -> tuple[Choice, ...]:
-    options: list[Any] = schema.get(titled) or []
-    if options:
-        return tuple(
-            Choice(option["const"], option["title"], option.get("description"))
-            for option in options
-        )
-    values: list[str] = schema.get("enum") or []
-    return tuple(Choice(value, value) for value in values)
+    """Return what a schema lets one choose; nothing where that is of an unknown kind."""
+    options, values = schema.get(titled), schema.get("enum")
+    try:
+        if jsontext.is_array(options) and options:
+            return tuple(
+                Choice(option["const"], option["title"], option.get("description"))
+                for option in options
+            )
+        return tuple(Choice(value, value) for value in values) if jsontext.is_array(values) else ()
+    except (AttributeError, KeyError, TypeError):  # items of a kind that is not known are as sent
+        return ()
 
 
 def why_wrong(form: Form, values: Values) -> str | None:
