@@ -217,6 +217,31 @@ async def test_directory_with_a_secret_is_moved_or_deleted_after_a_question_alon
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("inside", "target"),
+    [
+        ("fish/config.fish", ".config"),
+        ("config.toml", ".cargo"),
+        ("workflows/ci.yml", ".github"),
+        ("hosts.yml", ".config/gh"),
+    ],
+)
+async def test_directory_is_asked_about_if_its_files_are_guarded_at_the_target(
+    version: int, inside: str, target: str, project: Path
+) -> None:
+    file = project / "plain" / inside
+    file.parent.mkdir(parents=True)
+    file.write_text("x\n")
+    settings = Settings(mode="acceptEdits")
+    async with talking(
+        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    ) as talk:
+        assert (await talk.use("move", source="plain", target=target)).failed
+        assert len(talk.asked) == 1
+        assert file.exists()
+
+
+@BOTH
 async def test_directory_without_secrets_is_moved_as_the_mode_says(
     version: int, project: Path
 ) -> None:

@@ -174,6 +174,27 @@ kubectl *|exec x|apply -f x|--kubeconfig=x get|edit x
 docker *|run -v x:y z|--config=x ps
 jq *|-f x y|--from-file x|-L x|--rawfile a b c
 file *|-C -m x
+sed *|-n -e p -e 1e:ls|p -e1e:ls|-l p 1e:ls|--line-length p 1e:ls|-ne 1e:ls
+gawk *|-e/a/{system(c)} f|--source=BEGIN{system(c)}|--pretty-print=x 1|-D 1|-pfile 1
+mawk *|-Wexec x|-W exec x
+go *|vet --vettool=x|build --o=x|test --exec=x
+curl *|--remote-name-all x|-w %output{x}a y|--write-out=%output{x}a y|--hsts x y|--engine=x y
+less *|+!id x|--cmd=x y|--lesskey-content=x y
+rsync *|-e x a b|--rsh=x a b|--rsync-path=x a b|-ae x a b|--log-file=x a b
+ssh *|-oProxyCommand=x h|-o ProxyCommand=x h|-F x h
+scp *|-S x a b|-oProxyCommand=x a b
+split *|--filter=x y
+man *|-P x y|--pager=x y|-Hx y
+wget *|--save-cookies=x y|--hsts-file=x y
+tar *|-t --listed-incremental=x -f a|-tMf a --volno-file=x|-tg x -f a
+git branch|--format=%(signature:grade)
+git *|-C x log
+jq *|--library-path x a|--argfile a b c
+zip *|-T -TT x a b|--unzip-command=x a b
+bat *|--pager=x y
+ag *|--pager x y
+ack *|--pager=x y
+time *|-o x y
 fd *|-x sh|--exec sh|-X sh
 uv *|--config-file=x run|--directory=x run
 yarn *|--cwd=x run|exec x|--use-yarnrc=x
@@ -201,6 +222,10 @@ grep *|-rn word src|-i word x
 sed *|-n 1,5p x|s/a/b/ x|s/a/b/g x|s,/a,/b,2 x|-E s/a+/b/gi x
 awk *|{print $1} x
 tar *|tf x|-tf x|-tvf x
+gawk *|{print $1} x|-F, {print} x|-v a=b {print:a} x
+rsync *|-av a b|--delete a b
+less *|-N x
+man *|3 printf
 sort *|-n x|-u x
 kubectl get|pods|pods -n x
 unknown *|--output=x|-o x|anything
@@ -215,7 +240,7 @@ def _commands(table: str) -> list[tuple[str, str]]:
         for rest in rests:
             # A colon is a space in a word.
             words = [
-                word.replace(":", " ") if start in ("sed", "awk") else word
+                word.replace(":", " ") if start in ("sed", "awk", "gawk") else word
                 for word in rest.split(" ")
             ]
             quoted = [word if word.isalnum() else f"'{word}'" for word in words]
@@ -261,6 +286,8 @@ def test_rule_is_about_its_kind_alone() -> None:
         ("fetch", "https://a.example.org/b", "a.example.org"),
         ("mcp", "s/tool*", "s/tool[*]"),
         ("execute", "rm *", None),
+        ("execute", "*", None),
+        ("execute", " * ", None),
         ("fetch", "https://a@b/", None),
         ("none", "x", None),
     ],

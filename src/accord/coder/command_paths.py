@@ -23,6 +23,11 @@ _MAX_PATH = 4096
 _BREAKS = re.compile(r"[={}:,@$]")
 # In a word that may be a command itself.
 _SPACES = re.compile(r"[\s;&|<>()`\"']")
+# What makes //host/path of a URL no path; file:///path is one.
+_URL = re.compile(r"(?<![a-z0-9+.-])(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PROC = re.compile(r"[/.]*/proc/")
+# Where a path may begin in short options that are written as one word: -rf/etc, -rf../x
+_IN_OPTIONS = re.compile(r"/+[^/=:,]+|\.\.(?=/|$)")
 
 
 class NamedFiles(Struct, frozen=True, kw_only=True):
@@ -73,8 +78,11 @@ def _parts(word: str) -> Iterator[tuple[str, bool]]:
     yield word, True
     if word.startswith("-") and not word.startswith("--") and len(word) > 2:
         yield word[2:], True
-    whole = _BREAKS.split(word)
-    if len(whole) > 1:
+        # -fsrc/x is no path from the root; one that is there may be meant.
+        if (found := _IN_OPTIONS.search(word, 2)) and os.path.lexists(found[0]):
+            yield word[found.start() :], True
+    whole = _BREAKS.split(_URL.sub("", word))
+    if len(whole) > 1 or whole[0] != word:
         yield from ((part, True) for part in whole if part)
     if _SPACES.search(word):
         for inner in words_in(word):
@@ -92,11 +100,10 @@ def _real(part: str, cwd: str) -> str | None:
 
 
 def _leads_out(part: str, real: str | None, cwd: str, is_inside: Callable[[str], bool]) -> bool:
-    if part.startswith("//"):
-        return False  # of https://host/path
     if part.startswith(("~", "$HOME")):
         return True
     if part.startswith("/") or ".." in part.replace("\\", "/").split("/"):
-        return real is None or not is_inside(real)
+        # /proc/self/cwd is another directory for the command than for this process.
+        return real is None or not is_inside(real) or _PROC.match(part) is not None
     # A link of the project's.
     return real is not None and not is_inside(real) and os.path.lexists(os.path.join(cwd, part))  # noqa: PTH118  # a text

@@ -82,7 +82,7 @@ def _is_listed(known: KnownCommand, rest: Sequence[str]) -> bool:
 def _is_listed_option(known: KnownCommand, word: str) -> bool:
     name, _, value = word.partition("=")
     if name in known.options:
-        return "%G" not in value  # has git run gpg
+        return "%G" not in value and "%(signature" not in value  # has git run gpg
     if word.startswith("--"):
         return False
     letters = word[1:]
@@ -102,7 +102,7 @@ def _is_risky(risks: Risks, word: str) -> bool:
     if not word.startswith("-") or word in ("-", "--"):
         return False
     name = word.partition("=")[0]
-    if name in risks.options:
+    if name in risks.options or name[1:] in risks.options:  # go takes --exec for -exec
         return True
     if word.startswith("--"):
         # Many programs take the beginning of an option for the option.
@@ -114,7 +114,9 @@ def _has_tame_scripts(words: Sequence[str]) -> bool:
     program = os.path.basename(words[0])  # noqa: PTH119  # a text
     operands = [word for word in words[1:] if not word.startswith("-")]
     if program in ("awk", "gawk", "mawk", "nawk"):
-        return not any(risk in word for word in operands for risk in _AWK_RISKS)
+        return not any(risk in word for word in words[1:] for risk in _AWK_RISKS)
+    if program == "less":
+        return not any(word.startswith("+") for word in operands)  # a command of less
     if program in ("sed", "gsed"):
         return bool(operands) and all(map(_is_tame_sed, _sed_commands(operands[0])))
     if program in ("tar", "bsdtar") and operands and operands[0] == words[1]:

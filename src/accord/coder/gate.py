@@ -104,11 +104,11 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
             return [_Subject((access.subject,))]
         return [_subject_of_command(access, work)]
     subjects: list[_Subject] = []
-    here = os.path.normpath(work.session.cwd)
+    target = None  # of a move: what is moved there has other names then
+    if access.itself and len(access.paths) > 1:
+        target = _entry(_named(access.paths[-1], work))
     for path in access.paths:
-        named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
-        if named.startswith(here + os.sep):  # rules belong to where `here` leads
-            named = work.rules.project + named[len(here) :]
+        named = _named(path, work)
         real = _entry(named) if access.itself else os.path.realpath(named)
         name = os.path.basename(named)  # noqa: PTH119  # a text
         why = None
@@ -116,11 +116,19 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
             why = f"{name} may hold secrets."
         elif access.kind != "read" and (guarded(real) or guarded(named)):
             why = f"{name} can change what runs or is allowed here."
-        elif access.itself and (below := sensitive_below(real)) is not None:
+        elif access.itself and (below := sensitive_below(real, target=target)) is not None:
             why = f"{name} has {below} in it."
         linked = not access.itself and has_further_names(real)
         subjects.append(_Subject((real, named), linked or not _is_inside(real, work), why))
     return subjects
+
+
+def _named(path: str, work: Work) -> str:
+    here = os.path.normpath(work.session.cwd)
+    named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
+    if named.startswith(here + os.sep):  # rules belong to where `here` leads
+        named = work.rules.project + named[len(here) :]
+    return named
 
 
 def _subject_of_command(access: Access, work: Work) -> _Subject:

@@ -280,18 +280,22 @@ LOOKING = frozenset(
 RISKY: dict[str, Risks] = {
     "awk": Risks(
         options=_names(
-            "--file --include --load --exec --in-place --output --profile --dump-variables"
+            "--file --include --load --exec --in-place --pretty-print --profile --dump-variables"
+            " --debug --source"
         ),
-        letters="filEopd",
-        words=frozenset(),
+        letters="fileEopdDW",
     ),
+    "ack": Risks(options=_names("--pager --ackrc --files-from")),
+    "ag": Risks(options=_names("--pager --path-to-ignore"), letters="p"),
+    "bat": Risks(options=_names("--pager --config-file --config-dir --cache-dir")),
     "cargo": Risks(options=_names("--config --manifest-path --target-dir --out-dir"), letters="ZC"),
     "curl": Risks(
         options=_names(
             "--output --remote-name --config --upload-file --dump-header --cookie-jar"
-            " --trace --trace-ascii --output-dir --libcurl --stderr --etag-save"
+            " --trace --trace-ascii --trace-config --output-dir --libcurl --stderr --etag-save"
+            " --remote-name-all --remote-header-name --write-out --hsts --alt-svc --engine"
         ),
-        letters="oOKTDc",
+        letters="oOJKTDcw",
     ),
     "docker": Risks(
         options=_names("--config --volume --mount --privileged --env-file --entrypoint --output"),
@@ -312,7 +316,7 @@ RISKY: dict[str, Risks] = {
             --show-signature --git-dir --work-tree --separate-git-dir --contents --orderfile
             --interactive --patch-editor --hooks --sign --server-option --tool --remote --file
         """),
-        letters="coOxeSF",
+        letters="cCoOxeSF",
         words=_names("""
             config bisect submodule filter-branch difftool mergetool daemon shell instaweb
             web--browse send-email credential hook upload-pack receive-pack remote-ext archive
@@ -328,7 +332,9 @@ RISKY: dict[str, Risks] = {
         """),
     ),
     "grep": Risks(letters="f", options=_names("--file --exclude-from --include-from")),
-    "jq": Risks(letters="fL", options=_names("--from-file --slurpfile --rawfile")),
+    "jq": Risks(
+        letters="fL", options=_names("--from-file --slurpfile --rawfile --argfile --library-path")
+    ),
     "kubectl": Risks(
         options=_names("--kubeconfig --exec --filename --editor --cache-dir --profile-output"),
         letters="f",
@@ -336,11 +342,17 @@ RISKY: dict[str, Risks] = {
             "exec cp edit apply delete create patch replace run attach debug plugin proxy"
         ),
     ),
-    "less": Risks(letters="oOkL", options=_names("--log-file --LOG-FILE --lesskey-file")),
+    "less": Risks(
+        letters="oOkL",
+        options=_names("""
+            --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content --cmd
+        """),
+    ),
     "make": Risks(
         options=_names("--file --makefile --eval --directory --include-dir --old-file"),
         letters="fCIEo",
     ),
+    "man": Risks(options=_names("--pager --html --config-file --preprocessor"), letters="PHCp"),
     "npm": Risks(
         options=_names("""
             --script-shell --prefix --userconfig --globalconfig --global --cache --node-options
@@ -359,7 +371,21 @@ RISKY: dict[str, Risks] = {
         words=_names("config download wheel"),
     ),
     "rg": Risks(options=_names("--pre --hostname-bin --file --ignore-file"), letters="f"),
-    "sed": Risks(options=_names("--in-place --file --expression --follow-symlinks"), letters="if"),
+    "rsync": Risks(
+        options=_names("""
+            --rsh --rsync-path --log-file --write-batch --only-write-batch --password-file
+            --files-from --temp-dir --backup-dir --daemon --config
+        """),
+        letters="eT",
+    ),
+    "scp": Risks(letters="FSoJ"),
+    # Scripts in options, and numbers before them, are not told apart from files.
+    "sed": Risks(
+        options=_names("--in-place --file --expression --follow-symlinks --line-length"),
+        letters="ifel",
+    ),
+    "split": Risks(options=_names("--filter")),
+    "ssh": Risks(letters="oFEIJDLRwO"),
     "sort": Risks(
         options=_names("--output --compress-program --files0-from --temporary-directory"),
         letters="oT",
@@ -369,15 +395,18 @@ RISKY: dict[str, Risks] = {
             --to-command --checkpoint-action --use-compress-program --info-script --rsh-command
             --new-volume-script --rmt-command --directory --absolute-names --files-from --extract
             --get --create --append --update --delete --remove-files --exclude-from --index-file
+            --listed-incremental --volno-file --catenate --concatenate
         """),
-        letters="xcruAICFTPK",
+        letters="xcruAICFTPKg",
     ),
+    "time": Risks(options=_names("--output"), letters="o"),
     "tree": Risks(letters="oR", options=_names("--output --fromfile --infofile --gitfile")),
     "uv": Risks(options=_names("--config-file --directory --project --python --with-editable")),
     "wget": Risks(
         options=_names(
             "--output-document --output-file --append-output --execute --config"
             " --use-askpass --directory-prefix --post-file --body-file --input-file"
+            " --save-cookies --hsts-file --warc-file --rejected-log"
         ),
         letters="OoaePi",
     ),
@@ -385,11 +414,13 @@ RISKY: dict[str, Risks] = {
         options=_names("--cwd --use-yarnrc --script-shell --modules-folder"),
         words=_names("config exec node dlx set plugin"),
     ),
+    "zip": Risks(options=_names("--unzip-command --out --logfile-path --move"), letters="TOm"),
 }
 for _other, _program in (
     ("gawk", "awk"),
     ("mawk", "awk"),
     ("nawk", "awk"),
+    ("batcat", "bat"),
     ("egrep", "grep"),
     ("fgrep", "grep"),
     ("gmake", "make"),

@@ -130,7 +130,8 @@ def _usual(effect: Effect, kind: str, subject: str, project: str) -> Rule | None
         return Rule(effect, kind, re.sub(r"([*?\[])", r"[\1]", path))
     if kind == "execute":
         # A pattern is what its text says: one that ends in a star would say more.
-        return None if subject.rstrip().endswith(" *") else Rule(effect, kind, usual_rule(subject))
+        words = subject.split()
+        return None if words[-1:] == ["*"] else Rule(effect, kind, usual_rule(subject))
     if kind == "fetch":
         host = host_of(subject)
         return None if host is None else Rule(effect, kind, host)

@@ -171,8 +171,12 @@ def guarded(path: str) -> bool:
     return bool(parts) and _guarded_files().has(parts)
 
 
-def sensitive_below(folder: str, *, most: int = _MOST_ENTRIES) -> str | None:
+def sensitive_below(
+    folder: str, *, target: str | None = None, most: int = _MOST_ENTRIES
+) -> str | None:
     """Return what a directory holds that is asked about always; None where it holds none.
+
+    With a `target`, what is asked about always where the directory is moved there counts, too.
 
     What cannot be looked through, or not to its end, counts. Links are not followed; what is no
     directory, or a link to one, holds nothing. Blocks.
@@ -189,6 +193,9 @@ def sensitive_below(folder: str, *, most: int = _MOST_ENTRIES) -> str | None:
                     if seen > most:
                         return "more files than can be looked through"
                     if secret(entry.path) or guarded(entry.path):
+                        return os.path.relpath(entry.path, folder)
+                    moved = None if target is None else target + entry.path[len(folder) :]
+                    if moved is not None and (secret(moved) or guarded(moved)):
                         return os.path.relpath(entry.path, folder)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
