@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import json
 import weakref
 from collections.abc import Callable
@@ -929,3 +930,16 @@ async def test_a_mistake_of_ours_costs_the_peer_one_message_only(
     assert [answer["error"]["code"] for answer in answers] == [-32603, -32601]
     assert "secret" not in str(answers)
     assert "could not handle" in caplog.text
+
+
+async def test_work_that_is_cancelled_before_it_begins_is_discarded() -> None:
+    async def work() -> None:
+        raise AssertionError("it does not begin")
+
+    async with beside_raw(serving()) as sides:
+        begun = work()
+        closing = asyncio.ensure_future(sides.ours.aclose())
+        await asyncio.sleep(0)
+        sides.ours.spawn(begun)  # closing cancels it in the next turn of the loop
+        await closing
+    assert inspect.getcoroutinestate(begun) == inspect.CORO_CLOSED

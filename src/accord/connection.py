@@ -34,7 +34,7 @@ from accord.outbox import Outbox
 from accord.reading import NO_PARAMS, second_try, session_of, tell
 from accord.routes import Limits, Route, Routes
 from accord.serving import Serving
-from accord.tasks import Tasks, ends_process, logged
+from accord.tasks import Tasks, discard, ends_process, logged
 from accord.trace import traced
 from accord.transports.base import Frame, Transport
 from accord.wire.codec import encode, encode_into
@@ -139,7 +139,12 @@ class Connection:
         """Run something as long as the connection lives; what it raises is logged."""
         task = self._tasks.spawn(logged(work), name="accord work")
         self._works.add(task)
-        task.add_done_callback(self._works.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._works.discard(task)
+            discard(work)  # cancelled before its first step
+
+        task.add_done_callback(ended)
 
     def observe(self, observer: Observer) -> None:
         """Show every frame from now on, both ways; the observer must not raise."""

@@ -300,7 +300,8 @@ class _Actor:
         if not owned:
             world.closed.add(other.id)  # where it was open; from now on nothing is certain
         world.may_be_cancelled.add(other.id)  # a turn of it that runs here ends for the client
-        world.loaded.add(other.id)
+        if owned and other.id not in world.closed:
+            world.loaded.add(other.id)
         stored = replay and world.program.store is not None
         whole = stored and client.whole.get(other.id, True)
         client.whole[other.id] = False  # what comes meanwhile goes to neither

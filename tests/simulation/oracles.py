@@ -25,6 +25,8 @@ class Taker:
     def see(self, event: Any) -> None:
         world = self._world
         world.trace("event", type(event).__name__)
+        if self._session_id in world.loaded:
+            return  # what is on its way cannot be told from the history
         match event:
             case accord.Text(text) | accord.Thought(text):
                 self._labels(labels_in(text))
@@ -72,6 +74,8 @@ class Taker:
 def check_transcripts(world: World, client: Any) -> None:
     """Compare the transcripts of a client with what the agent has shown."""
     for session_id, session in client.sessions.items():
+        if session_id in world.loaded:
+            continue  # as above
         seen = Counter[tuple[int, int]]()
         for item in session.transcript.items:
             text = item.text if isinstance(item, accord.Message) else _text_of(item)

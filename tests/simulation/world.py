@@ -77,7 +77,7 @@ class World:
         self.branches: list[Branch] = []
         self.turns: list[Any] = []  # the prompts, by number
         self.interrupted: set[int] = set()  # turns whose handler got the cancel
-        self.loaded: set[str] = set()  # sessions that were loaded again
+        self.loaded: set[str] = set()  # sessions that were loaded while they were open
         self.may_be_cancelled: set[str] = set()  # sessions that somebody cancelled
         self.mistaken: set[int] = set()  # turns that the program lets fail
         self.busy = 0  # turns and background work of the agent that run
