@@ -225,8 +225,7 @@ class _Player:
                 async def work(call: Any) -> None:
                     self.world.busy += 1
                     try:
-                        for act in acts:
-                            await player.act(act, call)
+                        await player.in_tool(acts, call)
                     finally:
                         self.world.busy -= 1
 
@@ -262,8 +261,13 @@ class _Player:
 
         with suppress(WorkCancelled):
             async with self.verbs.tool("Tool", name="tool", cancellable=cancellable) as call:
-                for act in acts:
-                    await self.act(act, call)
+                await self.in_tool(acts, call)
+
+    async def in_tool(self, acts: Sequence[Any], call: Any) -> None:
+        for act in acts:
+            await self.act(act, call)
+            if isinstance(act, p.Fail):
+                return  # what comes after is not reported
 
     async def subagent(self, acts: Sequence[Any]) -> None:
         async with self.verbs.subagent("Subagent") as child:

@@ -164,6 +164,8 @@ class SimulatedClient:
                 return
             case CancelTimeout():
                 return  # judged elsewhere: only a turn that may take long ends so
+            case TimeoutError() if name == "connect" and self.spec.network.longest_s(5000) > 60:
+                return
             case TransportError() if self.is_cut or self.leaving.is_set():
                 return
             case LocalProtocolError() if any(text in str(error) for text in _NOT_NOW):
@@ -348,7 +350,7 @@ class _Play:
     async def run(self) -> None:
         step, world, session = self.step, self.world, self.session
         turn = session.prompt(f"turn {self.number} " + "p" * step.size)
-        taker = Taker(world, session.id)
+        taker = Taker(world, session.id, self.number)
         first = len(world.branches)
         cancelling: asyncio.Task[None] | None = None
         try:

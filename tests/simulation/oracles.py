@@ -16,8 +16,9 @@ __all__ = ("Taker", "all_acts", "check_transcripts", "judge_turn")
 class Taker:
     """Checks the pieces that come as events of one turn, in their order."""
 
-    def __init__(self, world: World, session_id: str) -> None:
+    def __init__(self, world: World, session_id: str, turn: int) -> None:
         self._world = world
+        self._turn = turn
         self._session_id = session_id
         self._next: dict[int, int] = defaultdict(int)  # by branch
         self._shown: dict[str, int] = defaultdict(int)  # labels of a tool call
@@ -57,7 +58,9 @@ class Taker:
                 continue
             self._next[number] = at + 1
             for missing in range(due, at):
-                if branch.in_turn and branch.pieces[missing].state == "sent":
+                # What comes late of an earlier turn began before this one.
+                own = branch.in_turn and branch.turn == self._turn
+                if own and branch.pieces[missing].state == "sent":
                     world.fail("events: out of order or lost", f"{number}.{missing} before {at}")
 
     def complete(self, branches: Sequence[Branch]) -> None:

@@ -29,7 +29,7 @@ from simulation.world import Failure, LogOracle, World
 
 __all__ = ("Result", "play")
 
-SETTLE_S = 3600.0  # for the agent to end what it does when the clients wait for nothing more
+SETTLE_S = 40_000.0  # for the agent to end what it does when the clients wait for nothing more
 CLOSE_S = 60.0  # for the agent's side to end once its client has left
 _UNSENT_BYTES = 2 * 1024 * 1024  # that wait in a transport, besides one frame
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.errors import FrameTooLarge
+from accord.errors import FrameTooLarge, TransportError
 from accord.transports.base import FRAME_BYTES
 from simulation.loop import SimulatedLoop
 from simulation.program import Program
@@ -126,6 +126,7 @@ class LogOracle(logging.Handler):
         "the request is rejected",
         "the transport did not close in time",
         "refused a frame of more than",
+        "more than a frame may have",
         "the peer could not read a message of ours",  # a refused frame, at its sender
     )
 
@@ -139,6 +140,8 @@ class LogOracle(logging.Handler):
         expected: tuple[type[BaseException], ...] = ()
         if self._world.lenient:
             expected += (OSError,)  # the store's
+        if self._world.cut:
+            expected += (TransportError,)  # in a group with others
         if self._world.small_frames:
             expected += (FrameTooLarge,)
         if _planned(error, expected) or any(text in message for text in self.EXPECTED):
