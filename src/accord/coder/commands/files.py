@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from accord import AccordError, Command
-from accord.coder.tools.showing import MISLEADING, named
+from accord.coder.tools.showing import named
+from accord.excerpt import hidden_removed
 
 __all__ = (
     "FileCommand",
@@ -132,7 +133,7 @@ def _read(path: Path, project: Path, *, follow: bool = False) -> FileCommand:
 
 def _plain(text: str) -> str:
     """Return text for one line of a screen: without controls, which terminals would obey."""
-    kept = MISLEADING.sub("", " ".join(text.split()))
+    kept = hidden_removed(" ".join(text.split()))
     return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from pydantic_ai.exceptions import (
@@ -24,6 +25,7 @@ from pydantic_ai.exceptions import (
 
 from accord.coder.models.base import ContextOverflow, KeyRefused, ModelError
 from accord.coder.models.sources import Source
+from accord.excerpt import excerpt
 
 __all__ = ("Fault", "fault_of", "odd_answer")
 
@@ -39,8 +41,13 @@ class Fault(Struct, frozen=True):
     asked_s: float | None = None
 
 
-def fault_of(exc: AgentRunError, source: Source, *, secret: str | None, begun: bool) -> Fault:
-    """Return what an error of pydantic-ai means; the secret is in no word of it."""
+def fault_of(
+    exc: AgentRunError, source: Source, address: str, *, secret: str | None, begun: bool
+) -> Fault:
+    """Return what an error of pydantic-ai means; the secret is in no word of it.
+
+    `address` is the URL that was asked.
+    """
     name = source.name
     said = _said(exc, secret)
     match exc:
@@ -66,7 +73,8 @@ def fault_of(exc: AgentRunError, source: Source, *, secret: str | None, begun: b
         case ModelConnectionError() if begun:
             return Fault(ModelError(f"The connection to {name} broke in the middle of the answer."))
         case ModelConnectionError():
-            return _passing(exc, f"{name} cannot be reached.")
+            why = f"{name} cannot be reached{_place(address)}{_cause(exc, secret)}."
+            return _passing(exc, why)
         case ModelAPIError():
             return Fault(ModelError(f"{name} does not answer this{_status(exc)}.{said}"))
         case ContentFilterError():
@@ -100,6 +108,31 @@ def _passing(exc: ModelAPIError, why: str) -> Fault:
 
 def _status(exc: ModelAPIError) -> str:
     return f" (status {exc.status_code})" if isinstance(exc, ModelHTTPError) else ""
+
+
+def _place(address: str) -> str:
+    """Return the scheme, host and port of an address; what else it holds may be secret."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port is not None else ""
+    except ValueError:
+        return ""
+    return f" at {parts.scheme}://{parts.hostname}{port}" if parts.hostname else ""
+
+
+def _cause(exc: BaseException, secret: str | None) -> str:
+    """Return the reason that the system gave for a connection that was not made."""
+    reason = ""
+    seen: set[int] = set()
+    cause: BaseException | None = exc
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, OSError):
+            reason = cause.strerror or str(cause) or reason
+        cause = cause.__cause__ or cause.__context__
+    if secret:
+        reason = reason.replace(secret, "…")
+    return f": {excerpt(' '.join(reason.split()), _LONGEST)}" if reason else ""
 
 
 def _said(exc: AgentRunError, secret: str | None) -> str:

@@ -123,7 +123,8 @@ class Remote(Model):
                         yield piece
                 return
             except AgentRunError as exc:
-                fault = fault_of(exc, self._source, secret=self._key, begun=begun)
+                address = self._native.base_url or ""
+                fault = fault_of(exc, self._source, address, secret=self._key, begun=begun)
             except ModelError:
                 raise
             except Exception:  # noqa: BLE001  # of libraries that trust in formats

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 
+from accord.excerpt import visible
+
 __all__ = (
-    "MISLEADING",
     "MOST_CHARACTERS",
     "cut_middle",
     "fenced",
@@ -18,8 +19,6 @@ __all__ = (
 
 MOST_CHARACTERS = 100_000  # of one result, for models
 _SHOWN_CHARACTERS = 20_000  # on the screen of the user
-# Controls, and what turns the direction of writing: with them a text looks like another.
-MISLEADING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _FENCES = re.compile(r"`{3,}")
 
 
@@ -45,22 +44,19 @@ def cut_middle(text: str, most: int) -> str:
 
 def one_line(text: str, most: int = 120) -> str:
     """Return the text as a title: its words in a line, cut where it is long."""
-    text = _escaped(" ".join(text.split()))
+    text = visible(" ".join(text.split()))
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def in_full(text: str) -> str:
     """Return all lines of a text that somebody is to agree to, with what misleads escaped."""
-    return "\n".join(_escaped(line) for line in text.expandtabs().split("\n"))
+    return "\n".join(visible(line) for line in text.expandtabs().split("\n"))
 
 
 def named(path: str) -> str:
     """Return a path as it is shown: between quotes, with escapes, if it would mislead."""
-    return json.dumps(path) if MISLEADING.search(path) else path
-
-
-def _escaped(text: str) -> str:
-    return MISLEADING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    misleads = visible(path) != path or "\t" in path or "\n" in path
+    return json.dumps(path) if misleads else path
 
 
 def places_in(count: int, one: str, many: str) -> str:
