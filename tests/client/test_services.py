@@ -28,6 +28,7 @@ from accord.model.session import Choice
 from accord.router import serve
 from accord.transports.memory import pair
 from client.wire import BOTH, Script, Speaker, scripted
+from quirk import quirk
 from requirement import requirement
 from sides import QUICK
 
@@ -199,6 +200,7 @@ async def test_terminal_runs_a_real_command(tmp_path: Path) -> None:
         assert shell.terminal.exit_code == 3
 
 
+@quirk("shell-line")
 @pytest.mark.skipif(sys.platform == "win32", reason="lines for a shell of POSIX")
 async def test_line_for_a_shell_is_run_by_the_shell_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -303,6 +303,21 @@ async def test_mode_option_is_used_and_modes_are_ignored() -> None:
         assert session.transcript.mode == "slow"
 
 
+@requirement("R-MODE-04")
+@quirk("mode-without-category")
+async def test_option_called_mode_is_the_mode_without_a_category() -> None:
+    modes = {"currentModeId": "x", "availableModes": [{"id": "x", "name": "X"}]}
+    async with by_hand(1) as (agent, raw):
+        option = {**select(1, "fast"), "id": "mode"}
+        session = await with_options(agent, raw, option, modes=modes)
+        assert [option.id for option in session.transcript.options] == ["mode"]
+        assert session.transcript.mode == "fast"
+        slow = {"configOptions": [{**select(1, "slow"), "id": "mode"}]}
+        request, _ = await answering(raw, session.set_mode("slow"), slow)
+        assert request["method"] == "session/set_config_option"
+        assert session.transcript.mode == "slow"
+
+
 @quirk("set-model", "options-not-returned")
 async def test_early_models_are_an_option() -> None:
     known = [{"modelId": name, "name": name} for name in ("m", "n")]

@@ -60,6 +60,6 @@ async def test_model_behind_a_server_does_what_the_embedded_one_does(
         assert len(provider.requests) == len(ANSWERS)
     for said, done in outcomes:
         assert "`README.md` has" in said
-        for part in ("Read README.md", "+hello", "cat demo.txt", "│ hello", "Delete demo.txt"):
+        for part in ("Read README.md", "+ hello", "cat demo.txt", "│ hello", "Delete demo.txt"):
             assert part in done
     assert [*tmp_path.iterdir()] == [tmp_path / "README.md"]  # noqa: ASYNC240  # nothing else runs

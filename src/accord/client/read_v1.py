@@ -164,7 +164,20 @@ def _options(update: v1.ConfigOptionUpdate, _transcript: Transcript) -> Event:
 
 def options_of(options: Iterable[v1.SessionConfigOption]) -> tuple[SessionOption, ...]:
     """Return config options as options."""
-    return tuple(map(_option, options))
+    return _mode_marked(tuple(map(_option, options)))
+
+
+@tolerates("mode-without-category")
+def _mode_marked(options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+    """Give an option `mode` without a category the category `mode`, if no option has it."""
+    if any(option.category == "mode" for option in options):
+        return options
+    return tuple(
+        replace(option, category="mode")
+        if isinstance(option, Select) and option.id == "mode" and option.category is None
+        else option
+        for option in options
+    )
 
 
 def _option(option: v1.SessionConfigOption) -> SessionOption:

@@ -110,6 +110,16 @@ _ROWS = (
         keys={"session/set_model": ("modelId", "value")},
     ),
     Quirk(
+        id="mode-without-category",
+        by="agent",
+        versions=(1,),
+        programs=("not recorded",),
+        does="has `modes` and an option `mode` that has no category",
+        response="reads the option as the mode, and ignores `modes`",
+        evidence="version 1 does not require a category of an option",
+        concerns=("R-MODE-04", "configOptions", "modes"),
+    ),
+    Quirk(
         id="mode-key",
         by="client",
         versions=(1,),

@@ -1,0 +1,38 @@
+"""What users are told of a provider's failure: where, why, and nothing secret."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic_ai.exceptions import ModelConnectionError
+
+from accord.coder.models.faults import fault_of
+from accord.coder.models.sources import SOURCES
+
+SECRET = "sk-secret"
+SOURCE = next(source for source in SOURCES if source.id == "compatible")
+
+
+def unreachable(cause: BaseException | None, address: str) -> str:
+    error = ModelConnectionError("m", "Connection error.")
+    error.__cause__ = cause
+    fault = fault_of(error, SOURCE, address, secret=SECRET, begun=False)
+    assert fault.passes
+    return str(fault.error)
+
+
+def test_failed_connection_names_the_address_and_the_reason() -> None:
+    wrapped = RuntimeError("all attempts failed")
+    wrapped.__context__ = ConnectionRefusedError(111, "Connection refused")
+    said = unreachable(wrapped, f"http://user:{SECRET}@127.0.0.1:9/v1?key={SECRET}")
+    assert said.endswith("cannot be reached at http://127.0.0.1:9: Connection refused.")
+
+
+@pytest.mark.parametrize("address", ["", "http://[", "nothing", "http://host:x/"])
+def test_address_that_cannot_be_read_is_left_out(address: str) -> None:
+    assert unreachable(None, address).endswith("cannot be reached.")
+
+
+def test_reason_holds_no_secret_and_is_bounded() -> None:
+    said = unreachable(OSError(5, f"{SECRET} " + "x" * 1000), "http://host/")
+    assert SECRET not in said
+    assert len(said) < 500
