@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,22 @@ def test_links_in_a_command_are_resolved(tmp_path: Path) -> None:
     assert named("cat out", project).outside
     assert named("cat up/out.txt", project).outside
     assert not named("cat x/out.txt", project).outside
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x " + "a=" * 15_000,
+        "x '" + "a " * 15_000 + "'",
+        'x "' + "$(a " * 6_000 + '"',
+        "cat > x <<E\n" + "".join(f"word{number} = b/c:d\n" for number in range(1_700)) + "E",
+    ],
+)
+def test_long_commands_are_judged_in_no_time(command: str) -> None:
+    files_named("x", "/p", lambda _: True)  # reads the table
+    begin = time.process_time()
+    files_named(command, "/p", lambda _: True)
+    assert time.process_time() - begin < 2.0
 
 
 def test_directory_holds_what_is_anywhere_below_it(tmp_path: Path) -> None:

@@ -45,8 +45,13 @@ def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> Nam
     found_secret: str | None = None
     found_guarded: str | None = None
     outside = False
+    seen: set[tuple[str, bool, bool]] = set()
     for number, word in enumerate(words):
+        is_operand = number > 0 or argv is None
         for part, is_whole in _parts(word):
+            if (part, is_whole, is_operand) in seen:
+                continue
+            seen.add((part, is_whole, is_operand))
             real = _real(part, cwd)
             if found_secret is None and (
                 secret(part) or fits_secret(part) or (real is not None and secret(real))
@@ -56,7 +61,7 @@ def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> Nam
                 absolute = os.path.normpath(os.path.join(cwd, part))  # noqa: PTH118  # a text
                 if guarded(absolute) or (real is not None and guarded(real)):
                     found_guarded = part
-            if (number > 0 or argv is None) and not outside:
+            if is_operand and not outside:
                 outside = _leads_out(part, real, cwd, is_inside)
     if len(command) > MAX_CHARACTERS:
         found_secret = found_secret or "A part of this long command"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePath
 
@@ -105,13 +104,45 @@ _MOST_ENTRIES = 20_000  # of a directory that is looked through
 _PATTERN = re.compile(r"[*?\[]")
 
 
+class _Names:
+    """Patterns of names with one star at most: commands have thousands of words."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._whole = frozenset(pattern for pattern in patterns if "*" not in pattern)
+        split = [pattern.split("*") for pattern in patterns if "*" in pattern]
+        self._ends = tuple(end for start, end in split if not start)
+        self._starts = tuple(start for start, end in split if not end)
+        self._both = [(start, end) for start, end in split if start and end]
+
+    def has(self, name: str) -> bool:
+        return (
+            name in self._whole
+            or name.endswith(self._ends)
+            or name.startswith(self._starts)
+            or any(
+                len(name) >= len(start) + len(end) and name.startswith(start) and name.endswith(end)
+                for start, end in self._both
+            )
+        )
+
+
+@cache
+def _secret_names() -> _Names:
+    return _Names(_SECRET_NAMES)
+
+
+@cache
+def _no_secrets() -> _Names:
+    return _Names(_NO_SECRETS)
+
+
 class _Guarded:
     """The rows of the table, by how they are compared."""
 
     def __init__(self, rows: Iterable[str]) -> None:
         self.folders: set[str] = set()
         self.names: set[str] = set()
-        self.patterns: list[Wildcards] = []
+        self.patterns: dict[str, list[Wildcards]] = {}  # by the first character of the name
         self.ends: dict[str, list[tuple[str, ...]]] = {}  # by their last part
         self.runs: dict[str, list[tuple[str, ...]]] = {}  # directories, by their first part
         for row in rows:
@@ -122,7 +153,8 @@ class _Guarded:
                 else:
                     self.runs.setdefault(parts[0], []).append(parts)
             elif _PATTERN.search(parts[-1]):
-                self.patterns.append(path_pattern("**/" + "/".join(parts)))
+                pattern = path_pattern("**/" + "/".join(parts))
+                self.patterns.setdefault(parts[-1][0], []).append(pattern)
             elif len(parts) == 1:
                 self.names.add(row)
             else:
@@ -138,7 +170,8 @@ class _Guarded:
             if any(parts[at : at + len(run)] == run for run in self.runs.get(part, ())):
                 return True
         path = "/".join(parts[-3:])
-        return any(pattern.matches(path) for pattern in self.patterns)
+        patterns = (*self.patterns.get(parts[-1][0], ()), *self.patterns.get("*", ()))
+        return any(pattern.matches(path) for pattern in patterns)
 
 
 @cache
@@ -160,9 +193,7 @@ def secret(path: str) -> bool:
     if any(_holds(parts, folders) for folders in _SECRET_WITHIN):
         return True
     name = parts[-1]
-    if any(fnmatchcase(name, pattern) for pattern in _NO_SECRETS):
-        return False
-    return any(fnmatchcase(name, pattern) for pattern in _SECRET_NAMES)
+    return _secret_names().has(name) and not _no_secrets().has(name)
 
 
 def guarded(path: str) -> bool:
