@@ -10,7 +10,7 @@ from typing import Any
 
 import accord
 from accord import InternalError, LocalProtocolError, RequestError, TransportError
-from accord.errors import BacklogExceeded, CancelTimeout, FrameTooLarge
+from accord.errors import BacklogExceeded, CancelTimeout, FrameTooLarge, RequestCancelled
 from accord.routes import Limits
 from accord.transports.base import FRAME_BYTES
 from simulation import program as p
@@ -177,6 +177,8 @@ class SimulatedClient:
                     return
                 if "A turn is running" in str(error):
                     return
+                if isinstance(error, RequestCancelled) and session.id in world.may_be_cancelled:
+                    return  # held behind a turn that another object of the session cancelled
             case _:
                 pass
         kind = f"{name}: {type(error).__name__}"

@@ -53,6 +53,8 @@ class Taker:
             if branch.session_id not in ("", self._session_id):
                 world.fail("events: a piece of another session")
             due = self._next[number]
+            if at < due and branch.turn != self._turn:
+                continue  # all content of a tool call that began in an earlier turn
             if at < due:
                 world.fail("events: out of order or twice", f"{number}.{at} after {due - 1}")
                 continue
