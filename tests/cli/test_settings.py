@@ -68,6 +68,8 @@ def test_what_is_no_name_is_a_command_line() -> None:
     ("text", "fault"),
     [
         ("[ask]\nallow = ['dance']", "ask.allow: Expected a kind of tool call, got 'dance'"),
+        ("[ask]\ntimeout = -1", "ask.timeout: expected a number of seconds above 0, got -1"),
+        ("[ask]\ntimeout = nan", "ask.timeout: expected a number of seconds above 0, got nan"),
         ("agents = 3", "Expected `object`, got `int` - at `$.agents`"),
         ("[agents.x]\ncomand = 'x'", "field `com"),
         ("[agents.x]\ncommand = 'x'\nprotcol = 1", "unknown field `protcol`"),

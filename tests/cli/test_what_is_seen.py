@@ -45,7 +45,7 @@ def shown_words(person: Person) -> list[str]:
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [
-        ([b"y\n", b"a\n", b"push\n", b"2\n"], "branch"),
+        ([b"y\n", b"a\n", b"push\n", b"00019\n", b"01\n", b"4\n", b"2\n"], "branch"),
         ([b"Push to main\n"], "main"),
         ([b"\x04"], "no"),
     ],

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from accord import AuthRequired, Image, McpHttp, McpStdio, NotOffered
+from accord import (
+    Agent,
+    AuthRequired,
+    Image,
+    McpHttp,
+    McpSse,
+    McpStdio,
+    NotOffered,
+    Turn,
+    connect,
+)
+from accord.errors import LocalProtocolError
 from client.wire import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
@@ -34,6 +45,26 @@ async def test_further_directories_are_for_agents_that_take_them(version: int) -
     async with agent_by_hand(version) as (agent, raw):
         with pytest.raises(NotOffered, match="additional"):
             await agent.new_session("/work", roots=["/other"])
+        await opened(agent, raw)  # nothing was sent before
+
+
+class Prompted(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("hello")
+
+
+@pytest.mark.parametrize("wrong", [Prompted, Prompted(), 3, None, {"command": "x"}], ids=repr)
+async def test_what_is_no_way_to_an_agent_is_named(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"connect\(command=…\): expected the command"):
+        async with connect(wrong):
+            pass
+
+
+@requirement("R-MCP-03")
+async def test_server_that_version_2_cannot_name_is_refused_before_it_is_sent() -> None:
+    async with agent_by_hand(2) as (agent, raw):
+        with pytest.raises(LocalProtocolError, match=r"'old' is reached by sse.*version 1"):
+            await agent.new_session("/work", mcp_servers=[McpSse("old", "https://a.example")])
         await opened(agent, raw)  # nothing was sent before
 
 

@@ -68,8 +68,8 @@ def _chosen(
     options: Sequence[PermissionOption], names: Sequence[str], text: str
 ) -> PermissionOption | None:
     if text.isascii() and text.isdigit():
-        number = int(text[:4])
-        return options[number - 1] if 0 < number <= len(options) else None
+        shown = {str(number): option for number, option in enumerate(options, 1)}
+        return shown.get(text)
     same = [n for n, name in enumerate(names) if name.casefold() == text.casefold()]
     return options[same[0]] if len(same) == 1 else None
 

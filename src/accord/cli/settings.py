@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Literal
@@ -74,6 +75,12 @@ def load() -> Settings:
         settings = msgspec.convert(tomllib.loads(text), Settings)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
         raise WrongSettings(f"The settings file {where} is wrong: {exc}") from None
+    timeout_s = settings.ask.timeout
+    if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise WrongSettings(
+            f"The settings file {where} is wrong: ask.timeout: expected a number of seconds above "
+            f"0, got {timeout_s:g}"
+        )
     for name, entry in settings.agents.items():
         if not name.replace("-", "").replace("_", "").isalnum():
             raise WrongSettings(

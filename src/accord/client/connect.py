@@ -150,8 +150,14 @@ async def _watch(connection: Any, desk: Desk) -> None:
 def _way(command: Command, *, cwd: _StrPath | None, **given: Any) -> Transport | TransportFactory:
     if isinstance(command, Transport):
         return command
-    if callable(command):
+    if callable(command) and not (isinstance(command, type) and hasattr(command, "prompt")):
         return command
+    if not isinstance(command, str | os.PathLike | Sequence):
+        raise TypeError(
+            "connect(command=…): expected the command that starts an agent, a transport, or a "
+            f"function that makes one, got {excerpt(repr(command))}; an agent in this process is "
+            "reached through a transport: `accord.serve(agent, …)` serves its other end"
+        )
     return process(*argv_of(command), cwd=cwd, **given)
 
 

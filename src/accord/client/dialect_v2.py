@@ -8,9 +8,11 @@ from typing import Any
 from accord import v2
 from accord.client.dialect import AuthMethod, Opened, Page, SessionListing, SessionStatus, Setup
 from accord.client.read_v2 import commands_of, options_of, read, state_of
+from accord.errors import LocalProtocolError
+from accord.excerpt import excerpt
 from accord.model.content import Content
 from accord.model.login import Account, LoginStatus, Provider
-from accord.model.mcp import McpHttp, McpStdio
+from accord.model.mcp import McpHttp, McpSse, McpStdio
 from accord.model.on_v2 import content_to_wire
 from accord.model.session import Info, SessionOption, Switch
 from accord.version import ProtocolVersion
@@ -240,6 +242,11 @@ def _server(server: Any) -> v2.McpServer:
         case McpHttp(name, url, headers):
             fields = [v2.HttpHeader(name=key, value=value) for key, value in headers.items()]
             return v2.McpServerHttp(name=name, url=url, headers=fields)
+        case McpSse(name):
+            raise LocalProtocolError(
+                f"The MCP server {excerpt(name)!r} is reached by sse, which version 2 of the "
+                "protocol does not have: reach it by http, or speak version 1"
+            )
         case _:
             return server
 
