@@ -79,6 +79,14 @@ def test_help_and_version_need_no_extras(words: list[str]) -> None:
     assert version.stdout == f"accord {accord.__version__}\n"
 
 
+@pytest.mark.parametrize("extras", [True, False])
+def test_what_is_no_command_is_named(extras: bool) -> None:
+    done = run("bogus") if extras else run(start=("-c", NO_EXTRAS.format(words=["bogus"])))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'bogus'" in done.stderr
+    assert "agent, agents, ask, check" in done.stderr
+
+
 def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     words = line.split(" ")
     monkeypatch.setenv("COMP_WORDS", line)
@@ -100,6 +108,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("accord ask --prot", ["--protocol"]),
         ("accord ask --protocol ", ["1", "2"]),
         ("accord check tr", ["trace"]),
+        ("accord ask --agent s", ["script"]),
     ],
 )
 def test_shells_complete_commands_and_options(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from accord.cli import settings
-from accord.cli.agent_names import find
+from accord.cli.agent_names import find, named_agents
 from accord.cli.turn import Asked, run
 from accord.version import ProtocolVersion
 
@@ -64,6 +64,14 @@ def _assignments(
     return value
 
 
+def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        known = settings.load()
+    except settings.WrongSettings:  # said when the command runs
+        known = settings.Settings()
+    return [name for name in named_agents(known) if name.startswith(incomplete)]
+
+
 @click.command()
 @click.argument("prompt", required=False)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -71,6 +79,7 @@ def _assignments(
     "--agent",
     "agent",
     metavar="NAME|COMMAND",
+    shell_complete=_names,
     help="A name that `accord agents` lists, or a command that starts the agent.",
 )
 @click.option(

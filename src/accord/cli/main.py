@@ -37,6 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from accord.cli import agent
 
             return agent.main(words[1:])
+        if not words[0].startswith("-") and words[0] not in COMMANDS:
+            print(
+                f"accord: expected one of {', '.join(sorted(COMMANDS))}, got {words[0]!r}; "
+                "`accord --help` describes them",
+                file=sys.stderr,
+            )
+            return 2
     try:
         from accord.cli import group
 

@@ -20,7 +20,7 @@ from accord.cli.login import LoginAtTerminal, log_in, run_login
 from accord.cli.screen import LateScreen
 from accord.cli.session_setup import apply_choices, open_session
 from accord.cli.unasked import unasked_lines
-from accord.errors import AccordError, AuthRequired, RequestError
+from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.transports.process import ProcessTransport, process
 
 if TYPE_CHECKING:
@@ -183,7 +183,10 @@ def run(asked: Asked) -> int:
     except RequestError as exc:
         return failed(str(exc), exc.code)
     except AccordError as exc:
-        return failed(str(exc))
+        status = failed(str(exc))
+        if isinstance(exc, StartError):
+            click.echo("`accord agents` lists the agents that have a name.", err=True)
+        return status
     except TimeoutError:
         return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
     except OSError as exc:
