@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, ClientSession, FrameTooLarge, RequestError, Turn, connect, serve
+from accord import (
+    Agent,
+    ClientSession,
+    FrameTooLarge,
+    RequestError,
+    ToolCall,
+    Turn,
+    connect,
+    serve,
+)
 from accord.transports.memory import pair
 from client.wire import BOTH
 from sides import QUICK
@@ -99,3 +108,24 @@ async def test_a_prompt_raises_and_the_next_one_works(version: int, tmp_path: Pa
             await too_large(session)
         async with session.prompt("Hi") as turn:
             assert await turn.wait() == "end_turn"
+
+
+async def test_tool_call_ends_though_its_streamed_content_fits_in_no_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Version 1 sends the content of a tool call whole, and not for each piece."""
+
+    async def stream(turn: Turn) -> None:
+        async with turn.tool("Build") as call:
+            await call.stream("begin ")
+            for _ in range(8):  # each fits, all together do not
+                await call.stream(LARGE[: FRAME_BYTES // 4])
+
+    agent = Scripted(stream)
+    async with session_with(1, agent, tmp_path) as session:
+        async with session.prompt("Hi") as turn:
+            assert await turn.wait() == "end_turn"
+        (call,) = (item for item in session.transcript.items if isinstance(item, ToolCall))
+        assert call.status == "completed"
+    assert agent.raised == []
+    assert [record for record in caplog.records if "was not sent" in record.getMessage()]

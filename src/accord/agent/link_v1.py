@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -29,7 +30,7 @@ from accord.agent.reports import (
     UsageReport,
 )
 from accord.agent.shown_v1 import ShownTools
-from accord.errors import RequestError, TransportError
+from accord.errors import FrameTooLarge, RequestError, TransportError
 from accord.model.content import Content
 from accord.model.login import Account, LoginState
 from accord.model.on_v1 import content_to_wire, location_to_wire
@@ -37,6 +38,8 @@ from accord.model.session import Choice, Info, PlanEntry, SessionOption, StopRea
 from accord.wire.codec import convert
 
 __all__ = ("LinkV1", "modes_of")
+
+log = logging.getLogger("accord.agent")
 
 _CHUNKS = {
     "user": v1.UserMessageChunk,
@@ -115,8 +118,18 @@ class LinkV1(Link):
     async def catch_up(self, session_id: str) -> None:
         """Send what tool calls show and has waited: what is sent next may build on it."""
         for tool_id in self._shown.late(session_id):
-            if self._shown.is_late(session_id, tool_id):  # nobody was faster
+            await self._send_if_late(session_id, tool_id)
+
+    async def _send_if_late(self, session_id: str, tool_id: str) -> None:
+        """Send what a tool call shows and has waited; log content that fits in no message.
+
+        What comes behind it, as the status of the call, must arrive nevertheless.
+        """
+        if self._shown.is_late(session_id, tool_id):  # nobody was faster
+            try:
                 await self._send(session_id, [self._content(session_id, tool_id)])
+            except FrameTooLarge as exc:
+                log.error("! the content of the tool call %s was not sent: %s", tool_id, exc)
 
     async def _catch_up_for(self, params: Any) -> None:
         session_id = params.get("sessionId") if jsontext.is_object(params) else None
@@ -129,9 +142,8 @@ class LinkV1(Link):
 
     def _send_late(self, session_id: str, tool_id: str) -> None:
         async def send() -> None:
-            if self._shown.is_late(session_id, tool_id):
-                with suppress(TransportError):  # the client has gone meanwhile
-                    await self._send(session_id, [self._content(session_id, tool_id)])
+            with suppress(TransportError):  # the client has gone meanwhile
+                await self._send_if_late(session_id, tool_id)
 
         self.start(send())
 
