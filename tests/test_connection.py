@@ -24,6 +24,7 @@ from accord.errors import (
     ResourceNotFound,
     TransportError,
 )
+from accord.lanes import MOST_LANES
 from accord.routes import Route
 from accord.transports.memory import pair
 from accord.wire.codec import decoder
@@ -413,6 +414,58 @@ async def test_requests_beyond_the_bound_of_their_session_are_answered() -> None
             assert "Limits.most_waiting" in refused["error"]["message"]
         gate.set()
         assert [(await sides.other.get())["id"] for _ in range(6)] == list(range(6))
+
+
+async def test_requests_beyond_the_bound_of_bytes_are_answered() -> None:
+    gate = asyncio.Event()
+
+    async def handle(params: Params, context: Any) -> None:
+        await gate.wait()
+
+    limits = structs.replace(QUICK, all_waiting_bytes=1000)
+    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+        for again in range(2):  # what was handled does not count any more
+            for n in range(4):
+                sides.other.ask(f"{again} {n}", "it", {"sessionId": "s" * 400})
+            for n in (2, 3):
+                refused = await sides.other.get()
+                assert (refused["id"], refused["error"]["code"]) == (f"{again} {n}", -32603)
+            gate.set()
+            assert {(await sides.other.get())["id"] for _ in range(2)} == {
+                f"{again} 0",
+                f"{again} 1",
+            }
+            gate.clear()
+        sides.other.ask("large", "it", {"sessionId": "s" * 4000})  # the only one is handled
+        gate.set()
+        assert "result" in await sides.other.get()
+
+
+async def test_sessions_that_a_peer_makes_up_take_a_bounded_number_of_tasks() -> None:
+    gate = asyncio.Event()
+    handled: list[str | None] = []
+
+    async def handle(params: Params, context: Any) -> None:
+        await gate.wait()
+        handled.append(params.session_id)
+
+    routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
+    async with beside_raw(routes) as sides:
+        before, count = len(asyncio.all_tasks()), MOST_LANES + 1000
+        for first in range(0, count, 1000):
+            sides.other.send(
+                *(
+                    notification("update", {"sessionId": f"{first + n}"})
+                    for n in range(min(1000, count - first))
+                )
+            )
+        await settled()
+        assert await sides.other.result_of(0, "it", {"sessionId": "new"}) == "done"
+        assert len(asyncio.all_tasks()) - before <= MOST_LANES + 1
+        gate.set()
+        while len(handled) < count:
+            await settled()
+        assert len(set(handled)) == count
 
 
 async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:

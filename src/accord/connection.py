@@ -410,8 +410,8 @@ class Connection:
             elif isinstance(error.__cause__, DecodeError):
                 tell(routes, method, text, error.__cause__, self._log)
             return
-        if lanes := self._lanes.by_key:
-            lane = lanes.get(session_of(params))
+        if self._lanes.by_key:
+            lane = self._lanes.find(session_of(params), is_request=request_id is not UNSET)
             if lane is not None:
                 size = 0 if text is UNSET else len(text)
                 self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method

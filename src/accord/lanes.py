@@ -19,7 +19,9 @@ from accord.errors import BacklogExceeded
 from accord.floodlog import FloodLog
 from accord.tasks import Tasks, discard, ends_process, is_dropped
 
-__all__ = ("Asker", "Item", "Lane", "Lanes")
+__all__ = ("MOST_LANES", "Asker", "Item", "Lane", "Lanes")
+
+MOST_LANES = 4096  # of a connection
 
 _current: ContextVar[Asker | None] = ContextVar("accord_lane", default=None)
 
@@ -109,6 +111,17 @@ class Lanes:
         self._refused = refused
         self._exceeded = exceeded
 
+    def find(self, key: Any, *, is_request: bool) -> Lane | None:
+        """Return the lane that a message has to join, if there is one.
+
+        Beyond `MOST_LANES`, notifications of further sessions share the lane of no session: each
+        lane takes a task, and a peer can name any number of sessions.
+        """
+        lane = self.by_key.get(key)
+        if lane is None and not is_request and len(self.by_key) >= MOST_LANES:
+            return self.by_key.get(None)
+        return lane
+
     def put(self, lane: Lane, item: Item) -> None:
         """Let an item wait for its turn."""
         if item.is_request and lane.calls:
@@ -147,6 +160,8 @@ class Lanes:
 
     def open(self, key: Any, method: str, first: Awaitable[None]) -> None:
         """Open the lane of a session with a handler that has to be awaited."""
+        if len(self.by_key) >= MOST_LANES:
+            key = None
         lane = self.by_key[key] = Lane(key)
         lane.task = self._tasks.spawn(self._run(lane, method, first), name=f"accord lane {key}")
         lane.task.add_done_callback(lambda task: self._abandon(lane, first, task))

@@ -25,7 +25,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     waiting_bytes: int = 8 * 1024 * 1024
     most_waiting: int = 65_536  # messages of a session: beyond, its consumer fails
     most_waiting_bytes: int = 64 * 1024 * 1024
-    all_waiting_bytes: int = 256 * 1024 * 1024  # of all sessions: beyond, the largest one fails
+    # Of all sessions: beyond, the largest one fails. Also of the requests that are being handled:
+    # beyond, further ones are answered with an error.
+    all_waiting_bytes: int = 256 * 1024 * 1024
     held: int = 16_384  # messages that wait for the end of `initialize`
     unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
     sessions: int = 10_000  # that are open at once, on an agent's connection

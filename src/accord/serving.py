@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -31,12 +31,19 @@ log = logging.getLogger("accord.connection")
 _MOST_MESSAGE = 10_000  # characters of an error that cannot be written as it is
 
 
+class Receiving(Protocol):
+    """The connection whose requests are handled."""
+
+    message_bytes: int
+
+
 class Running(Struct):
     """A request whose handler has to be awaited."""
 
     method: str
     params: Any
     route: Route
+    size: int  # of the params, in bytes
     cancelled: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -49,7 +56,7 @@ class Serving:
 
     def __init__(
         self,
-        connection: object,
+        connection: Receiving,
         peer: Peer,
         tasks: Tasks,
         limits: Limits,
@@ -63,6 +70,7 @@ class Serving:
         self._limits = limits
         self._answered = answered
         self._running: dict[RequestId, Running] = {}
+        self._running_bytes = 0
         self.ended_by: TransportError | None = None  # why no call to the peer succeeds any more
 
     def __len__(self) -> int:
@@ -74,6 +82,10 @@ class Serving:
         """Handle one request: at once, or in a task of its own."""
         if len(self._running) >= self._limits.requests:
             self.fail(request_id, InternalError("Too many requests at once"))
+            return
+        size = self._connection.message_bytes
+        if self._running and self._running_bytes + size > self._limits.all_waiting_bytes:
+            self.fail(request_id, InternalError("Too large requests at once"))
             return
         meta = getattr(params, "meta", None)
         scope = continued(meta) if meta else None
@@ -90,7 +102,8 @@ class Serving:
         if not hasattr(outcome, "__await__"):
             self._respond(route, method, request_id, outcome)
             return
-        running = self._running[request_id] = Running(method, params, route)
+        running = self._running[request_id] = Running(method, params, route, size)
+        self._running_bytes += size
         running.task = self._tasks.spawn(
             self._await(running, request_id, outcome), name=f"accord {method}", context=scope
         )
@@ -147,16 +160,19 @@ class Serving:
         else:
             self._respond(running.route, running.method, request_id, result)
         finally:
-            del self._running[request_id]
+            self._leave(request_id)
 
     def _never_begun(
         self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
     ) -> None:
         """Answer for a task that was cancelled before its first step."""
         if self._running.get(request_id) is running:
-            del self._running[request_id]
+            self._leave(request_id)
             discard(outcome)
             self._cancelled(running.route, running.method, request_id)
+
+    def _leave(self, request_id: RequestId) -> None:
+        self._running_bytes -= self._running.pop(request_id).size
 
     def _cancelled(self, route: Route, method: str, request_id: RequestId) -> None:
         if route.cancelled is not None:
