@@ -31,7 +31,7 @@ log = logging.getLogger("accord.connection")
 _MOST_MESSAGE = 10_000  # characters of an error that cannot be written as it is
 
 
-class Receiving(Protocol):
+class _Receiving(Protocol):
     """The connection whose requests are handled."""
 
     message_bytes: int
@@ -56,7 +56,7 @@ class Serving:
 
     def __init__(
         self,
-        connection: Receiving,
+        connection: _Receiving,
         peer: Peer,
         tasks: Tasks,
         limits: Limits,
