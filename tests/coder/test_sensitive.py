@@ -121,6 +121,20 @@ def test_a_file_of_the_project_itself_is_not_guarded(path: str) -> None:
     assert not guarded(f"/p/{path}")
 
 
+@pytest.mark.parametrize(
+    "name", [".env ", ".env.", ".ENV::$DATA", ".e\u200cnv", ".\u017f\u017fh/x", "a.\u212aey"]
+)
+def test_other_spellings_of_a_secret_are_the_same_file_somewhere(name: str) -> None:
+    assert secret(f"/p/{name}")
+
+
+@pytest.mark.parametrize(
+    "name", [".git /config", ".g\u200cit/hooks/x", ".git::$INDEX_ALLOCATION/config", ".z\u017fhrc"]
+)
+def test_other_spellings_of_a_guarded_file_are_the_same_file_somewhere(name: str) -> None:
+    assert guarded(f"/p/{name}")
+
+
 def test_each_row_of_the_table_is_found_and_has_its_source() -> None:
     for row, source in GUARDED.items():
         program, colon, page = source.partition(": ")

@@ -181,9 +181,31 @@ def _guarded_files() -> _Guarded:
     return _Guarded(GUARDED)
 
 
+def _parts_of(path: str) -> tuple[str, ...]:
+    """Return the parts of a path as the least exact file systems compare them."""
+    return tuple(map(_folded, PurePath(path).parts))
+
+
+def _folded(part: str) -> str:
+    if part.isascii():
+        part = part.lower()
+    else:
+        import unicodedata
+
+        # macOS compares so, and once ignored these characters.
+        part = unicodedata.normalize("NFC", part.translate(_IGNORED)).casefold()
+    # Windows drops what follows the name.
+    return part.partition("::$")[0].rstrip(". ") or part
+
+
+_IGNORED = dict.fromkeys(
+    (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
+)
+
+
 def secret(path: str) -> bool:
     """Tell whether a file may hold secrets, going by its path alone."""
-    parts = tuple(part.lower() for part in PurePath(path).parts)
+    parts = _parts_of(path)
     if not parts:
         return False
     if _SECRET_FOLDERS.intersection(parts):
@@ -198,7 +220,7 @@ def secret(path: str) -> bool:
 
 def guarded(path: str) -> bool:
     """Return whether some program runs or obeys a file by itself, going by its path alone."""
-    parts = tuple(part.lower() for part in PurePath(path).parts)
+    parts = _parts_of(path)
     return bool(parts) and _guarded_files().has(parts)
 
 
