@@ -67,6 +67,18 @@ def test_options_of_the_agent_are_chosen_by_number_or_name(
 
 
 @BOTH
+def test_option_that_the_agent_cannot_tell_from_another_is_not_chosen(
+    version: int, tmp_path: Path
+) -> None:
+    with asking(tmp_path, "pushes_anyway", version, "go") as person:
+        person.sees_next("Choose 1 to 2: ")
+        person.types(b"2\n")
+        assert person.leaves() == 0
+    assert "could not tell this option from another one" in person.emulator.text
+    assert "Chosen: None." in person.emulator.text
+
+
+@BOTH
 def test_long_command_is_paged_before_it_can_be_allowed(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "long_command", version, "go", columns=60, lines=24) as person:
         pages = 0

@@ -86,6 +86,14 @@ def test_id_that_allows_and_rejects_is_not_chosen() -> None:
     assert choose([*both, *options("reject_once")], "reject") == options("reject_once")[0]
 
 
+@pytest.mark.parametrize("kind", ["allow_once", "reject_once"])
+def test_option_whose_id_stands_for_another_one_is_never_chosen(kind: str) -> None:
+    wanted = PermissionOption("same", "Push to a branch", kind)
+    other = PermissionOption("same", "Push to main", "allow_once")
+    assert choose([other, wanted], wanted) is None
+    assert choose([wanted, wanted], wanted) == wanted
+
+
 def test_option_that_was_not_offered_is_not_chosen() -> None:
     here, elsewhere = options("allow_once"), options("allow_always")
     assert choose(here, here[0]) == here[0]

@@ -12,7 +12,7 @@ from accord.cli.rows import Row
 from accord.cli.shown import GUTTER, diff_rows, near, near_title, one_line, printable
 from accord.cli.tool_rows import diffs_of, text_of_call
 from accord.client.events import Decision, PermissionRequest
-from accord.client.permissions import command_of
+from accord.client.permissions import command_of, is_distinct
 from accord.excerpt import visible
 from accord.model.permission import PermissionOption
 
@@ -60,7 +60,16 @@ async def decide(request: PermissionRequest, agent: str, paper: Paper, typed: Ty
             rejecting = [option for option in options if option.kind == "reject_once"]
             return rejecting[0] if rejecting else "cancel"
         if (chosen := _chosen(options, names, line.strip())) is not None:
-            return chosen
+            if is_distinct(chosen, request.options):
+                return chosen
+            show(
+                Row(
+                    "The agent could not tell this option from another one: cancelled.",
+                    "yellow",
+                    "  ",
+                )
+            )
+            return "cancel"
         show(Row("Type the number of an option, or its name.", "yellow", "  "))
 
 

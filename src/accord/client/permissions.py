@@ -29,6 +29,7 @@ __all__ = (
     "choose",
     "command_of",
     "deny",
+    "is_distinct",
     "policies_of",
     "remember",
 )
@@ -56,7 +57,7 @@ def choose(options: Iterable[PermissionOption], decision: Decision) -> Permissio
     """
     offered = list(options)
     if isinstance(decision, PermissionOption):
-        return decision if decision in offered else None
+        return decision if decision in offered and is_distinct(decision, offered) else None
     kinds_of: dict[str, set[str]] = {}
     for option in offered:
         kinds_of.setdefault(option.id, set()).add(option.kind)
@@ -70,6 +71,11 @@ def choose(options: Iterable[PermissionOption], decision: Decision) -> Permissio
             if option.kind == kind:
                 return option
     return None
+
+
+def is_distinct(option: PermissionOption, offered: Iterable[PermissionOption]) -> bool:
+    """Return whether the id of an option stands for no other one; the answer is only the id."""
+    return all(other.id != option.id or other == option for other in offered)
 
 
 def chain(*policies: Policy) -> AsyncPolicy:
