@@ -208,6 +208,13 @@ def test_guarded_file_is_seen_in_a_command_that_may_change_it(
     assert named(command).guarded == found
 
 
+def test_directory_of_a_command_is_named_too() -> None:
+    assert named("unzip ../x.zip", Path("/p/.git/hooks")).guarded == "/p/.git/hooks"
+    assert named("git status", Path("/p/.github/workflows")).guarded is None
+    assert named("rg word", Path("/p/.ssh")).secret == "/p/.ssh"
+    assert named("rg word", Path("/p/secrets")) == named("rg word", Path("/p/src"))
+
+
 @pytest.mark.parametrize(
     ("command", "outside"),
     [

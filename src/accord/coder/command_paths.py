@@ -42,8 +42,10 @@ def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> Nam
     """Return what a command names, run in a directory; `is_inside` is for real paths. Blocks."""
     argv = argv_of(command)
     words = list(argv) if argv is not None else words_in(command)
-    found_secret: str | None = None
-    found_guarded: str | None = None
+    # Programs work on what is in their directory without being told its name.
+    inside = os.path.join(cwd, "any")  # noqa: PTH118  # a text
+    found_secret = cwd if secret(inside) else None
+    found_guarded = cwd if guarded(inside) else None
     outside = False
     seen: set[tuple[str, bool, bool]] = set()
     for number, word in enumerate(words):
