@@ -95,6 +95,21 @@ def test_always_is_a_subcommand_or_exactly_this(command: str, rule: str) -> None
         "git -C there push",
         "git --no-pager push -f",
         "git -c user.name=x --git-dir there push",
+        "find . -exec git push ;",
+        "fd x --exec git push",
+        "sudo -u bob git push",
+        "timeout -s KILL 5 git push",
+        "env -u X git push",
+        "env -S 'git push'",
+        "stdbuf -o0 git push",
+        "flock file git push",
+        "busybox git push",
+        "su -c 'git push'",
+        "script -c 'git push'",
+        "trap 'git push' EXIT",
+        "2>/dev/null git push",
+        ">out git push",
+        "$'git' push",
     ],
 )
 def test_command_is_seen_in_what_hides_it(command: str) -> None:
@@ -135,7 +150,8 @@ def test_words_are_those_of_a_shell(command: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "'", '"', "$(", "`", "sh ", "sudo ", "a b ", "\\", "sh 'a "]
+    "piece",
+    ["a", "'", '"', "$(", "`", "sh ", "sudo ", "a b ", "\\", "sh 'a ", "sudo 'a ", "-exec ", "> "],
 )
 def test_long_commands_are_read_in_no_time(piece: str) -> None:
     began = time.process_time()

@@ -26,15 +26,19 @@ _WITH_SUBCOMMANDS = frozenset(
 # Programs that run the command that follows.
 _WRAPPERS = frozenset(
     """
-    command doas env exec nice nohup setsid sudo time timeout xargs
+    builtin busybox chroot chrt command coproc doas env exec flock ionice nice nohup parallel
+    script setsid ssh stdbuf strace su sudo taskset time timeout trap unshare watch xargs
     """.split()  # noqa: SIM905  # a list of words
 )
+# Options and primaries (of find, fd) behind which a command stands.
+_RUNNING_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "--exec", "--exec-batch"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "eval"))
 _KEYWORDS = frozenset(("!", "then", "do", "else", "if", "while"))
 
 _MOST_BEFORE = 4  # words that may be values of options, or the subcommand
 _MAX_DEPTH = 4  # of commands in the words of commands
 _MAX_WRAPPERS = 16
+_MOST_WORDS = 1000  # that are looked through for one of `_RUNNING_OPTIONS`
 
 
 def argv_of(command: str) -> tuple[str, ...] | None:
@@ -90,7 +94,9 @@ def commands_in(command: str) -> list[tuple[str, ...]]:
 
 def _commands_in(command: str, depth: int) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
+    redirects = "<" in command or ">" in command
     for words in _split(command, depth):
+        whole = list(words)
         for _ in range(_MAX_WRAPPERS):
             if not words or not (
                 _ASSIGNMENT.match(words[0]) or _program(words[0]) in _WRAPPERS | _KEYWORDS
@@ -103,11 +109,17 @@ def _commands_in(command: str, depth: int) -> list[tuple[str, ...]]:
         if words:
             found.append(tuple(words))
             found += _without_options(words)
-            if _program(words[0]) in _SHELLS:
-                if depth > 0:
-                    inner = (word for word in words[1:] if " " in word)
-                    found += [one for word in inner for one in _commands_in(word, depth - 1)]
-                found += [tuple(words[at:]) for at in range(1, min(len(words), _MAX_WRAPPERS))]
+        runs_others = len(words) < len(whole) or _program(words[0]) in _SHELLS
+        if runs_others and depth > 0:
+            inner = (word for word in whole[1:] if " " in word)
+            found += [one for word in inner for one in _commands_in(word, depth - 1)]
+        if runs_others or redirects:  # options with values and files may stand before the command
+            found += [tuple(whole[at:]) for at in range(1, min(len(whole), _MAX_WRAPPERS))]
+        found += [
+            tuple(whole[at + 1 :])
+            for at, word in enumerate(whole[:_MOST_WORDS])
+            if word in _RUNNING_OPTIONS
+        ][:_MAX_WRAPPERS]
     return found
 
 
@@ -135,11 +147,13 @@ def _split(command: str, depth: int) -> list[list[str]]:
             quoted += character
         elif character in "'\"":
             quote, has_word = character, True
+            if word == ["$"]:  # $'rm' and $"rm" are rm
+                word = []
         elif character == "\\":
             word.append(next(text, "").strip("\n"))
             has_word = True
         elif character in _BETWEEN_WORDS or character in _SEPARATORS:
-            if has_word and (whole := "".join(word)) != "$":
+            if has_word and (whole := "".join(word).rstrip("$") or "".join(word)) != "$":
                 found[-1].append(whole)
             word, has_word = [], False
             if character in _SEPARATORS:

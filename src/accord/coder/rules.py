@@ -86,6 +86,7 @@ class Rule(Struct, frozen=True):
             return not goes_on or covers_rest(wanted, words)
         return self.pattern == "*" or any(
             _begins((words[0].rpartition("/")[2], *words[1:]), wanted, goes_on=goes_on)
+            or _begins((words[0].lower(), *words[1:]), wanted, goes_on=goes_on)
             or _begins(words, wanted, goes_on=goes_on)
             for words in (*commands_in(command), *filter(None, [argv_of(command)]))
         )
