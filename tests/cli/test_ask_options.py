@@ -113,7 +113,7 @@ def test_turn_that_takes_too_long_is_cancelled(
     assert ask("--protocol", version, "--timeout", "0.1", "--json", "wait forever") == 3
     said = capsys.readouterr()
     assert json.loads(said.out.splitlines()[-1])["stop_reason"] == "cancelled"
-    assert "cancelled after 0.1 seconds (--timeout)" in said.err
+    assert "cancelled after 0.1 s (--timeout)" in said.err
 
 
 def test_timeout_does_not_touch_a_turn_that_is_over_in_time() -> None:

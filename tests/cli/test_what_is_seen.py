@@ -254,6 +254,18 @@ def test_long_lines_stay_beside_their_gutter(columns: int, tmp_path: Path) -> No
     assert max(map(len, shown)) < columns
 
 
+@pytest.mark.parametrize("columns", [30, 200])
+def test_why_a_turn_failed_stays_beside_its_indentation(columns: int, tmp_path: Path) -> None:
+    with asking(tmp_path, "script", 2, "crash", columns=columns) as person:
+        assert person.leaves() == 1
+    lines = person.emulator.lines
+    at = lines.index("  on its stderr, at last:")
+    said = [line for line in lines[at + 1 :] if line]
+    assert all(line.startswith("    ") for line in said)
+    assert max(map(len, said)) < columns
+    assert "The script agent was told to crash" in " ".join(line.strip() for line in said)
+
+
 def test_keys_that_are_pressed_while_the_agent_works_leave_no_traces(tmp_path: Path) -> None:
     with asking(tmp_path, "streams", 2, "go") as person:
         person.sees("half of it")

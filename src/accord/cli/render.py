@@ -106,6 +106,7 @@ class Rendered:
 
     def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
         """Show this session."""
+        self._is_over = False  # it was closed for a login at the terminal
         self._tail.doing = "working"
         self._asking.agent = agent.info.title or agent.info.name
         self._transcript = session.transcript

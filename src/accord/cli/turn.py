@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
 from accord.cli.attach import attached
 from accord.cli.deadline import Deadline
 from accord.cli.heard import Heard
 from accord.cli.interrupts import Interrupts
 from accord.cli.login import LoginAtTerminal, log_in, run_login
+from accord.cli.on_stderr import tell
 from accord.cli.screen import LateScreen
 from accord.cli.session_setup import apply_choices, open_session
 from accord.cli.unasked import unasked_lines
@@ -137,12 +136,9 @@ def run(asked: Asked) -> int:
                 async for event in turn:
                     show(event)
         screen.get().end(turn)
-        for line in unasked_lines(unasked, _why_unasked(asked)):
-            click.echo(line, err=True)
+        tell(unasked_lines(unasked, _why_unasked(asked)))
         if deadline.is_over and turn.stop_reason == "cancelled":
-            click.echo(
-                f"accord ask: cancelled after {asked.timeout_s:g} seconds (--timeout)", err=True
-            )
+            tell([f"accord ask: cancelled after {asked.timeout_s:g} s (--timeout)"])
             return SHORT
         status = status_of(turn.stop_reason)
         return SHORT if unasked and status == 0 else status
@@ -166,9 +162,7 @@ def run(asked: Asked) -> int:
 
         screen.get().close()
         screen.get().fail(why, code)
-        click.echo(f"accord ask: {printable(why)}", err=True)
-        for line in heard.last_words(why):
-            click.echo(line, err=True)
+        tell([f"accord ask: {printable(why)}", *heard.last_words(why)])
         return FAILED
 
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
@@ -185,14 +179,14 @@ def run(asked: Asked) -> int:
     except AccordError as exc:
         status = failed(str(exc))
         if isinstance(exc, StartError):
-            click.echo("`accord agents` lists the agents that have a name.", err=True)
+            tell(["`accord agents` lists the agents that have a name."])
         return status
     except TimeoutError:
         return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
     except OSError as exc:
         if exc.errno == errno.EPIPE:  # whoever reads has enough
             raise
-        click.echo(f"accord ask: {exc.strerror}", err=True)
+        tell([f"accord ask: {exc.strerror}"])
         return FAILED
     finally:
         screen.close()

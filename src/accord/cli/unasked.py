@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,9 @@ def _rule(request: PermissionRequest) -> str:
     call = request.tool_call
     command = command_of(request)
     kind = "execute" if call is None else one_line(str(call.kind), 40)
-    rules = [] if command is None else [f"execute:{one_line(command)}"]
+    # Stars of a command or path are meant as they are.
+    rules = [] if command is None else [f"execute:{glob.escape(one_line(command))}"]
     if call is not None and len(call.locations) == 1:
-        rules.append(f"{kind}:{one_line(near(call.locations[0].path, request.cwd))}")
+        rules.append(f"{kind}:{glob.escape(one_line(near(call.locations[0].path, request.cwd)))}")
     rules.append(kind)
     return next((rule for rule in rules if allow(rule)(request)), "*")

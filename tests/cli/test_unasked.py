@@ -1,0 +1,43 @@
+"""What `accord ask` says about permissions that no one could be asked for."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from accord import PermissionRequest, ToolCall
+from accord.cli.unasked import unasked_lines
+from accord.client.permissions import allow
+from accord.model.tools import Location
+
+
+def asked(kind: str, *, command: str | None = None, path: str | None = None) -> PermissionRequest:
+    call = ToolCall(
+        id="1",
+        title="t",
+        kind=kind,
+        status="pending",
+        locations=() if path is None else (Location(path),),
+        raw_input=None if command is None else {"command": command},
+    )
+    return PermissionRequest(session_id="s", cwd="/project", title="t", options=(), tool_call=call)
+
+
+@pytest.mark.parametrize(
+    ("request_", "wider"),
+    [
+        (asked("execute", command="ls *"), asked("execute", command="ls -l /etc")),
+        (asked("execute", command="ls [ab].py"), asked("execute", command="ls a.py")),
+        (asked("edit", path="/project/*"), asked("edit", path="/project/other")),
+        (asked("edit", path="/project/a?.py"), asked("edit", path="/project/ab.py")),
+    ],
+)
+def test_rule_that_is_named_allows_the_request_and_nothing_else(
+    request_: PermissionRequest, wider: PermissionRequest
+) -> None:
+    hint = unasked_lines([request_], "why")[-1]
+    words = shlex.split(hint.partition(": ")[2].partition(", or ")[0])
+    assert words[0] == "--allow"
+    assert allow(words[1])(request_) == "allow"
+    assert allow(words[1])(wider) is None
