@@ -91,6 +91,18 @@ def test_mode_owner_and_attributes_stay(tmp_path: Path) -> None:
         assert os.getxattr(file, name) == value
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
+@pytest.mark.parametrize(("mode", "left"), [(0o4755, 0o755), (0o6755, 0o755), (0o2644, 0o2644)])
+def test_new_content_does_not_run_as_the_owner_of_the_old(
+    tmp_path: Path, mode: int, left: int
+) -> None:
+    file = tmp_path / "program"
+    file.write_text("old")
+    file.chmod(mode)
+    Roots([str(tmp_path)]).write(str(file), "new")
+    assert file.stat().st_mode & 0o7777 == left
+
+
 def test_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
     umask = os.umask(0o027)
     try:

@@ -139,7 +139,10 @@ def _copy_attributes(old: int, new: int) -> None:
         with contextlib.suppress(OSError):  # a file system without them
             for attribute in os.listxattr(old):
                 _copy_attribute(old, new, attribute)
-    os.fchmod(new, stat.S_IMODE(was.st_mode))
+    mode = stat.S_IMODE(was.st_mode) & ~stat.S_ISUID
+    if mode & stat.S_IXGRP:
+        mode &= ~stat.S_ISGID
+    os.fchmod(new, mode)  # as a write leaves it
 
 
 def _copy_attribute(old: int, new: int, attribute: str) -> None:
