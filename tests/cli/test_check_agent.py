@@ -74,7 +74,7 @@ def test_agent_that_keeps_all_rules_passes(
     trace = ("--trace", str(tmp_path / "trace"))
     words = ("agent", "--only", "sessions/new", *options, *trace, "--", *SCRIPT)
     status, out, err = run(capsys, *words)
-    told = [line for line in err.splitlines() if "scenarios are over" not in line]
+    told = [line for line in err.splitlines() if "scenarios done" not in line]
     assert (status, told) == (0, [])
     assert "version 1: 0 rules broken, 0 warnings, 0 advised." in out
     assert "version 2: 0 rules broken, 0 warnings, 0 advised." in out

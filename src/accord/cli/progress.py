@@ -55,10 +55,10 @@ class Progress:
         oldest = sorted(self._playing.items(), key=lambda item: item[1])[:_MOST_NAMED]
         names = ", ".join(f"{name} ({now - since:.0f} s)" for name, since in oldest)
         of = f" of {self.total}" if self.total else ""
-        budget = f" of at most {self._budget_s:g}" if self._budget_s else ""
+        budget = f" (limit {self._budget_s:g} s)" if self._budget_s else ""
         return (
-            f"{now - self._began:.0f}{budget} s: version {self._version}, "
-            f"{self._over}{of} scenarios are over; now {names or 'nothing'}"
+            f"{now - self._began:.0f} s{budget}: version {self._version}, "
+            f"{self._over}{of} scenarios done; now {names or 'nothing'}"
         )
 
     async def __aenter__(self) -> Self:

@@ -171,7 +171,7 @@ async def test_progress_is_a_line_now_and_then() -> None:
         progress.begun(1, "mcp/stdio")
         await stream.news.wait()
     first, *_ = stream.getvalue().splitlines()
-    assert "of at most 60 s: version 1, 1 of 2 scenarios are over; now mcp/stdio (0 s)" in first
+    assert " s (limit 60 s): version 1, 1 of 2 scenarios done; now mcp/stdio (0 s)" in first
 
 
 async def test_progress_at_a_terminal_is_one_line_that_is_gone_in_the_end() -> None:
