@@ -16,6 +16,7 @@ import pytest
 
 from accord.coder.agent import Coder
 from accord.coder.settings import Settings
+from accord.transports import guardian
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told, telling
 
@@ -55,11 +56,16 @@ async def one_turn(talk: Talking, chance: random.Random) -> str:
 
 
 def children() -> set[str]:
-    """Return the processes that this one has started, and that are there."""
+    """Return the processes that this one has started, and that are there, without the guardian."""
     found: set[str] = set()
     for task in Path("/proc/self/task").iterdir():
         found |= set((task / "children").read_text().split())
-    return found
+    return {pid for pid in found if not _is_guardian(pid)}
+
+
+def _is_guardian(pid: str) -> bool:
+    """Tell whether a process is the one that ends commands when their owner is killed."""
+    return guardian.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
 def handles() -> int:

@@ -247,8 +247,8 @@ def test_html_that_is_broken_still_gives_text() -> None:
 )
 def test_html_of_an_attacker_is_read_in_one_pass(piece: str) -> None:
     began = time.process_time()
-    text_of_html(piece.replace("_", " ") * 100_000)
-    assert time.process_time() - began < 5  # the standard library takes hours
+    text_of_html(piece * 20_000)
+    assert time.process_time() - began < 5  # the standard library takes many minutes
 
 
 def test_html_that_is_not_closed_lasts_to_the_end() -> None:

@@ -294,7 +294,14 @@ class Peer:
         if not frame or frame.isspace():
             return None
         try:
-            value = jsontext.loads(frame)
+            value, has_large = jsontext.loads_marking(frame)
+            large_id = (
+                has_large
+                and jsontext.is_object(value)
+                and isinstance(value.get("id"), jsontext.NumberText)
+            )
+            if has_large:
+                value = jsontext.loads(frame)
         except jsontext.NotJson as exc:
             self.reject(ParseError(f"Parse error: {exc}"))
             return None
@@ -306,6 +313,11 @@ class Peer:
             self.reject(InvalidRequest("A message is an object"))
             return None
         fields = value
+        if large_id:
+            fields["id"] = None  # it is a number, and no string with its text
+            if "method" in fields:
+                self.reject(InvalidRequest("The id is a number that is too large"))
+                return None
         if "method" not in fields and not fields.keys().isdisjoint(("id", "result", "error")):
             return self._odd_answer(fields)
         if problem := _invalid(fields):
