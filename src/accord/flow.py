@@ -39,7 +39,7 @@ class Flow:
         self._paused = False
 
     def begin_call(self, session: Any, asker: Asker | None) -> None:
-        """Somebody waits for the peer: what it sends has to be read."""
+        """A caller waits for the peer: what it sends must be read."""
         self._calls += 1
         if session is not None:
             self.note_session(session)
@@ -64,7 +64,7 @@ class Flow:
 
     @contextmanager
     def sending(self) -> Generator[None]:
-        """Somebody waits until the peer reads: it may not do so before it is read itself."""
+        """A caller waits until the peer reads, which may itself wait until it is read."""
         self._senders += 1
         if self._paused:
             self.regulate()

@@ -109,7 +109,7 @@ def is_dropped(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
 
 
 async def logged(work: Coroutine[Any, Any, None]) -> None:
-    """Run something nobody awaits; log what it raises."""
+    """Run a coroutine in the background; log what it raises."""
     task = asyncio.current_task()
     try:
         await work

@@ -163,7 +163,7 @@ async def test_answer_that_is_returned_is_refused(
         return returned
 
     said = await _failure(_agent(work), version, caplog)
-    assert f"Works.prompt returned {returned!r}, which is no stop reason" in said
+    assert f"Works.prompt returned {returned!r}, which is not a stop reason" in said
     assert "`await turn.say(…)`" in said
 
 

@@ -362,7 +362,7 @@ def test_nobody_is_there_when_stdin_is_closed() -> None:
     ran = run("permission", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(0))
     assert (ran.returncode, ran.stdout.strip()) == (3, b"0 of 1 allowed.")
     said = ran.stderr.decode()
-    assert "rejected without asking the user: there is no terminal to ask at" in said
+    assert "rejected without asking the user: no terminal is available to ask at" in said
     assert "Do thing 1" in said
     assert "To allow it: --allow edit, or --yes for everything." in said
 

@@ -172,7 +172,7 @@ def _reason(agent: Agent, returned: object) -> str:
     from accord.excerpt import excerpt
 
     raise TypeError(
-        f"{type(agent).__name__}.prompt returned {excerpt(repr(returned), 60)}, which is no stop"
+        f"{type(agent).__name__}.prompt returned {excerpt(repr(returned), 60)}, which is not a stop"
         " reason: say text with `await turn.say(…)`, and return None or one of"
         f" {', '.join(_REASONS)}, or a name of your own that begins with an underscore"
     )

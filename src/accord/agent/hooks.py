@@ -1,4 +1,4 @@
-"""Says at the definition of an agent's class what nobody would call, or could not."""
+"""Checks an agent's class at its definition: misspelled hooks, hooks that cannot be called."""
 
 from __future__ import annotations
 

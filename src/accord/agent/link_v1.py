@@ -125,7 +125,7 @@ class LinkV1(Link):
 
         What comes behind it, as the status of the call, must arrive nevertheless.
         """
-        if self._shown.is_late(session_id, tool_id):  # nobody was faster
+        if self._shown.is_late(session_id, tool_id):  # not sent by another task meanwhile
             try:
                 await self._send(session_id, [self._content(session_id, tool_id)])
             except FrameTooLarge as exc:

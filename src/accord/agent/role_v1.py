@@ -294,7 +294,7 @@ class _StoredRole(AgentRole):
                 additional_directories=list(stored.additional),
                 title=stored.title,
                 updated_at=stored.updated_at,
-                # Whoever advertises archives has to say it of every session (R-ARCH-11).
+                # An agent that advertises archives says so of every session (R-ARCH-11).
                 archived=stored.archived,
             )
             for stored in page.sessions

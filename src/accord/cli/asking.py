@@ -32,7 +32,7 @@ class Asking:
         self.agent = "The agent"
         self._paper = paper
         self._still = still
-        self._lock = asyncio.Lock()  # nobody is asked two things at once
+        self._lock = asyncio.Lock()  # the user is asked one thing at a time
         self._answering: asyncio.Future[Any] | None = None  # to what can be declined
 
     async def ask(self, request: PermissionRequest) -> Decision | None:

@@ -45,7 +45,7 @@ def prove_folder(path: Path, name: str) -> None:
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file so that nobody reads half of it; raise `OSError`, and leave the old one.
+    """Write a file so that readers never see half of it; raise `OSError`, and leave the old one.
 
     Only the user can read a private file; else an old file keeps its mode.
     """

@@ -19,7 +19,7 @@ from accord.model.permission import PermissionOption
 __all__ = ("decide",)
 
 MOST_OPTIONS = 30
-MOST_CHARACTERS = 1_000_000  # of what a request is about; nobody reads more
+MOST_CHARACTERS = 1_000_000  # of what a request is about
 KINDS = {
     "allow_once": "allows it once",
     "allow_always": "allows it always",

@@ -100,7 +100,7 @@ def run(asked: Asked) -> int:
         async with connect(
             ways,
             permissions=_policies(asked, screen if there else None, unasked),
-            # Whoever cannot be asked is not offered to be.
+            # Forms and pages are offered only if the user can be asked.
             on_form=screen.fill_in if there else None,
             on_url=screen.visit if there else None,
             terminals=asked.terminals,
@@ -184,7 +184,7 @@ def run(asked: Asked) -> int:
     except TimeoutError:
         return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
     except OSError as exc:
-        if exc.errno == errno.EPIPE:  # whoever reads has enough
+        if exc.errno == errno.EPIPE:  # the reader has closed the pipe
             raise
         tell([f"accord ask: {exc.strerror}"])
         return FAILED
@@ -245,7 +245,7 @@ def _somebody() -> bool:
 def _why_unasked(asked: Asked) -> str:
     if asked.as_json or asked.quiet:
         return f"with {'--json' if asked.as_json else '--quiet'} no one is asked"
-    return "there is no terminal to ask at"
+    return "no terminal is available to ask at"
 
 
 def _policies(

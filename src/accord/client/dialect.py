@@ -35,7 +35,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()  # besides `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: SystemPrompt | None = None
-    # Where all of them lead, found out before the agent knew of them; None: nobody has looked.
+    # Where all of them lead, found out before the agent knew of them; None: not resolved yet.
     real_roots: tuple[str, ...] | None = None
 
     @property

@@ -97,7 +97,7 @@ def chain(*policies: Policy) -> AsyncPolicy:
 
 
 def policies_of(permissions: Any) -> tuple[Policy, ...]:
-    """Return what somebody gave as policies; raise `TypeError` for what is none."""
+    """Return the given policies; raise `TypeError` for a value that is not a policy."""
     if permissions is None:
         return ()
     if callable(permissions):
@@ -126,7 +126,7 @@ def _need_policy(policy: Any) -> None:
 
 
 def _need_decision(policy: Any, decided: Any) -> None:
-    """Raise `TypeError` for what is no decision; `True` would not say for how long."""
+    """Raise `TypeError` for a value that is not a decision; `True` does not say for how long."""
     if isinstance(decided, PermissionOption) or (isinstance(decided, str) and decided in _KINDS):
         return
     meant = {True: ': write return "allow"', False: ': write return "reject"'}

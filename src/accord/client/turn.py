@@ -126,7 +126,7 @@ class ClientTurn:
         assert self._call is not None
         assert self._queue is not None
         try:
-            self._queue.close()  # nobody takes them
+            self._queue.close()  # they are not taken any more
             if error is None:
                 await self._over.wait()
             elif not self._over.is_set():
@@ -140,7 +140,7 @@ class ClientTurn:
             raise self.error
 
     async def _wait_call(self) -> None:
-        """Wait for the prompt's response; for that of a turn that has failed, not for ever."""
+        """Wait for the prompt's response; for that of a failed turn, only for a limited time."""
         assert self._call is not None
         behind = isinstance(self.error, BacklogExceeded)
         await asyncio.wait([self._call], timeout=self._cancel_timeout_s if behind else None)

@@ -48,7 +48,7 @@ class UserStore(SessionStore):
 
         path = self._folder / "sessions.sqlite"
         try:
-            if not self._folder.is_dir():  # a folder of somebody's stays as it is
+            if not self._folder.is_dir():  # an existing folder keeps its mode
                 private_dir(self._folder)
             store = SqliteStore(path)
             await store.list(limit=1)

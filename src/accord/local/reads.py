@@ -1,4 +1,4 @@
-"""Texts of files, read in threads: a few at a time, and no longer than somebody waits."""
+"""Texts of files, read in threads: a few at a time, and only while a caller waits."""
 
 from __future__ import annotations
 

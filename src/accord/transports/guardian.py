@@ -42,7 +42,7 @@ class _Target:
             return False
         status = _status(self.group)
         if status is not None and self._began not in ("", status[3]):
-            return False  # the number belongs to somebody else by now
+            return False  # the pid belongs to another process by now
         states = _states(self.group)
         return states is None or bool(states - {"Z", "X"})
 

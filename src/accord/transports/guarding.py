@@ -132,7 +132,7 @@ def _is_guarded() -> bool:
         if os.waitpid(_owner.guardian, os.WNOHANG) == (0, 0):
             return True
     except ChildProcessError:
-        pass  # somebody else has reaped it
+        pass  # another thread has reaped it
     os.close(_owner.pipe)
     _owner.pipe, _owner.guardian = -1, 0
     return False

@@ -70,7 +70,7 @@ class ProcessGroup:
             try:
                 info = os.waitid(os.P_PID, self._number, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
-                return None  # somebody else has reaped it
+                return None  # another thread has reaped it
             if info is not None:
                 return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
         return self._popen.poll()
