@@ -14,7 +14,7 @@ from accord.errors import BacklogExceeded, CancelTimeout, FrameTooLarge, Request
 from accord.routes import Limits
 from accord.transports.base import FRAME_BYTES
 from simulation import program as p
-from simulation.oracles import Taker, all_acts, check_transcripts, judge_turn
+from simulation.oracles import Taker, all_acts, check_backlogs, check_transcripts, judge_turn
 from simulation.world import PLANNED_CODE, World
 
 __all__ = ("SimulatedClient",)
@@ -106,6 +106,7 @@ class SimulatedClient:
                 if not self.is_cut:
                     await settle()
                 check_transcripts(world, self)
+                check_backlogs(world, self, settled=not self.is_cut)
                 left_at = world.loop.time()
         except Exception as error:  # noqa: BLE001  # judged
             left_at = left_at or world.loop.time()
@@ -388,6 +389,7 @@ class _Play:
         async for event in turn:
             count += 1
             taker.see(event)
+            check_backlogs(self.world, self.actor.client)
             for inside in step.inside:
                 if inside.at == count:
                     await self._inside(inside.step)

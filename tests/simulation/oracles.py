@@ -10,7 +10,7 @@ import accord
 from simulation import program as p
 from simulation.world import Branch, World, labels_in
 
-__all__ = ("Taker", "all_acts", "check_transcripts", "judge_turn")
+__all__ = ("Taker", "all_acts", "check_backlogs", "check_transcripts", "judge_turn")
 
 
 class Taker:
@@ -104,6 +104,24 @@ def check_transcripts(world: World, client: Any) -> None:
                 if piece.kept and piece.state == "sent" and not seen[branch.number, at]:
                     world.fail("transcript: lost", f"{branch.number}.{at}")
                     break
+
+
+def check_backlogs(world: World, client: Any, *, settled: bool = False) -> None:
+    """Fail if more waits for the consumers of a client than its limits allow.
+
+    Once all is settled, nothing may be counted as waiting.
+    """
+    backlogs = client.agent.wire.connection.flow.backlogs
+    limits = backlogs.limits
+    for backlog in backlogs.full:
+        if backlog.items > limits.most_waiting + 1:  # the last one exceeds it
+            world.fail("a backlog exceeds its bound", f"{backlog.items} messages")
+    if not 0 <= backlogs.size_bytes <= limits.all_waiting_bytes:
+        world.fail("all backlogs exceed their bound", f"{backlogs.size_bytes} bytes")
+    if settled and backlogs.size_bytes:
+        world.fail(
+            "messages are counted as waiting though none waits", f"{backlogs.size_bytes} bytes"
+        )
 
 
 def judge_turn(world: World, number: int, session_id: str, stop_reason: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from accord.backlog import Backlog, Backlogs
 from accord.errors import ConnectionLost
 from accord.testing import TransportContract
 from accord.transports.base import FRAME_BYTES, Frame, Transport
@@ -159,6 +160,23 @@ def test_oracles_find_a_task_that_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 
     _spoil(monkeypatch, leave)
     assert _kinds(_say(1)) == {"tasks are left after the end"}
+
+
+def test_oracles_find_a_backlog_that_is_never_counted_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Backlog, "remove", lambda self, size: None)
+    monkeypatch.setattr(Backlog, "clear", lambda self: None)
+    assert "messages are counted as waiting though none waits" in _kinds(_say(5))
+
+
+def test_oracles_find_a_backlog_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Backlogs, "_fail", lambda self, backlog, what, limit: None)
+    program = _say(50)
+    program.clients[0].waiting = program.clients[0].most_waiting = 5
+    step = program.clients[0].actors[0].steps[0]
+    step.pace_s, step.paced = 1.0, 50  # type: ignore[union-attr]
+    assert "a backlog exceeds its bound" in _kinds(program)
 
 
 def test_a_failing_program_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
