@@ -11,7 +11,13 @@ from msgspec import structs
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
 from accord.agent.records import report_from
 from accord.agent.reports import Ended, Said
-from accord.errors import InternalError, InvalidRequest, NotOffered, ResourceNotFound
+from accord.errors import (
+    InternalError,
+    InvalidRequest,
+    NotOffered,
+    RemoteProtocolError,
+    ResourceNotFound,
+)
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
 from requirement import requirement
 from sides import QUICK
@@ -309,4 +315,27 @@ async def test_an_error_of_the_client_is_no_error_of_the_prompt(
             assert error.code == -32603
             message = error.message
         assert message == "A request of the agent to the client failed"
-    assert "! the turn failed by an error of the client" in caplog.text
+    (record,) = (r for r in caplog.records if "by an error of the client" in r.getMessage())
+    assert record.exc_info is None  # a client causes it as often as it wants
+
+
+class Misled(Agent):
+    """Gets a response that breaks the protocol."""
+
+    async def prompt(self, turn: Turn) -> None:
+        raise RemoteProtocolError("The result of session/request_permission does not fit\n!")
+
+
+@BOTH
+async def test_a_client_that_breaks_the_protocol_leaves_no_traceback_in_the_log(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talk(Misled(), version) as client:
+        if version == V1:
+            with pytest.raises(InternalError):
+                await client.prompt("Hi")
+        else:
+            assert await client.prompt("Hi") == "error"
+    (record,) = (r for r in caplog.records if "broke the protocol" in r.getMessage())
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage()

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from accord.agent.background import working_for
 from accord.agent.turn import Turn
-from accord.errors import InternalError, RequestError, TransportError
+from accord.errors import (
+    AccordError,
+    InternalError,
+    RemoteProtocolError,
+    RequestError,
+    TransportError,
+)
 from accord.tasks import cancel, ends_process, is_being_cancelled, is_dropped, is_stopped
 from accord.wire.base import UNSET
 
@@ -144,7 +150,7 @@ class Course:
             error = exc
             if self.session.link.sent(exc):
                 # Its code is about a request of the agent, not about the prompt.
-                log.error("! the turn failed by an error of the client", exc_info=exc)
+                _log_fault_of_client("! the turn failed by an error of the client", exc)
                 error = InternalError("A request of the agent to the client failed")
         except BaseException as exc:  # groups, too; a turn that nobody ends is waited for
             if is_dropped(exc, self._task):
@@ -157,10 +163,20 @@ class Course:
             elif self.turn.cancelled or is_stopped():
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! the turn failed while being cancelled", exc_info=True)
+            elif isinstance(exc, RemoteProtocolError):
+                _log_fault_of_client("! the turn failed: the client broke the protocol", exc)
             else:
                 log.error("! the turn failed", exc_info=exc)
             error = InternalError()  # nothing of it goes to the client (R-ERR-05)
         return Ended("error", Failure(error.code, error.message, _data_of(error)))
+
+
+def _log_fault_of_client(what: str, error: AccordError) -> None:
+    """Log in one line what a client can cause as often as it wants; the traceback at DEBUG."""
+    from accord.excerpt import one_line
+
+    log.error("%s: %s", what, one_line(str(error)))
+    log.debug("! where the turn failed", exc_info=error)
 
 
 def _reason(agent: Agent, returned: object) -> str:
