@@ -894,20 +894,24 @@ async def test_many_requests_that_outlast_the_peer_take_no_longer_than_one() -> 
     """10,000 took 18 s, as each that ended waited for all the others again."""
     count = 10_000
     ended = 0
+    gates = [asyncio.Event() for _ in range(2_000)]
 
     async def handle(params: Params, context: Any) -> None:
         nonlocal ended
         try:
-            await asyncio.sleep(0.0001 * (params.n % 2000))
+            await gates[params.n % len(gates)].wait()
         finally:
             ended += 1
 
-    limits = structs.replace(QUICK, eof_grace_s=0.3)
+    limits = structs.replace(QUICK, eof_grace_s=5)
     async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(count)))
         await settled()
         await sides.other.hang_up()
         async with asyncio.timeout(5):
+            for gate in gates:  # one after another, while the connection waits for them
+                gate.set()
+                await asyncio.sleep(0)
             await sides.ours.wait_ended()
     assert ended == count
 

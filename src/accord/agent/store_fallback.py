@@ -1,4 +1,4 @@
-"""A store that goes on when what it writes to fails: a full disk is no reason not to work."""
+"""A store that keeps sessions in memory while another store fails, as on a full disk."""
 
 from __future__ import annotations
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from accord.client.events import Compaction, Plan, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.excerpt import excerpt, one_line
-
-if TYPE_CHECKING:
-    from accord.client.transcript import Transcript
 
 __all__ = ("markdown_of",)
 
@@ -18,10 +15,10 @@ _MARKS = {"completed": "✓", "failed": "✗", "cancelled": "✗"}
 _BOXES = {"completed": "x"}
 
 
-def markdown_of(transcript: Transcript) -> str:
-    """Return what was said and done in order, and the plan."""
-    parts = [part for item in transcript.items if (part := _item(item))]
-    parts += [_plan(plan) for plan in transcript.plans.values()]
+def markdown_of(items: Iterable[object], plans: Iterable[Plan]) -> str:
+    """Return the items of a transcript in order, and then the plans."""
+    parts = [part for item in items if (part := _item(item))]
+    parts += [_plan(plan) for plan in plans]
     return "\n\n".join(parts)
 
 

@@ -363,7 +363,7 @@ class Transcript:
     def _repr_markdown_(self) -> str:
         from accord.client.as_markdown import markdown_of
 
-        return markdown_of(self)
+        return markdown_of(self.items, self.plans.values())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transcript) and self._all() == other._all()
