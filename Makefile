@@ -31,9 +31,11 @@ unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
 	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)
 
-lint: $(VENV)/.dev  ## Check format, lint and types
+lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/python tools/check_language.py
+	$(BIN)/codespell src tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md
 	$(BIN)/pyright
 
 format: $(VENV)/.dev  ## Format, and fix what can be fixed
