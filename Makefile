@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format docs docs-test requirements bench simulate clean
+.PHONY: help setup demo test unit attack lint format docs docs-test changelog requirements bench simulate clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -35,7 +35,7 @@ lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/check_language.py
-	$(BIN)/codespell src tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md
+	$(BIN)/codespell src tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
 	$(BIN)/pyright
 
 format: $(VENV)/.dev  ## Format, and fix what can be fixed
@@ -47,6 +47,9 @@ docs: $(VENV)/.dev  ## Write the generated pages of the reference
 
 docs-test: $(VENV)/.dev  ## Run the code blocks of the docs
 	$(BIN)/python -m pytest -q tests/docs
+
+changelog: $(VENV)/.dev  ## Show the notes of the next release, from changelog.d
+	$(BIN)/towncrier build --draft --version next
 
 requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, and say why others are not
 	$(BIN)/python tests/requirement.py
