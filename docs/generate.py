@@ -14,16 +14,16 @@ from typing import Annotated, get_args, get_origin
 
 from msgspec import Struct
 
-from accord.cli.lines import name_of
+from accord.cli.json_lines import name_of
 from accord.client import events
-from accord.coder.embedded.page import page
-from accord.coder.embedded.table import FAMILIES
-from accord.model import content, permission, session, tools
 from accord.rules.quirks import QUIRKS, Quirk
+from accord.types import content, permission, session, tool_calls
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
 from accord.wire.method import Method
+from accord_coder.models.embedded.page import page
+from accord_coder.models.embedded.table import FAMILIES
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
 EMBEDDED_PAGE = Path(__file__).parent / "reference" / "embedded-model.md"
@@ -134,9 +134,9 @@ PARTS = (
     content.Resource,
     content.Annotations,
     content.Other,
-    tools.Diff,
-    tools.TerminalView,
-    tools.Location,
+    tool_calls.Diff,
+    tool_calls.TerminalView,
+    tool_calls.Location,
     events.PermissionRequest,
     permission.PermissionOption,
     session.PlanEntry,
@@ -192,8 +192,8 @@ _SHAPES = {
     "None": "null",
     "RequestError": "error",
     "StopReason": _words(session.StopReason),
-    "ToolKind": _words(tools.ToolKind),
-    "ToolStatus": _words(tools.ToolStatus),
+    "ToolKind": _words(tool_calls.ToolKind),
+    "ToolStatus": _words(tool_calls.ToolStatus),
     "PermissionKind": _words(permission.PermissionKind),
     "ToolContent": "Content | Diff | TerminalView",
     "SessionOption": "Select | Switch",

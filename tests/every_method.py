@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.binding import Kit, Role
-from accord.router import connect, serve
+from accord.roles.binding import Kit, Role
+from accord.roles.handshake import connect, serve
 from accord.transports.memory import pair
 from accord.wire.method import Method
 from least import least

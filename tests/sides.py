@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from accord.connection import Connection
+from accord.connection.connection import Connection
+from accord.connection.routes import Context, Limits, Route, Routes, not_served
 from accord.jsonrpc.message import RequestId
-from accord.routes import Context, Limits, Route, Routes, not_served
 from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
 from accord.wire.base import Wire

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from accord.connection import Connection
+from accord.connection.connection import Connection
+from accord.connection.lanes import MOST_LANES
+from accord.connection.routes import Route
 from accord.errors import (
     BacklogExceeded,
     ConnectionClosed,
@@ -24,8 +26,6 @@ from accord.errors import (
     ResourceNotFound,
     TransportError,
 )
-from accord.lanes import MOST_LANES
-from accord.routes import Route
 from accord.transports.memory import pair
 from accord.wire.codec import decoder
 from requirement import requirement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.excerpt import excerpt, hidden_removed, one_line, visible
+from accord.text.excerpt import excerpt, hidden_removed, one_line, visible
 
 
 def test_a_short_text_stays_as_it_is() -> None:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from accord.floodlog import FloodLog
+from accord.connection.flood_log import FloodLog
 
 LOG = logging.getLogger("accord.test")
 

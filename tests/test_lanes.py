@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.connection import Connection
+from accord.connection.connection import Connection
 from accord.errors import ConnectionClosed
 from requirement import requirement
 from sides import (

@@ -19,7 +19,7 @@ from accord.errors import (
     RequestError,
     UnsupportedVersion,
 )
-from accord.router import connect, serve
+from accord.roles.handshake import connect, serve
 from accord.transports.base import Transport
 from accord.transports.memory import pair
 from quirk import quirk

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from accord.tasks import Tasks, discard
+from accord.connection.tasks import Tasks, discard
 
 
 async def forever() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from accord.routes import Context
-from accord.trace import TRACE_KEYS, current_trace
+from accord.connection.routes import Context
+from accord.connection.trace_context import TRACE_KEYS, current_trace
 from requirement import requirement
 from sides import Params, any_json, beside_raw, serving, settled
 

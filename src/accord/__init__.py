@@ -39,14 +39,14 @@ from accord.wire.base import UNSET, Unknown
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
-    from accord.agent.serving import serve
+    from accord.agent.serve import serve
     from accord.agent.session import Session
-    from accord.agent.store import MemoryStore, SessionStore
-    from accord.agent.store_sqlite import SqliteStore
+    from accord.agent.store.base import MemoryStore, SessionStore
+    from accord.agent.store.sqlite import SqliteStore
     from accord.agent.turn import Turn
+    from accord.client.agent_adapter import SessionListing, SessionStatus
     from accord.client.ask import Answer, ask
     from accord.client.connect import ConnectedAgent, connect
-    from accord.client.dialect import SessionListing, SessionStatus
     from accord.client.events import (
         Commands,
         Compaction,
@@ -76,7 +76,8 @@ if TYPE_CHECKING:
     from accord.client.session import ClientSession, SubagentSession
     from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
-    from accord.model.content import (
+    from accord.types.auth import Account, LoginStatus, Provider
+    from accord.types.content import (
         Annotations,
         Audio,
         Content,
@@ -85,10 +86,9 @@ if TYPE_CHECKING:
         Resource,
         TextContent,
     )
-    from accord.model.login import Account, LoginStatus, Provider
-    from accord.model.mcp import McpHttp, McpSse, McpStdio
-    from accord.model.permission import PermissionOption
-    from accord.model.session import (
+    from accord.types.mcp import McpHttp, McpSse, McpStdio
+    from accord.types.permission import PermissionOption
+    from accord.types.session import (
         Choice,
         Command,
         Cost,
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
         Tokens,
         Usage,
     )
-    from accord.model.tools import Diff, Location
+    from accord.types.tool_calls import Diff, Location
 
 __all__ = (
     "UNSET",
@@ -229,45 +229,45 @@ _LAZY = {
     "Message": "accord.client.message",
     "Transcript": "accord.client.transcript",
     "ClientTurn": "accord.client.turn",
-    "McpHttp": "accord.model.mcp",
-    "McpSse": "accord.model.mcp",
-    "McpStdio": "accord.model.mcp",
-    "Tokens": "accord.model.session",
-    "Usage": "accord.model.session",
+    "McpHttp": "accord.types.mcp",
+    "McpSse": "accord.types.mcp",
+    "McpStdio": "accord.types.mcp",
+    "Tokens": "accord.types.session",
+    "Usage": "accord.types.session",
     "Agent": "accord.agent.agent",
-    "serve": "accord.agent.serving",
+    "serve": "accord.agent.serve",
     "Session": "accord.agent.session",
-    "MemoryStore": "accord.agent.store",
-    "SessionStore": "accord.agent.store",
-    "SqliteStore": "accord.agent.store_sqlite",
+    "MemoryStore": "accord.agent.store.base",
+    "SessionStore": "accord.agent.store.base",
+    "SqliteStore": "accord.agent.store.sqlite",
     "Turn": "accord.agent.turn",
-    "Audio": "accord.model.content",
-    "Content": "accord.model.content",
-    "Image": "accord.model.content",
-    "Link": "accord.model.content",
-    "Annotations": "accord.model.content",
-    "TextContent": "accord.model.content",
-    "Resource": "accord.model.content",
-    "PermissionOption": "accord.model.permission",
-    "Choice": "accord.model.session",
-    "Command": "accord.model.session",
-    "Cost": "accord.model.session",
-    "Info": "accord.model.session",
-    "PlanEntry": "accord.model.session",
-    "Select": "accord.model.session",
-    "Switch": "accord.model.session",
-    "Diff": "accord.model.tools",
-    "Location": "accord.model.tools",
+    "Audio": "accord.types.content",
+    "Content": "accord.types.content",
+    "Image": "accord.types.content",
+    "Link": "accord.types.content",
+    "Annotations": "accord.types.content",
+    "TextContent": "accord.types.content",
+    "Resource": "accord.types.content",
+    "PermissionOption": "accord.types.permission",
+    "Choice": "accord.types.session",
+    "Command": "accord.types.session",
+    "Cost": "accord.types.session",
+    "Info": "accord.types.session",
+    "PlanEntry": "accord.types.session",
+    "Select": "accord.types.session",
+    "Switch": "accord.types.session",
+    "Diff": "accord.types.tool_calls",
+    "Location": "accord.types.tool_calls",
     "SessionMessage": "accord.client.events",
     "Subagent": "accord.client.events",
     "UpdatedAt": "accord.client.events",
     "SubagentSession": "accord.client.session",
-    "SessionListing": "accord.client.dialect",
-    "SessionStatus": "accord.client.dialect",
-    "Account": "accord.model.login",
-    "LoginStatus": "accord.model.login",
-    "Provider": "accord.model.login",
-    "SystemPrompt": "accord.model.session",
+    "SessionListing": "accord.client.agent_adapter",
+    "SessionStatus": "accord.client.agent_adapter",
+    "Account": "accord.types.auth",
+    "LoginStatus": "accord.types.auth",
+    "Provider": "accord.types.auth",
+    "SystemPrompt": "accord.types.session",
 }
 
 

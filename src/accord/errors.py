@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from accord.excerpt import excerpt, visible
+from accord.text.excerpt import excerpt, visible
 
 __all__ = (
     "AccordError",
@@ -135,7 +135,7 @@ class RequestError(AccordError):
         """The reason that `data` gives in addition to the message, as one line."""
         if self.data is None:
             return None
-        from accord.reason import reason_of
+        from accord.text.reason import reason_of
 
         return reason_of(self.message, self.data)
 

@@ -39,7 +39,7 @@ def wire_types(version: str) -> dict[str, Any]:
     """Return the public wire types of "v1" or "v2" by name, without next edit suggestions."""
     package = importlib.import_module(f"accord.{version}")
     names: set[str] = set(package.__all__)
-    others = ("nes", "peers", "roles") if version == "v1" else ("peers", "roles")
+    others = ("nes", "remote", "roles") if version == "v1" else ("remote", "roles")
     for other in others:
         names -= set(importlib.import_module(f"accord.{version}.{other}").__all__)
     found = {name: getattr(package, name) for name in sorted(names)}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from accord.conformance.testing.agent import AgentUnderTest
-    from accord.conformance.testing.client import ClientUnderTest
+    from accord_conformance.pytest_plugin.agent import AgentUnderTest
+    from accord_conformance.pytest_plugin.client import ClientUnderTest
 
 __all__ = ("accord_agent", "accord_client")
 
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(
     """Add the rules, behind all else."""
     command: str | None = config.getoption("accord_check")
     if command is not None:
-        from accord.conformance.testing.rules import collect
+        from accord_conformance.pytest_plugin.rule_tests import collect
 
         items.extend(collect(session, command))
 
@@ -78,7 +78,7 @@ def pytest_terminal_summary(
 ) -> None:
     """Show what the check came to."""
     if config.getoption("accord_check") is not None:
-        from accord.conformance.testing.rules import summary
+        from accord_conformance.pytest_plugin.rule_tests import summary
 
         if lines := summary(config):
             terminalreporter.section("accord check")
@@ -94,7 +94,7 @@ def accord_agent(
 
     Whatever it says is judged; a test in which it breaks a rule fails.
     """
-    from accord.conformance.testing.agent import AgentUnderTest, chosen
+    from accord_conformance.pytest_plugin.agent import AgentUnderTest, chosen
 
     command, judged = chosen(request)
     agent = AgentUnderTest(command, folder=tmp_path)
@@ -106,6 +106,6 @@ def accord_agent(
 @pytest.fixture
 def accord_client(tmp_path: Path) -> ClientUnderTest:
     """The counterpart of a client under test: an agent to start, and what it found."""
-    from accord.conformance.testing.client import ClientUnderTest
+    from accord_conformance.pytest_plugin.client import ClientUnderTest
 
     return ClientUnderTest(tmp_path / "accord-client.json")

@@ -11,8 +11,8 @@ import pytest
 
 import accord
 from accord import Agent, v1, v2
-from accord.router import connect
-from accord.routes import Limits
+from accord.connection.routes import Limits
+from accord.roles.handshake import connect
 from accord.transports.memory import pair
 from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins

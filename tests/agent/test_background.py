@@ -11,7 +11,7 @@ import pytest
 
 from accord import Agent, InvalidParams, Tokens, Turn, v1, v2
 from accord.agent.background import WorkCancelled
-from accord.agent.tool import ToolCall
+from accord.agent.tool_call import ToolCall
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
 from requirement import requirement
 

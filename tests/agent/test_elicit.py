@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from accord import NotOffered, Turn, v1, v2
-from accord.agent.elicit import form_schema
+from accord.agent.elicitation import form_schema
 from accord.errors import RemoteProtocolError
 from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, settled, talk
 from agent.test_tool import Does

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, Image, Turn
-from accord.agent import shown_v1
-from accord.agent.shown_v1 import ShownTool, ShownTools
+from accord.agent.v1 import tool_content
+from accord.agent.v1.tool_content import ShownTool, ShownTools
 from agent.talk import V1, talk
 
 
@@ -41,7 +41,7 @@ def _nothing(_session_id: str, _tool_id: str) -> None:
 async def test_v1_looks_at_the_tool_calls_of_one_session_alone(
     others: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shown_v1, "OFTEN_S", 1000.0)  # all of them wait
+    monkeypatch.setattr(tool_content, "OFTEN_S", 1000.0)  # all of them wait
     tools = ShownTools(_nothing)
     for index in range(others):
         session_id = f"other-{index}"

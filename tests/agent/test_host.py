@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
-from accord.agent.records import report_from
-from accord.agent.reports import Ended, Said
+from accord.agent.store.records import report_from
+from accord.agent.updates import Ended, Said
 from accord.errors import (
     InternalError,
     InvalidRequest,

@@ -18,8 +18,8 @@ from accord import (
     v1,
     v2,
 )
-from accord.agent.reports import Said
-from accord.agent.store import MemoryStore
+from accord.agent.store.base import MemoryStore
+from accord.agent.updates import Said
 from accord.errors import NotOffered, ResourceNotFound
 from agent.talk import BOTH, V1, V2, Talk, talk
 from requirement import requirement

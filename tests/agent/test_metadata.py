@@ -27,12 +27,12 @@ from accord import (
     v1,
     v2,
 )
-from accord.agent.records import report_from, report_to
-from accord.agent.reports import Said
-from accord.cli.lines import as_line
-from accord.model import on_v1, on_v2
-from accord.scripted.agent import ScriptAgent
+from accord.agent.store.records import report_from, report_to
+from accord.agent.updates import Said
+from accord.cli.json_lines import as_line
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
+from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
 from agent.talk import BOTH, V1, talk
 from sides import QUICK
@@ -58,7 +58,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
-@pytest.mark.parametrize("wire", [on_v1, on_v2], ids=["v1", "v2"])
+@pytest.mark.parametrize("wire", [convert_v1, convert_v2], ids=["v1", "v2"])
 def test_content_is_read_as_it_was_written(content: Content, wire: Any) -> None:
     block = wire.content_to_wire(content)
     assert _same(wire.content_from_wire(block), content)
@@ -77,10 +77,10 @@ def test_content_is_stored_with_what_goes_with_it(content: Content) -> None:
 def test_icons_of_version_2_are_kept() -> None:
     icon = v2.Icon(src="https://example.com/a.png", sizes=["48x48"])
     block = v2.ResourceLink(name="a", uri="file:///a", icons=[icon])
-    link = on_v2.content_from_wire(block)
+    link = convert_v2.content_from_wire(block)
     assert isinstance(link, Link)
-    assert on_v2.content_to_wire(link) == block
-    assert on_v1.content_to_wire(link) == v1.ResourceLink(name="a", uri="file:///a")
+    assert convert_v2.content_to_wire(link) == block
+    assert convert_v1.content_to_wire(link) == v1.ResourceLink(name="a", uri="file:///a")
 
 
 def test_annotated_text_is_text() -> None:
@@ -167,9 +167,9 @@ async def test_meta_goes_with_the_prompt_what_is_said_and_the_end(
 @BOTH
 async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
     """What an agent of the wire sends with each update comes with its event."""
-    from accord.client.read_v1 import read as read_v1
-    from accord.client.read_v2 import read as read_v2
     from accord.client.transcript import Transcript
+    from accord.client.v1.updates import read as read_v1
+    from accord.client.v2.updates import read as read_v2
 
     types: Any = v1 if version == V1 else v2
     read: Any = read_v1 if version == V1 else read_v2

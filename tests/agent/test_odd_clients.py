@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from accord import Agent, InvalidParams, Link, Turn, v1, v2
-from accord.agent.store import MemoryStore
+from accord.agent.store.base import MemoryStore
 from accord.errors import RequestError
 from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
 from requirement import requirement

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, MethodNotFound, Turn, v1, v2
-from accord.agent.peer import ConnectedClient
-from accord.model.session import Info
+from accord.agent.connected_client import ConnectedClient
+from accord.types.session import Info
 from agent.talk import BOTH, V1, ClientV1, ClientV2, Talk, talk
 from requirement import requirement
 

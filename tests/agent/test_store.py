@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from accord.agent.records import report_from, report_to
-from accord.agent.replay import folded
-from accord.agent.reports import (
+from accord.agent.store.base import MemoryStore, SessionStore, Stored
+from accord.agent.store.records import report_from, report_to
+from accord.agent.store.replay import folded
+from accord.agent.store.sqlite import SqliteStore
+from accord.agent.updates import (
     Ended,
     Failure,
     OptionsReport,
@@ -28,12 +30,10 @@ from accord.agent.reports import (
     ToolReport,
     UsageReport,
 )
-from accord.agent.store import MemoryStore, SessionStore, Stored
-from accord.agent.store_sqlite import SqliteStore
-from accord.model.content import Audio, Image, Link, Other, Resource
-from accord.model.session import Choice, Cost, PlanEntry, Select, Switch, Usage
-from accord.model.tools import Diff, Location, TerminalView
 from accord.testing import StoreContract
+from accord.types.content import Audio, Image, Link, Other, Resource
+from accord.types.session import Choice, Cost, PlanEntry, Select, Switch, Usage
+from accord.types.tool_calls import Diff, Location, TerminalView
 from requirement import requirement
 
 
@@ -201,7 +201,7 @@ def test_what_had_not_ended_is_cancelled_unless_it_runs() -> None:
 AGENT = """
 import sys
 from accord import Agent, Turn
-from accord.agent.store_sqlite import SqliteStore
+from accord.agent.store.sqlite import SqliteStore
 
 class Talks(Agent):
     store = SqliteStore(sys.argv[1])

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from accord import Agent, MemoryStore, SessionStore, SqliteStore, Turn
-from accord.agent import FallbackStore, kept, store_fallback
-from accord.agent.kept import Kept
-from accord.agent.records import report_to
-from accord.agent.reports import Report, Said, ToolPart, ToolReport
-from accord.agent.store import PAGE_ENTRIES, Stored
+from accord.agent import FallbackStore
+from accord.agent.store import fallback, session_log
+from accord.agent.store.base import PAGE_ENTRIES, Stored
+from accord.agent.store.records import report_to
+from accord.agent.store.session_log import Kept
+from accord.agent.updates import Report, Said, ToolPart, ToolReport
 from accord.testing import StoreContract
 from agent.talk import BOTH, V1, talk
 
@@ -112,9 +113,9 @@ async def test_entries_keep_their_order_while_the_file_is_locked(tmp_path: Path)
 async def test_file_that_stays_locked_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from accord.agent import store_sqlite
+    from accord.agent.store import sqlite
 
-    monkeypatch.setattr(store_sqlite, "_BUSY_S", 0.05)
+    monkeypatch.setattr(sqlite, "_BUSY_S", 0.05)
     path = tmp_path / "sessions.db"
     store = SqliteStore(path)
     await store.create(_session())
@@ -149,14 +150,14 @@ async def test_others_get_their_turn_while_a_long_session_is_loaded(
         ]
     sessions = await _filled(store, entries)
     read = shown = 0
-    real = kept.report_from
+    real = session_log.report_from
 
     def counted(entry: bytes) -> Report | None:
         nonlocal read
         read += 1
         return real(entry)
 
-    monkeypatch.setattr(kept, "report_from", counted)
+    monkeypatch.setattr(session_log, "report_from", counted)
     most = before = 0
 
     async def others() -> None:
@@ -335,7 +336,7 @@ async def test_store_gets_what_it_has_missed_when_it_works_again(
     await store.copy("b", _session("c"))
     assert await store.read("c") == [b"3" * 20_000, b"4"]
     await disk.empty()
-    monkeypatch.setattr(store_fallback, "RETRY_S", 0.0)
+    monkeypatch.setattr(fallback, "RETRY_S", 0.0)
     store._retry_at = 0.0
     await store.append("a", b"5")
     await store.append("b", b"6")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Image, Location, PermissionOption, Turn, v1, v2
-from accord.agent.tool import ToolCall
+from accord.agent.tool_call import ToolCall
 from agent.talk import BOTH, V1, V2, Talk, talk
 from requirement import requirement
 

@@ -21,8 +21,8 @@ from accord import (
     Select,
     Turn,
 )
-from accord.agent.store import MemoryStore
-from accord.model.session import Choice, Cost, Tokens, Usage
+from accord.agent.store.base import MemoryStore
+from accord.types.session import Choice, Cost, Tokens, Usage
 from agent.talk import BOTH, settled, talk
 
 

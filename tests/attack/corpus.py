@@ -13,7 +13,7 @@ from typing import Any
 import accord
 from accord import connect
 from accord.client.permissions import allow
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 from sides import QUICK

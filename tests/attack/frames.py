@@ -15,7 +15,7 @@ import accord
 from accord import connect
 from accord.client.permissions import allow
 from accord.errors import AccordError
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
 from accord.transports.process import process

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, defstruct
 
-from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn, router
-from accord.agent.host import Host
-from accord.agent.link import Question
-from accord.agent.reports import ToolReport
-from accord.scripted.agent import ScriptAgent
+from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn
+from accord.agent.client_adapter import Question
+from accord.agent.session_manager import Host
+from accord.agent.updates import ToolReport
+from accord.roles import handshake
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 
 
@@ -165,15 +166,15 @@ AGENTS: dict[str, Any] = {
 async def serve(agent: Agent, version: int) -> None:
     host = Host(agent)
     if version == 1:
-        from accord.agent.role_v1 import role_for as role_for_v1
+        from accord.agent.v1.role import role_for as role_for_v1
 
         role: Any = role_for_v1(host)
     else:
-        from accord.agent.role_v2 import role_for as role_for_v2
+        from accord.agent.v2.role import role_for as role_for_v2
 
         role = role_for_v2(host)
     try:
-        await router.serve(stdio(give_back=False), role)
+        await handshake.serve(stdio(give_back=False), role)
     finally:
         await host.aclose()
         await agent.aclose()

@@ -71,7 +71,7 @@ def test_address_without_a_model_is_refused(
 ) -> None:
     monkeypatch.delenv("ACCORD_MODEL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "k")  # which goes to no other place unasked
-    monkeypatch.setattr("accord.coder.places.config_dir", lambda: tmp_path)
+    monkeypatch.setattr("accord_coder.directories.config_dir", lambda: tmp_path)
     assert main(["agent", "--base-url", "http://localhost:11434/v1"]) == 2
     said = capsys.readouterr().err
     assert "--base-url needs the model that is there: add --model PROVIDER:NAME" in said

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from accord.cli.main import main
-from accord.cli.shown import one_line
+from accord.cli.safe_text import one_line
 from accord.cli.turn import status_of
 
 AGENTS = Path(__file__).parent / "agents.py"

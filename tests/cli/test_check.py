@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.group import main
+from accord.cli.click_group import main
 from accord.cli.main import COMMANDS
-from accord.conformance.recording import write, write_subject
+from accord_conformance.traffic.recording import write, write_subject
 from conformance.doubles.talking import Talker
 
 

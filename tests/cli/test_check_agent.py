@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.group import main
+from accord.cli.click_group import main
 from accord.cli.main import COMMANDS
-from accord.conformance.play.settings import template
+from accord_conformance.agent.settings import template
 
 SCRIPT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "check"

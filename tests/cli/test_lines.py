@@ -20,8 +20,8 @@ from accord import (
     ToolCall,
     UnknownUpdate,
 )
-from accord.cli.lines import as_line, escaped
-from accord.model.tools import TerminalView
+from accord.cli.json_lines import as_line, escaped
+from accord.types.tool_calls import TerminalView
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from accord.cli.markdown import markdown_lines
-from accord.cli.paper import Paper
+from accord.cli.terminal_output import Paper
 from cli.emulator import TerminalFile
 
 LINK = re.compile(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")

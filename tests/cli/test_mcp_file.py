@@ -11,7 +11,7 @@ import pytest
 
 from accord.cli.main import main
 from accord.cli.mcp_file import WrongMcpFile, read_mcp_file
-from accord.model.mcp import McpHttp, McpSse, McpStdio
+from accord.types.mcp import McpHttp, McpSse, McpStdio
 
 
 def written(folder: Path, document: Any) -> Path:

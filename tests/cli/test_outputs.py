@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from accord.cli.outputs import prove_folder, prove_writable, write_whole
+from accord_conformance.cli.report_files import prove_folder, prove_writable, write_whole
 
 
 def test_trying_leaves_everything_as_it_was(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from accord.cli.recent import last_session
+from accord.cli.latest_session import last_session
 from accord.cli.session_setup import open_session
 from client.wire import ByHand, agent_by_hand
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from accord.cli.render import Rendered
+from accord.cli.rich_screen import Rendered
 from accord.client.events import Event, Plan, Text, Thought, ToolCall
-from accord.model.session import PlanEntry
-from accord.model.tools import Diff
+from accord.types.session import PlanEntry
+from accord.types.tool_calls import Diff
 from cli.emulator import TerminalFile
 
 WORD = re.compile(r"\bw\d{4}\b")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from accord.cli.markdown import finished
-from accord.cli.shown import diff_rows, near, near_title, one_line, printable, tail
-from accord.model.tools import Diff
+from accord.cli.safe_text import diff_rows, near, near_title, one_line, printable, tail
+from accord.types.tool_calls import Diff
 
 
 @pytest.mark.parametrize(

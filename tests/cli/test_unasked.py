@@ -7,9 +7,9 @@ import shlex
 import pytest
 
 from accord import PermissionRequest, ToolCall
-from accord.cli.unasked import unasked_lines
+from accord.cli.rejected_permissions import unasked_lines
 from accord.client.permissions import allow
-from accord.model.tools import Location
+from accord.types.tool_calls import Location
 
 
 def asked(kind: str, *, command: str | None = None, path: str | None = None) -> PermissionRequest:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord import InvalidParams
-from accord.client.dialect import Setup
+from accord.client.agent_adapter import Setup
 from accord.client.files import FileServer, within
 from client.test_services import reading, working, writing
 from client.wire import Speaker

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord import v2
-from accord.client.desk import Desk
-from accord.client.dialect import Setup
+from accord.client.agent_adapter import Setup
+from accord.client.event_stream import Feed
 from accord.client.events import Media, Rewritten, Text, Thought, ToolCall, UserText
-from accord.client.feed import Feed
 from accord.client.message import AgentText, Message, joined
-from accord.client.read_v1 import read as read_v1
-from accord.client.read_v2 import read as read_v2
-from accord.client.shared import Shared, extended
+from accord.client.services import Desk
+from accord.client.shared_sequence import Shared, extended
 from accord.client.transcript import Transcript
-from accord.model.content import Image, Link, text_of
+from accord.client.v1.updates import read as read_v1
+from accord.client.v2.updates import read as read_v2
+from accord.types.content import Image, Link, text_of
 from growth import Cost, cost_of, is_flat
 
 FEW, MANY = 200, 20_000

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from accord import InvalidParams
-from accord.agent import elicit
-from accord.client import pages
+from accord.agent import elicitation
+from accord.client import url_pages
 from accord.client.elicitation import WebPage
-from accord.client.pages import MOST_PAGES, MOST_URL_CHARS, OpenPages
+from accord.client.url_pages import MOST_PAGES, MOST_URL_CHARS, OpenPages
 from client.test_services import BOTH, Speaker, working
 
 
@@ -37,7 +37,7 @@ async def test_page_is_waited_for_as_long_as_somebody_may_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = OpenPages()
-    monkeypatch.setattr(pages, "OPEN_S", 0.0)
+    monkeypatch.setattr(url_pages, "OPEN_S", 0.0)
     old = _page("old")
     opened.add(old)
     opened.answered(old, agreed=True)
@@ -85,4 +85,4 @@ async def test_agent_is_told_of_an_address_that_is_too_long(version: int, tmp_pa
 
 
 def test_both_sides_have_one_limit() -> None:
-    assert elicit.MOST_URL_CHARS == MOST_URL_CHARS
+    assert elicitation.MOST_URL_CHARS == MOST_URL_CHARS

@@ -17,9 +17,9 @@ from accord.client.permissions import (
     deny,
     remember,
 )
-from accord.model.content import Other
-from accord.model.on_v2 import tool_content_from_wire
-from accord.model.tools import Diff, Location
+from accord.types.content import Other
+from accord.types.convert_v2 import tool_content_from_wire
+from accord.types.tool_calls import Diff, Location
 from accord.wire.codec import convert
 from client.wire import BOTH, Speaker, agent_by_hand, session_with
 from requirement import requirement

@@ -24,9 +24,9 @@ from accord import (
     v1,
 )
 from accord.client.elicitation import Field, Form, WebPage, form_of, why_wrong
-from accord.model.session import Choice
-from accord.router import serve
+from accord.roles.handshake import serve
 from accord.transports.memory import pair
+from accord.types.session import Choice
 from client.wire import BOTH, Script, Speaker, scripted
 from quirk import quirk
 from requirement import requirement

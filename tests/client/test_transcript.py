@@ -24,11 +24,11 @@ from accord import (
     v1,
     v2,
 )
-from accord.client.feed import Feed
-from accord.client.read_v1 import READERS as READERS_V1
-from accord.client.read_v1 import read as read_v1
-from accord.client.read_v2 import READERS as READERS_V2
-from accord.client.read_v2 import read as read_v2
+from accord.client.event_stream import Feed
+from accord.client.v1.updates import READERS as READERS_V1
+from accord.client.v1.updates import read as read_v1
+from accord.client.v2.updates import READERS as READERS_V2
+from accord.client.v2.updates import read as read_v2
 from accord.wire.base import UNSET, Members, Unknown
 from requirement import requirement
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from accord.coder.agent import Coder
-from accord.coder.settings import Settings
+from accord_coder.agent import Coder
+from accord_coder.settings import Settings
 from coder.told import Told
 
 if __name__ == "__main__":

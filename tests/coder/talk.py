@@ -30,12 +30,12 @@ from accord import (
     ToolCall,
     connect,
 )
-from accord.coder.agent import Coder
-from accord.coder.conversation import ToolResult
-from accord.coder.models.base import Model
-from accord.coder.settings import Settings
-from accord.coder.work import Work
 from accord.transports.pipes import PipeTransport
+from accord_coder.agent import Coder
+from accord_coder.loop.messages import ToolResult
+from accord_coder.loop.session_state import Work
+from accord_coder.models.base import Model
+from accord_coder.settings import Settings
 from coder.told import Told, telling
 from sides import QUICK
 

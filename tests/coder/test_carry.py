@@ -9,9 +9,9 @@ import pytest
 from msgspec import Struct
 
 from accord import InternalError, RemoteProtocolError, RequestError, TransportError
-from accord.coder.settings import Settings
-from accord.coder.tools import table
-from accord.coder.tools.base import Access, Outcome, Tool
+from accord_coder.settings import Settings
+from accord_coder.tools import registry
+from accord_coder.tools.base import Access, Outcome, Tool
 from coder.talk import BOTH, talking
 from coder.told import Told
 
@@ -129,7 +129,7 @@ class Broken(Tool[Nothing]):
 async def test_whatever_a_tool_runs_into_the_model_is_told(
     version: int, error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "TOOLS", (*table.TOOLS, Broken(error)))
+    monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, Broken(error)))
     async with talking(version, cwd=tmp_path, model=Told()) as talk:
         assert (await talk.use("broken")).text == told
         assert talk.stop_reason == "end_turn"
@@ -139,14 +139,14 @@ async def test_lost_client_ends_the_turn_and_not_the_tool_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = Broken(TransportError("gone"))
-    monkeypatch.setattr(table, "TOOLS", (*table.TOOLS, broken))
+    monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, broken))
     async with talking(2, cwd=tmp_path, model=Told()) as talk:
         with pytest.raises(InternalError):  # the client is there: something else is gone
             await talk.uses(("broken", {}), ("broken", {}))
 
 
 def test_every_tool_tells_models_what_it_takes() -> None:
-    for tool in table.TOOLS:
+    for tool in registry.TOOLS:
         spec = tool.spec
         assert spec.name == tool.name
         assert len(spec.description) > 30

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from accord.coder.command_line import argv_of, commands_in, words_in
-from accord.coder.command_rules import usual_rule
+from accord_coder.permissions.command_line import argv_of, commands_in, words_in
+from accord_coder.permissions.command_rules import usual_rule
 
 
 @pytest.mark.parametrize(

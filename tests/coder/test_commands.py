@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from accord import PermissionRequest, SessionStore
-from accord.agent.store import MemoryStore
-from accord.coder.commands.base import Asked, asked_for
-from accord.coder.commands.files import command_files, expanded, look_around
-from accord.coder.commands.review import findings, reviewed
-from accord.coder.commands.table import ACTS
-from accord.coder.conversation import Prompt
-from accord.coder.settings import Settings
+from accord.agent.store.base import MemoryStore
+from accord_coder.commands.base import Asked, asked_for
+from accord_coder.commands.custom import command_files, expanded, look_around
+from accord_coder.commands.registry import ACTS
+from accord_coder.commands.review import findings, reviewed
+from accord_coder.loop.messages import Prompt
+from accord_coder.settings import Settings
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told, telling
 

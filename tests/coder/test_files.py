@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from accord import PermissionRequest
-from accord.coder.files import Loaded
-from accord.coder.settings import Settings
+from accord_coder.files import Loaded
+from accord_coder.settings import Settings
 from coder.talk import BOTH, talking
 from coder.told import Told
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord import PermissionRequest
-from accord.coder.settings import Settings
+from accord_coder.settings import Settings
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord import SystemPrompt
-from accord.coder.instructions import MOST_BYTES, instruction_files
-from accord.coder.settings import Settings
+from accord_coder.loop.instructions import MOST_BYTES, instruction_files
+from accord_coder.settings import Settings
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from accord import AuthRequired
-from accord.coder.agent import Coder
-from accord.coder.logins import ask_for_key
-from accord.coder.models.keys import Keys
-from accord.coder.models.sources import KEY_VARIABLES, SOURCES
-from accord.coder.settings import Settings
+from accord_coder.agent import Coder
+from accord_coder.auth import ask_for_key
+from accord_coder.models.api_keys import Keys
+from accord_coder.models.providers import KEY_VARIABLES, SOURCES
+from accord_coder.settings import Settings
 from coder.models.provider import Fails, Says, providing
 from coder.talk import BOTH, talking
 

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
 from accord import Image, McpHttp, McpStdio, Notice, Resource
-from accord.model.mcp import McpSse
+from accord.types.mcp import McpSse
 from coder.talk import BOTH, talking
 from coder.told import Told
 

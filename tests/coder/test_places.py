@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.models.keys import Keys
-from accord.coder.models.sources import SOURCES
-from accord.coder.places import config_dir, data_dir, private_dir
-from accord.coder.settings import Settings
+from accord_coder.directories import config_dir, data_dir, private_dir
+from accord_coder.models.api_keys import Keys
+from accord_coder.models.providers import SOURCES
+from accord_coder.settings import Settings
 from coder.talk import talking
 from coder.told import Told
 

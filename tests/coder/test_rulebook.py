@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.locked import locked
-from accord.coder.rulebook import Rulebook, Trust
-from accord.coder.rules import Rule
+from accord_coder.locked import locked
+from accord_coder.permissions.project_rules import Rulebook, Trust
+from accord_coder.permissions.rules import Rule
 
 THEIRS = '[allow]\nexecute = ["*"]\n[reject]\nedit = ["*.lock"]\n'
 ANY = Rule("allow", "execute", "*")
@@ -103,8 +103,8 @@ def test_data_that_cannot_be_written_holds_for_now(
 ADDS = """
 import sys
 from pathlib import Path
-from accord.coder.rulebook import Rulebook, Trust
-from accord.coder.rules import Rule
+from accord_coder.permissions.project_rules import Rulebook, Trust
+from accord_coder.permissions.rules import Rule
 
 book = Rulebook(sys.argv[1], Trust(Path(sys.argv[2])))
 sys.stdin.readline()
@@ -136,7 +136,7 @@ def test_processes_that_change_the_rules_at_once_lose_none(project: Path, tmp_pa
 def test_rule_holds_for_now_where_another_process_does_not_leave_the_file(
     project: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord.coder.locked._LONGEST_S", 0.02)
+    monkeypatch.setattr("accord_coder.locked._LONGEST_S", 0.02)
     book = Rulebook(str(project), trust)
     with locked(project / ".accord"):
         why = book.add(MINE)

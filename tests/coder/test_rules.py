@@ -6,7 +6,15 @@ import time
 
 import pytest
 
-from accord.coder.rules import EFFECTS, Effect, Rule, host_of, rules_from, rules_to, usual
+from accord_coder.permissions.rules import (
+    EFFECTS,
+    Effect,
+    Rule,
+    host_of,
+    rules_from,
+    rules_to,
+    usual,
+)
 
 PROJECT = "/home/me/project"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.coder.rules import KINDS, Rule, rules_from
-from accord.coder.rules_file import (
+from accord_coder.permissions.rules import KINDS, Rule, rules_from
+from accord_coder.permissions.rules_file import (
     BadRules,
     read_rules,
     with_rule,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.command_paths import NamedFiles, files_named
-from accord.coder.guarded_files import GUARDED
-from accord.coder.sensitive import guarded, secret, sensitive_below
+from accord_coder.permissions.command_paths import NamedFiles, files_named
+from accord_coder.permissions.guarded_files import GUARDED
+from accord_coder.permissions.sensitive_files import guarded, secret, sensitive_below
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from accord import (
     ToolCall,
     connect,
 )
-from accord.coder.conversation import Answer, Message, Prompt, Results
-from accord.coder.settings import Settings
-from accord.coder.store import UserStore
 from accord.transports.pipes import PipeTransport
+from accord_coder.loop.messages import Answer, Message, Prompt, Results
+from accord_coder.settings import Settings
+from accord_coder.store import UserStore
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told, telling
 from sides import QUICK

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from accord.coder.agent import Coder
-from accord.coder.settings import Settings
 from accord.transports import guardian
+from accord_coder.agent import Coder
+from accord_coder.settings import Settings
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told, telling
 

@@ -43,4 +43,4 @@ def test_initialize_is_answered_without_what_comes_later(version: int) -> None:
     assert json.loads(done.stdout)["result"]["protocolVersion"] == version
     imported = {name.partition(".")[0] for name in done.stderr.split()}
     assert not imported & LATER
-    assert "accord.coder.turns" not in done.stderr.split()
+    assert "accord_coder.loop.turn" not in done.stderr.split()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import PermissionRequest, PlanEntry
-from accord.coder.settings import Settings
+from accord_coder.settings import Settings
 from coder.talk import BOTH, talking
 from coder.told import Told
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.tools.showing import cut_middle
-from accord.model.tools import TerminalView
+from accord.types.tool_calls import TerminalView
+from accord_coder.tools.formatting import cut_middle
 from coder.talk import BOTH, talking
 from coder.told import Told
 

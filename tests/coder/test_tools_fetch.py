@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.settings import Settings
-from accord.coder.tools import fetch
-from accord.coder.tools.download import private_among
-from accord.coder.tools.html_text import text_of_html
+from accord_coder.settings import Settings
+from accord_coder.tools import fetch
+from accord_coder.tools.download import private_among
+from accord_coder.tools.html_text import text_of_html
 from coder.talk import BOTH, Talking, talking
 from coder.told import Told
 

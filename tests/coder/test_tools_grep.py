@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accord import Location
-from accord.coder.tools.matches import Matches
+from accord_coder.tools.grep_matches import Matches
 from coder.talk import BOTH, talking
 from coder.told import Told
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accord import Diff, Location
-from accord.coder.tools.walk import matcher, walk
+from accord_coder.tools.walk import matcher, walk
 from coder.talk import BOTH, talking
 from coder.told import Told
 

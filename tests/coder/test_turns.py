@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord import Compaction, Cost, RequestError, Tokens, UsageChanged
-from accord.coder.conversation import Answer, Message, Prompt, Results, ToolResult, ToolUse
-from accord.coder.models.base import (
+from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
+from accord_coder.models.base import (
     ContextOverflow,
     Finished,
     Model,
@@ -18,8 +18,8 @@ from accord.coder.models.base import (
     Request,
     Text,
 )
-from accord.coder.models.compact import SUMMARISE, compacted, last_turns, summarise
-from accord.coder.settings import Settings
+from accord_coder.models.summary import SUMMARISE, compacted, last_turns, summarise
+from accord_coder.settings import Settings
 from coder.talk import BOTH, talking
 
 Answering = Callable[[Request], str | Exception]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.tools.walk import matcher, walk
-from accord.coder.wildcards import (
+from accord_coder.tools.walk import matcher, walk
+from accord_coder.wildcards import (
     MAX_CHARACTERS,
     PatternTooLong,
     Wildcards,

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from accord.coder.conversation import Prompt, Results, ToolResult, ToolUse
-from accord.coder.models.base import Finished, Model, Piece, Request, Text
+from accord_coder.loop.messages import Prompt, Results, ToolResult, ToolUse
+from accord_coder.models.base import Finished, Model, Piece, Request, Text
 
 __all__ = ("Told", "telling")
 

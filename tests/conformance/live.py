@@ -12,7 +12,7 @@ from typing import Any
 import accord
 from accord.client.elicitation import Form, WebPage
 from accord.client.permissions import allow
-from accord.conformance.frame import Side
+from accord_conformance.traffic.frame import Side
 
 AGENT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 Recorded = list[tuple[float, Side, bytes]]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from accord.conformance import manifest
-from accord.conformance.finding import Finding
-from accord.conformance.manifest import AUTHORITIES, Requirement, requirements
-from accord.conformance.report import Report
-from accord.conformance.result import BROKEN, Result, verdict
-from accord.conformance.sources import links
+from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.report import Report
+from accord_conformance.reports.run_result import BROKEN, Result, verdict
+from accord_conformance.rules import manifest
+from accord_conformance.rules.manifest import AUTHORITIES, Requirement, requirements
+from accord_conformance.rules.sources import links
 from conformance.doubles.talking import Talker
 
 FOLDER = Path(manifest.__file__).parent / "requirements"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.baseline import read_baseline, write_baseline
+from accord_conformance.reports.baseline import read_baseline, write_baseline
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

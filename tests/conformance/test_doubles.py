@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from accord.conformance.manifest import requirements
-from accord.conformance.observer import OBSERVED
+from accord_conformance.judges.observer import OBSERVED
+from accord_conformance.rules.manifest import requirements
 from conformance.doubles.kept import everything
 from conformance.doubles.talking import DOUBLES, Double
 

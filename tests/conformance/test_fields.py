@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from accord.conformance.observe.fields import rule_of
-from accord.conformance.shapes import Problem, What
-from accord.conformance.talk import methods
 from accord.wire.describe import List, Mapping, Object, Shape, Text, describe
+from accord_conformance.judges.fields import rule_of
+from accord_conformance.traffic.connection_state import methods
+from accord_conformance.traffic.strict_types import Problem, What
 from conformance.doubles.talking import Talker
 
 OTHERWISE = "R-INIT-08"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accord.conformance.observer import Observer
+from accord_conformance.judges.observer import Observer
 from conformance.doubles.kept import everything
 
 ODD: tuple[Any, ...] = (None, True, -1, 1.5, 2**70, "", "s1", "\ud800", [], [None], {}, {"": {}})

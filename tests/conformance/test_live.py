@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance import recording
-from accord.conformance.observer import Observer
-from accord.conformance.report import Report
+from accord_conformance.judges.observer import Observer
+from accord_conformance.reports.report import Report
+from accord_conformance.traffic import recording
 from conformance.live import record
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])

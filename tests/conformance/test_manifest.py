@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.manifest import areas, requirements
-from accord.conformance.observer import OBSERVED
+from accord_conformance.judges.observer import OBSERVED
+from accord_conformance.rules.manifest import areas, requirements
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "explanation" / "conformance.md"

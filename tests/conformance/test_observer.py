@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from accord.conformance.finding import Finding
-from accord.conformance.manifest import requirements
-from accord.conformance.observer import Observer
-from accord.conformance.report import MOST_FAILURES, Report
+from accord_conformance.judges.observer import Observer
+from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.report import MOST_FAILURES, Report
+from accord_conformance.rules.manifest import requirements
 from conformance.doubles.talking import Talker
 from quirk import quirk
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accord.conformance.frame import Side, other
-from accord.conformance.observer import Observer
-from accord.conformance.recording import End, Recorded, observe, read, write, write_subject
+from accord_conformance.judges.observer import Observer
+from accord_conformance.traffic.frame import Side, other
+from accord_conformance.traffic.recording import End, Recorded, observe, read, write, write_subject
 
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"session/list"}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"sessions":[]}}'

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from accord.conformance.told import told
-from accord.jsontext import dumps, loads
+from accord.text.lenient_json import dumps, loads
+from accord_conformance.client.probe_reply import told
 from client.wire import BOTH, agent_by_hand, opened, update
 
 

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 
 from accord import errors
-from accord.scripted.script import ACTS, OPTIONS
+from accord.script_agent.registry import ACTS, OPTIONS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 

@@ -12,7 +12,7 @@ import pytest
 from accord.rules.quirks import QUIRKS, tolerates
 from requirement import own_test_files, rules
 
-SOURCE = Path(__file__).parents[2] / "src" / "accord"
+SOURCE = Path(__file__).parents[2] / "src"
 DOCS = Path(__file__).parents[2] / "docs"
 HEADINGS = DOCS / "explanation" / "conformance-findings.md"
 

@@ -12,7 +12,7 @@ import pytest
 
 import accord
 from accord import ClientSession, ClientTurn, ConnectedAgent, Content
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from sides import QUICK
 

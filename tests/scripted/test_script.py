@@ -28,7 +28,7 @@ from accord import (
     UsageChanged,
 )
 from accord.client.permissions import allow, deny
-from accord.scripted.script import ACTS, help_text
+from accord.script_agent.registry import ACTS, help_text
 from scripted.conversation import BOTH, Done, conversation, tell
 
 

@@ -12,12 +12,12 @@ import pytest
 
 import accord
 from accord import Agent
-from accord.coder.agent import Coder
-from accord.coder.settings import Settings
 from accord.schema import json_schema
-from accord.scripted.agent import ScriptAgent
-from accord.scripted.script import ACTS
+from accord.script_agent.agent import ScriptAgent
+from accord.script_agent.registry import ACTS
 from accord.transports.memory import pair
+from accord_coder.agent import Coder
+from accord_coder.settings import Settings
 from sides import QUICK
 
 # As docs/how-to/tell-more.md decides: what offers, which goes to everybody; the tokens of a turn;

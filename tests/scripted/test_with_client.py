@@ -12,7 +12,7 @@ import pytest
 import accord
 from accord import AuthRequired, TerminalOutput, ToolCall
 from accord.client.permissions import allow
-from accord.model.tools import TerminalView
+from accord.types.tool_calls import TerminalView
 from scripted.conversation import BOTH, connected, conversation, tell
 
 PRINT = f"terminal {shlex.quote(sys.executable)} -c 'print(6 * 7)'"

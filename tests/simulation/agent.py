@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from accord import Agent, MemoryStore, PlanEntry, RequestError, Select
-from accord.agent import store as stores
+from accord.agent.store import base as stores
 from accord.errors import FrameTooLarge, NotOffered
-from accord.model.session import Choice, Command
+from accord.types.session import Choice, Command
 from simulation import program as p
 from simulation.world import PLANNED_CODE, Branch, Planned, World
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import accord
 from accord import InternalError, LocalProtocolError, RequestError, TransportError
+from accord.connection.routes import Limits
 from accord.errors import BacklogExceeded, CancelTimeout, FrameTooLarge, RequestCancelled
-from accord.routes import Limits
 from accord.transports.base import FRAME_BYTES
 from simulation import program as p
 from simulation.oracles import Taker, all_acts, check_backlogs, check_transcripts, judge_turn

@@ -13,12 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 import accord
-import accord.agent.kept
+import accord.agent.store.session_log
 import accord.agent.terminals
-import accord.client.on_v1
-import accord.client.on_v2  # what is patched has to be imported before
+import accord.client.v1.role
+import accord.client.v2.role  # what is patched has to be imported before
+from accord.connection.routes import Limits
 from accord.errors import TransportError
-from accord.routes import Limits
 from simulation.agent import SimulatedAgent
 from simulation.client import SimulatedClient
 from simulation.environment import environment

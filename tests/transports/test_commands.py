@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accord.errors import StartError
-from accord.transports.commands import (
+from accord.transports.command_line import (
     argv_of,
     batch_line,
     environment,

@@ -16,7 +16,7 @@ from accord.errors import (
     RequestCancelled,
     ResourceNotFound,
 )
-from accord.v2.kit import KIT
+from accord.v2.spec import KIT
 from accord.wire.codec import to_builtins
 from every_method import everything, joined, served_by
 from least import least

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accord import v1
-from accord.v1.legacy import (
+from accord.v1.early_spellings import (
     LEGACY_METHODS,
     SET_SESSION_MODEL,
     SetSessionModelRequest,

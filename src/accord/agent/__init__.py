@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accord.agent.background import WorkCancelled
     from accord.agent.compaction import Compaction
-    from accord.agent.elicit import Elicitation
+    from accord.agent.connected_client import ConnectedClient
+    from accord.agent.elicitation import Elicitation
     from accord.agent.files import Files
     from accord.agent.mixins import Authentication, Login, Providers, TerminalLogin
     from accord.agent.nes import NextEdits
-    from accord.agent.peer import ConnectedClient
     from accord.agent.plan import Plan
-    from accord.agent.store_fallback import FallbackStore
+    from accord.agent.store.fallback import FallbackStore
     from accord.agent.subagent import Subagent
     from accord.agent.terminals import Ran, Terminals
-    from accord.agent.tool import ToolCall
-    from accord.model.login import Account, LoginState, Provider
-    from accord.model.session import SystemPrompt
+    from accord.agent.tool_call import ToolCall
+    from accord.types.auth import Account, LoginState, Provider
+    from accord.types.session import SystemPrompt
 
 __all__ = (
     "Account",
@@ -49,25 +49,25 @@ __all__ = (
 
 # Editors start agents all the time: each is imported when it is first named.
 _LAZY = {
-    "Account": "accord.model.login",
+    "Account": "accord.types.auth",
     "Authentication": "accord.agent.mixins",
     "Compaction": "accord.agent.compaction",
-    "ConnectedClient": "accord.agent.peer",
-    "Elicitation": "accord.agent.elicit",
-    "FallbackStore": "accord.agent.store_fallback",
+    "ConnectedClient": "accord.agent.connected_client",
+    "Elicitation": "accord.agent.elicitation",
+    "FallbackStore": "accord.agent.store.fallback",
     "Files": "accord.agent.files",
     "Login": "accord.agent.mixins",
-    "LoginState": "accord.model.login",
+    "LoginState": "accord.types.auth",
     "NextEdits": "accord.agent.nes",
     "Plan": "accord.agent.plan",
-    "Provider": "accord.model.login",
+    "Provider": "accord.types.auth",
     "Providers": "accord.agent.mixins",
     "Ran": "accord.agent.terminals",
     "Subagent": "accord.agent.subagent",
-    "SystemPrompt": "accord.model.session",
+    "SystemPrompt": "accord.types.session",
     "TerminalLogin": "accord.agent.mixins",
     "Terminals": "accord.agent.terminals",
-    "ToolCall": "accord.agent.tool",
+    "ToolCall": "accord.agent.tool_call",
     "WorkCancelled": "accord.agent.background",
 }
 

@@ -11,12 +11,12 @@ from accord.errors import MethodNotFound
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.agent.peer import ConnectedClient
+    from accord.agent.connected_client import ConnectedClient
     from accord.agent.session import Session
-    from accord.agent.store import SessionStore
-    from accord.agent.tool import ToolCall
+    from accord.agent.store.base import SessionStore
+    from accord.agent.tool_call import ToolCall
     from accord.agent.turn import Turn
-    from accord.model.session import Info, StopReason
+    from accord.types.session import Info, StopReason
 
 __all__ = ("Agent",)
 
@@ -78,7 +78,7 @@ class Agent:
 
         Return JSON, or raise `RequestError`; `MethodNotFound` by default (R-EXT-06).
         """
-        from accord.routes import not_served
+        from accord.connection.routes import not_served
 
         raise not_served(method, True)
 
@@ -115,7 +115,7 @@ class Agent:
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
         """The clients that are connected now."""
-        from accord.agent.host import hosts_of
+        from accord.agent.session_manager import hosts_of
 
         return tuple(host.client for host in hosts_of(self) if host.is_settled)
 
@@ -126,8 +126,8 @@ class Agent:
 
     def run(self) -> None:
         """Serve one client on stdin and stdout, in either version, until it hangs up."""
-        from accord.agent.running import run
-        from accord.agent.serving import serve
+        from accord.agent.serve import serve
+        from accord.local.run import run
         from accord.transports.stdio import stdio
 
         transport = stdio(give_back=False)

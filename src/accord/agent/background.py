@@ -9,12 +9,12 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from accord.connection.tasks import Tasks, cancel, ends_process, is_dropped
 from accord.errors import AccordError, TransportError
-from accord.tasks import Tasks, cancel, ends_process, is_dropped
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.agent.tool import ToolCall
+    from accord.agent.tool_call import ToolCall
     from accord.agent.turn import Turn
     from accord.local.command import LocalCommand
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from accord.agent.reports import CompactionPart, CompactionReport
-from accord.model.checked import need
-from accord.model.content import need_content
-from accord.tasks import is_stopped
+from accord.agent.updates import CompactionPart, CompactionReport
+from accord.connection.tasks import is_stopped
+from accord.types.content import need_content
+from accord.types.validation import need
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.model.content import Content
+    from accord.types.content import Content
 
 __all__ = ("Compaction",)
 

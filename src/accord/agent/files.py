@@ -7,7 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from accord.agent.tool import current_tool
+from accord.agent.tool_call import current_tool
 from accord.errors import ResourceNotFound
 from accord.local.files import Roots
 from accord.local.reads import Reads

@@ -9,7 +9,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from accord.errors import AuthRequired, InvalidParams, TransportError
-from accord.model.login import Account, LoginState, Provider
+from accord.types.auth import Account, LoginState, Provider
 
 __all__ = (
     "Account",
@@ -72,7 +72,7 @@ class Authentication(ABC):
         another way. Nothing is told unless the agent is `unstable` or overrides `accounts`, and
         only to clients that have asked who is logged in: others may not know of it.
         """
-        from accord.agent.host import hosts_of
+        from accord.agent.session_manager import hosts_of
 
         state, accounts = await self.accounts()
         for host in tuple(hosts_of(self)):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from accord.agent.reports import PlanGone, PlanReport
-from accord.model.awaited import must_await
-from accord.model.checked import need, need_each, need_name
-from accord.model.session import PlanEntry
+from accord.agent.updates import PlanGone, PlanReport
+from accord.types.awaited import must_await
+from accord.types.session import PlanEntry
+from accord.types.validation import need, need_each, need_name
 
 if TYPE_CHECKING:
     from accord.agent.session import Session

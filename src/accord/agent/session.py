@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from accord.agent.link import mode_of
-from accord.agent.reports import MessageRole, OptionsReport, Report, Said, TitleReport
-from accord.agent.verbs import Verbs
+from accord.agent.client_adapter import mode_of
+from accord.agent.session_actions import Verbs
+from accord.agent.updates import MessageRole, OptionsReport, Report, Said, TitleReport
 from accord.errors import InvalidParams, LocalProtocolError
-from accord.excerpt import excerpt
-from accord.model.awaited import must_await
-from accord.model.checked import need, need_each
-from accord.model.content import Content, need_content
-from accord.model.session import Command, Select, SessionOption, Switch, SystemPrompt
+from accord.text.excerpt import excerpt
+from accord.types.awaited import must_await
+from accord.types.content import Content, need_content
+from accord.types.session import Command, Select, SessionOption, Switch, SystemPrompt
+from accord.types.validation import need, need_each
 
 if TYPE_CHECKING:
     from accord.agent.background import Background
-    from accord.agent.course import Course
+    from accord.agent.connected_client import ConnectedClient
     from accord.agent.files import Files
-    from accord.agent.host import Host
-    from accord.agent.peer import ConnectedClient
+    from accord.agent.session_manager import Host
     from accord.agent.subagent import Subagent
     from accord.agent.terminals import Terminals
-    from accord.agent.tool import ToolCall
-    from accord.model.mcp import McpServer
+    from accord.agent.tool_call import ToolCall
+    from accord.agent.turn_runner import Course
+    from accord.types.mcp import McpServer
 
 __all__ = ("Session",)
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from accord.agent.background import Scope, WorkCancelled
-from accord.agent.course import Course
-from accord.agent.reports import Ended, SubagentReport
 from accord.agent.session import Session
-from accord.agent.tool import ToolCall, current_tool
-from accord.model.session import StopReason, Tokens
-from accord.tasks import is_stopped
+from accord.agent.tool_call import ToolCall, current_tool
+from accord.agent.turn_runner import Course
+from accord.agent.updates import Ended, SubagentReport
+from accord.connection.tasks import is_stopped
+from accord.types.session import StopReason, Tokens
 
 if TYPE_CHECKING:
+    from accord.agent.session_actions import Verbs
     from accord.agent.turn import Turn
-    from accord.agent.verbs import Verbs
 
 __all__ = ("Subagent",)
 
@@ -101,7 +101,7 @@ class Subagent(Session):
         return self
 
     async def _enter_call(self) -> None:
-        from accord.agent.in_call import InCall
+        from accord.agent.subagent_tool_call import InCall
 
         call = self._owner.tool(self.title_now or "", kind="think", cancellable=self.cancellable)
         await call.__aenter__()

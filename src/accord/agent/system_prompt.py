@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accord.errors import InvalidParams
-from accord.model.session import SystemPrompt
+from accord.types.session import SystemPrompt
 
 __all__ = ("system_prompt_from",)
 

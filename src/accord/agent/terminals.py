@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from accord.agent.reports import TerminalEnded, TerminalOutput, TerminalStarted
-from accord.agent.tool import ToolCall, current_tool
+from accord.agent.tool_call import ToolCall, current_tool
+from accord.agent.updates import TerminalEnded, TerminalOutput, TerminalStarted
 from accord.errors import AccordError
 from accord.local.command import LocalCommand
 from accord.local.files import Roots
 
 if TYPE_CHECKING:
-    from accord.agent.link import Link
+    from accord.agent.client_adapter import Link
     from accord.agent.session import Session
 
 __all__ = ("Ran", "Terminals")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from accord.agent.background import working_for
-from accord.agent.verbs import Verbs
+from accord.agent.session_actions import Verbs
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.model.content import Audio, Content, Image, Link, Resource
-    from accord.model.session import Tokens
+    from accord.types.content import Audio, Content, Image, Link, Resource
+    from accord.types.session import Tokens
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
@@ -43,7 +43,7 @@ class Turn(Verbs):
         self._stop = stop
 
     def __repr__(self) -> str:
-        from accord.excerpt import excerpt
+        from accord.text.excerpt import excerpt
 
         state = "over" if self.is_over else "cancelled" if self.cancelled else "running"
         session = excerpt(self.session.id, 60)
@@ -54,35 +54,35 @@ class Turn(Verbs):
     @property
     def text(self) -> str:
         """The text of the prompt; links and resources stand in it as Markdown."""
-        from accord.model.content import text_of
+        from accord.types.content import text_of
 
         return text_of(self.content)
 
     @property
     def images(self) -> tuple[Image, ...]:
         """The images of the prompt."""
-        from accord.model.content import Image
+        from accord.types.content import Image
 
         return tuple(part for part in self.content if isinstance(part, Image))
 
     @property
     def audio(self) -> tuple[Audio, ...]:
         """The sounds of the prompt."""
-        from accord.model.content import Audio
+        from accord.types.content import Audio
 
         return tuple(part for part in self.content if isinstance(part, Audio))
 
     @property
     def resources(self) -> tuple[Resource, ...]:
         """The resources that came with their content."""
-        from accord.model.content import Resource
+        from accord.types.content import Resource
 
         return tuple(part for part in self.content if isinstance(part, Resource))
 
     @property
     def links(self) -> tuple[Link, ...]:
         """The resources that the agent can read by itself."""
-        from accord.model.content import Link
+        from accord.types.content import Link
 
         return tuple(part for part in self.content if isinstance(part, Link))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
-    from accord.coder.settings import Settings
+    from accord_coder.settings import Settings
 
 # An editor waits for the answer to `initialize`: what that does without is imported later.
 
@@ -113,7 +113,7 @@ def _value(option: str, equals: str, value: str, words: Iterator[str]) -> str:
 def _serve_script(options: dict[str, str]) -> int:
     if options:
         raise _Wrong(f"the script agent has no option --{next(iter(options))}")
-    from accord.scripted.agent import ScriptAgent
+    from accord.script_agent.agent import ScriptAgent
 
     return _serve(ScriptAgent(leave=os._exit).run)
 
@@ -121,11 +121,11 @@ def _serve_script(options: dict[str, str]) -> int:
 def _serve_coder(options: dict[str, str]) -> int:
     settings = _settings(options)
     if "login" in options:
-        from accord.coder.logins import ask_for_key
-        from accord.coder.places import config_dir
+        from accord_coder.auth import ask_for_key
+        from accord_coder.directories import config_dir
 
         return ask_for_key(options["login"], settings.config or config_dir())
-    from accord.coder.agent import Coder
+    from accord_coder.agent import Coder
 
     return _serve(Coder(settings).run)
 
@@ -134,8 +134,8 @@ def _settings(options: dict[str, str]) -> Settings:
     """Return what the options say; raise `_Wrong` for what they cannot mean."""
     from pathlib import Path
 
-    from accord.coder.places import config_dir, data_dir
-    from accord.coder.settings import Settings
+    from accord_coder.directories import config_dir, data_dir
+    from accord_coder.settings import Settings
 
     model = options.get("model")
     if model is not None and model != "embedded" and not all(model.partition(":")):
@@ -172,7 +172,7 @@ def _settings(options: dict[str, str]) -> Settings:
 
 def _check_address(settings: Settings) -> None:
     """Raise `_Wrong` for an address that no model is asked at: it would be passed over."""
-    from accord.coder.models.choice import EMBEDDED, named_model
+    from accord_coder.models.selection import EMBEDDED, named_model
 
     named = named_model(settings)
     if named is None:

@@ -16,7 +16,7 @@ from accord.cli.turn import Asked, run
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
-    from accord.model.mcp import McpServer
+    from accord.types.mcp import McpServer
 
 __all__ = ("command",)
 
@@ -33,7 +33,7 @@ def _rules(
 
 def _fault(rules: Iterable[str]) -> str | None:
     """Return what is wrong with a rule of --allow or --deny; None if nothing is."""
-    from accord.model.tools import ToolKind
+    from accord.types.tool_calls import ToolKind
 
     known, _ = get_args(ToolKind)
     for rule in rules:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from accord.cli.shown import one_line, printable
+from accord.cli.safe_text import one_line, printable
 from accord.client.elicitation import Field, Form, Given, Values, WebPage, why_wrong
-from accord.excerpt import excerpt, visible
+from accord.text.excerpt import excerpt, visible
 
 if TYPE_CHECKING:
-    from accord.model.session import Choice
+    from accord.types.session import Choice
 
 __all__ = ("Refused", "fill_in", "visit")
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from accord.errors import AccordError, AuthRequired
 
 if TYPE_CHECKING:
+    from accord.client.agent_adapter import AuthMethod
     from accord.client.connect import ConnectedAgent
-    from accord.client.dialect import AuthMethod
     from accord.client.elicitation import Form, Values
 
 __all__ = ("LoginAtTerminal", "log_in", "run_login")
@@ -51,7 +51,7 @@ async def log_in(
 
 def _form(methods: tuple[AuthMethod, ...], message: str) -> Form:
     from accord.client.elicitation import Field, Form
-    from accord.model.session import Choice
+    from accord.types.session import Choice
 
     choices = tuple(Choice(m.id, m.name, m.description) for m in methods)
     field = Field(name=METHOD, kind="choice", title="Log in with", required=True, choices=choices)

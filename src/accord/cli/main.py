@@ -45,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             return 2
     try:
-        from accord.cli import group
+        from accord.cli import click_group
 
-        return group.main(words, COMMANDS)
+        return click_group.main(words, COMMANDS)
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 
-from accord.cli.paper import Paper
+from accord.cli.terminal_output import Paper
 
 __all__ = ("finished", "markdown_lines")
 

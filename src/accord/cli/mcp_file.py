@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from accord import jsontext
 from accord.errors import AccordError
-from accord.model.mcp import McpHttp, McpServer, McpSse, McpStdio
+from accord.text import lenient_json
+from accord.types.mcp import McpHttp, McpServer, McpSse, McpStdio
 
 __all__ = ("WrongMcpFile", "read_mcp_file")
 
@@ -37,13 +37,13 @@ def read_mcp_file(file: Path) -> tuple[McpServer, ...]:
         raise WrongMcpFile(f"Cannot read {file}: {exc.strerror}") from None
     except (ValueError, RecursionError) as exc:
         raise WrongMcpFile(f"{file}: expected JSON: {exc}") from None
-    servers: Any = document.get("mcpServers") if jsontext.is_object(document) else None
-    if not jsontext.is_object(servers):
+    servers: Any = document.get("mcpServers") if lenient_json.is_object(document) else None
+    if not lenient_json.is_object(servers):
         raise WrongMcpFile(f'{file}: expected an object with the key "mcpServers"')
     found: list[McpServer] = []
     for name, entry in servers.items():
         where = f"{file}: mcpServers.{name}"
-        if not jsontext.is_object(entry):
+        if not lenient_json.is_object(entry):
             raise WrongMcpFile(f"{where}: expected an object, got {type(entry).__name__}")
         if entry.get("disabled") is not True:
             found.append(_server(name, entry, where))
@@ -57,7 +57,7 @@ def _server(name: str, entry: dict[str, Any], where: str) -> McpServer:
     if kind == "stdio":
         command = _text(entry, "command", where)
         args = entry.get("args", [])
-        if not (jsontext.is_array(args) and all(isinstance(word, str) for word in args)):
+        if not (lenient_json.is_array(args) and all(isinstance(word, str) for word in args)):
             raise WrongMcpFile(f"{where}.args: expected an array of strings")
         program = shutil.which(command)
         if program is None:
@@ -79,6 +79,8 @@ def _text(entry: dict[str, Any], key: str, where: str) -> str:
 
 def _texts(entry: dict[str, Any], key: str, where: str) -> dict[str, str]:
     value: Any = entry.get(key, {})
-    if not (jsontext.is_object(value) and all(isinstance(text, str) for text in value.values())):
+    if not (
+        lenient_json.is_object(value) and all(isinstance(text, str) for text in value.values())
+    ):
         raise WrongMcpFile(f"{where}.{key}: expected an object of strings")
     return {str(name): str(text) for name, text in value.items()}

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from accord.cli.paper import Paper
 from accord.cli.rows import Row
-from accord.cli.shown import GUTTER, diff_rows, near, near_title, one_line, printable
+from accord.cli.safe_text import GUTTER, diff_rows, near, near_title, one_line, printable
+from accord.cli.terminal_output import Paper
 from accord.cli.tool_rows import diffs_of, text_of_call
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import command_of, is_distinct
-from accord.excerpt import visible
-from accord.model.permission import PermissionOption
+from accord.text.excerpt import visible
+from accord.types.permission import PermissionOption
 
 __all__ = ("decide",)
 

@@ -95,15 +95,15 @@ class LateScreen:
     def get(self) -> Screen:
         if self._made is None:
             if self._as_json:
-                from accord.cli.lines import Lines
+                from accord.cli.json_lines import Lines
 
                 self._made = Lines()
             elif self._quiet:
-                from accord.cli.quiet import Quiet
+                from accord.cli.answer_only import Quiet
 
                 self._made = Quiet()
             else:
-                from accord.cli.render import Rendered
+                from accord.cli.rich_screen import Rendered
 
                 self._made = Rendered(thoughts=self._thoughts, verbose=self._verbose)
         return self._made

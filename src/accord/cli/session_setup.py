@@ -11,11 +11,11 @@ import click
 from accord.errors import NotOffered, ResourceNotFound
 
 if TYPE_CHECKING:
+    from accord.client.agent_adapter import SessionListing
     from accord.client.connect import ConnectedAgent
-    from accord.client.dialect import SessionListing
     from accord.client.session import ClientSession
-    from accord.model.mcp import McpServer
-    from accord.model.session import SessionOption
+    from accord.types.mcp import McpServer
+    from accord.types.session import SessionOption
 
 __all__ = ("apply_choices", "open_session")
 
@@ -32,7 +32,7 @@ async def open_session(
     mcp_servers: Sequence[McpServer] = (),
 ) -> ClientSession:
     """Open the session with this id, the latest one of the folder, or else a new one."""
-    from accord.cli.recent import remember
+    from accord.cli.latest_session import remember
 
     if latest:
         session_id = await _latest(agent, cwd)
@@ -52,7 +52,7 @@ async def _latest(agent: ConnectedAgent, cwd: Path) -> str:
         return max(known, key=_changed_at).id
     if not (agent.offers("load_session") or agent.offers("resume_session")):
         raise click.UsageError("The agent does not keep sessions")
-    from accord.cli.recent import last_session
+    from accord.cli.latest_session import last_session
 
     session_id = last_session(agent, cwd)
     if session_id is None:
@@ -104,7 +104,7 @@ async def apply_choices(
 
 
 async def _set(session: ClientSession, option: SessionOption, given: str, where: str) -> None:
-    from accord.model.session import Select
+    from accord.types.session import Select
 
     value: str | bool = given
     if isinstance(option, Select):
@@ -133,7 +133,7 @@ def _by_category(session: ClientSession, category: str) -> SessionOption | None:
 
 
 def _listed(names: Iterable[str]) -> str:
-    from accord.cli.shown import one_line
+    from accord.cli.safe_text import one_line
 
     return ", ".join(map(one_line, sorted(names)))
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.errors import AccordError
-from accord.transports.commands import argv_of
+from accord.transports.command_line import argv_of
 
 __all__ = ("AgentEntry", "AskDefaults", "Settings", "WrongSettings", "load", "path")
 

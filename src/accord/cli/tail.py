@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from accord.cli.paper import Paper
 from accord.cli.rows import Row, fold
-from accord.cli.shown import one_line, printable
+from accord.cli.safe_text import one_line, printable
+from accord.cli.terminal_output import Paper
 from accord.cli.tool_rows import plan_rows
 from accord.client.events import Plan
 

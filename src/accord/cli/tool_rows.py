@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from accord.cli.rows import Row
-from accord.cli.shown import (
+from accord.cli.safe_text import (
     GUTTER,
     diff_counts,
     diff_rows,
@@ -16,7 +16,7 @@ from accord.cli.shown import (
 )
 from accord.client.events import Plan, ToolCall
 from accord.client.transcript import Shell
-from accord.model.tools import Diff, TerminalView
+from accord.types.tool_calls import Diff, TerminalView
 
 __all__ = (
     "change_rows",

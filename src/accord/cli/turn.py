@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from accord.cli.attach import attached
+from accord.cli.agent_output import Heard
+from accord.cli.attachments import attached
 from accord.cli.deadline import Deadline
-from accord.cli.heard import Heard
 from accord.cli.interrupts import Interrupts
 from accord.cli.login import LoginAtTerminal, log_in, run_login
-from accord.cli.on_stderr import tell
+from accord.cli.rejected_permissions import unasked_lines
 from accord.cli.screen import LateScreen
 from accord.cli.session_setup import apply_choices, open_session
-from accord.cli.unasked import unasked_lines
+from accord.cli.stderr_lines import tell
 from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.transports.process import ProcessTransport, process
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
-    from accord.model.mcp import McpServer
-    from accord.model.session import StopReason
+    from accord.types.mcp import McpServer
+    from accord.types.session import StopReason
     from accord.version import ProtocolVersion
 
 # The agent's process starts first; what it does not need is imported while it starts, too.
@@ -143,7 +143,7 @@ def run(asked: Asked) -> int:
         status = status_of(turn.stop_reason)
         return SHORT if unasked and status == 0 else status
 
-    from accord.agent.running import run as run_to_end
+    from accord.local.run import run as run_to_end
 
     async def main() -> int:
         try:
@@ -158,7 +158,7 @@ def run(asked: Asked) -> int:
             screen.close()  # before a signal ends this
 
     def failed(why: str, code: int | None = None) -> int:
-        from accord.cli.shown import printable
+        from accord.cli.safe_text import printable
 
         screen.get().close()
         screen.get().fail(why, code)

@@ -16,9 +16,9 @@ from msgspec import Struct
 from accord.client.connect import Command, connect
 from accord.client.permissions import Policy
 from accord.client.transcript import Transcript
-from accord.excerpt import excerpt
-from accord.model.content import Content
-from accord.model.session import StopReason, Tokens
+from accord.text.excerpt import excerpt
+from accord.types.content import Content
+from accord.types.session import StopReason, Tokens
 
 __all__ = ("Answer", "ask")
 

@@ -11,9 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET
 
-from accord import router
-from accord.client.desk import Desk, Extension
-from accord.client.dialect import (
+from accord.client.agent_adapter import (
     AuthMethod,
     Dialect,
     Opened,
@@ -24,18 +22,20 @@ from accord.client.dialect import (
 from accord.client.elicitation import OnForm, OnUrl
 from accord.client.files import Files, FileServer
 from accord.client.permissions import Policy
+from accord.client.services import Desk, Extension
 from accord.client.session import ClientSession
 from accord.client.terminals import TerminalServer
-from accord.connection import Observer
+from accord.connection.connection import Observer
+from accord.connection.routes import Limits
 from accord.errors import ConnectionClosed
-from accord.excerpt import excerpt
-from accord.model.awaited import must_enter
-from accord.model.login import LoginStatus, Provider
-from accord.model.mcp import McpServer
-from accord.model.session import Info, SystemPrompt
-from accord.routes import Limits
+from accord.roles import handshake
+from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
+from accord.types.auth import LoginStatus, Provider
+from accord.types.awaited import must_enter
+from accord.types.mcp import McpServer
+from accord.types.session import Info, SystemPrompt
 from accord.version import ProtocolVersion, __version__
 
 __all__ = ("Command", "ConnectedAgent", "connect")
@@ -104,18 +104,18 @@ async def connect(
 
     # What a version needs is imported when it is spoken.
     def make_v1() -> Any:
-        from accord.client.on_v1 import ClientV1
+        from accord.client.v1.role import ClientV1
 
         return ClientV1(desk, info)
 
     def make_v2() -> Any:
-        from accord.client.on_v2 import ClientV2
+        from accord.client.v2.role import ClientV2
 
         return ClientV2(desk, info)
 
     made: dict[ProtocolVersion, Callable[[], Any]] = {1: make_v1, 2: make_v2}
-    clients = [router.LazyRole(version, made[version]) for version in set(versions)]
-    async with router.connect(
+    clients = [handshake.LazyRole(version, made[version]) for version in set(versions)]
+    async with handshake.connect(
         way,
         *clients,
         limits=limits,
@@ -135,10 +135,10 @@ async def connect(
 
 def _dialect(wire: Any) -> Dialect:
     if wire.kit.version == 1:
-        from accord.client.dialect_v1 import DialectV1
+        from accord.client.v1.agent_adapter import DialectV1
 
         return DialectV1(wire)
-    from accord.client.dialect_v2 import DialectV2
+    from accord.client.v2.agent_adapter import DialectV2
 
     return DialectV2(wire)
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from accord import jsontext
-from accord.model.session import Choice
+from accord.text import lenient_json
+from accord.types.session import Choice
 
 __all__ = ("Field", "Form", "Given", "OnForm", "OnUrl", "Values", "WebPage", "form_of", "why_wrong")
 
@@ -97,7 +97,7 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
         kind, choices = "choice", _choices(schema, "oneOf")
     elif kind == "array":
         items = schema.get("items")
-        choices = _choices(items, "anyOf") if jsontext.is_object(items) else ()
+        choices = _choices(items, "anyOf") if lenient_json.is_object(items) else ()
         kind = "choices" if choices else "array"
     return Field(
         name=name,
@@ -118,12 +118,14 @@ def _choices(schema: Mapping[str, Any], titled: str) -> tuple[Choice, ...]:
     """Return what a schema lets one choose; nothing where that is of an unknown kind."""
     options, values = schema.get(titled), schema.get("enum")
     try:
-        if jsontext.is_array(options) and options:
+        if lenient_json.is_array(options) and options:
             return tuple(
                 Choice(option["const"], option["title"], option.get("description"))
                 for option in options
             )
-        return tuple(Choice(value, value) for value in values) if jsontext.is_array(values) else ()
+        return (
+            tuple(Choice(value, value) for value in values) if lenient_json.is_array(values) else ()
+        )
     except (AttributeError, KeyError, TypeError):  # items of a kind that is not known are as sent
         return ()
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from accord.errors import RequestError
-from accord.model.content import Annotations, Content
-from accord.model.permission import PermissionOption
-from accord.model.session import Command, PlanEntry, SessionOption, StopReason, Tokens, Usage
-from accord.model.tools import Location, ToolContent, ToolKind, ToolStatus
+from accord.types.content import Annotations, Content
+from accord.types.permission import PermissionOption
+from accord.types.session import Command, PlanEntry, SessionOption, StopReason, Tokens, Usage
+from accord.types.tool_calls import Location, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
     "Commands",

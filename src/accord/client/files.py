@@ -10,7 +10,7 @@ import os
 from collections.abc import Awaitable
 from typing import Literal, Protocol, TypeAlias
 
-from accord.client.dialect import Setup
+from accord.client.agent_adapter import Setup
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
 from accord.local.lines import MOST_BYTES, TooLarge, lines_of

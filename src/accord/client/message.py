@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from accord.client.events import Role
-from accord.excerpt import excerpt
-from accord.model.content import Content, text_of
+from accord.text.excerpt import excerpt
+from accord.types.content import Content, text_of
 
 __all__ = ("AgentText", "Message", "joined")
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from accord.client.events import Event, Text, Thought, UserText
-from accord.model.content import TextContent
+from accord.types.content import TextContent
 
 __all__ = ("said", "with_meta")
 

@@ -14,11 +14,11 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
-from accord import jsontext
 from accord.client.events import Decision, PermissionRequest, ToolCall
-from accord.model.content import Other
-from accord.model.permission import PermissionOption
-from accord.model.tools import Diff
+from accord.text import lenient_json
+from accord.types.content import Other
+from accord.types.permission import PermissionOption
+from accord.types.tool_calls import Diff
 
 __all__ = (
     "AsyncPolicy",
@@ -194,8 +194,8 @@ def command_of(request: PermissionRequest) -> str | None:
     if request.command is not None:
         return request.command
     raw: Any = None if request.tool_call is None else request.tool_call.raw_input
-    line: Any = raw.get("command") if jsontext.is_object(raw) else None
-    if jsontext.is_array(line):
+    line: Any = raw.get("command") if lenient_json.is_object(raw) else None
+    if lenient_json.is_array(line):
         return shlex.join(map(str, line))
     return line if isinstance(line, str) else None
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.client.desk import Desk
-from accord.client.dialect import Dialect, Opened, SessionStatus, Setup
+from accord.client.agent_adapter import Dialect, Opened, SessionStatus, Setup
+from accord.client.event_stream import Feed
 from accord.client.events import Commands, Event, ModeChanged, Options, TitleChanged
-from accord.client.feed import Feed
+from accord.client.services import Desk
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
 from accord.errors import LocalProtocolError
-from accord.excerpt import excerpt
-from accord.model.content import Content, need_contents
-from accord.model.session import SessionOption
 from accord.rules.quirks import tolerates
+from accord.text.excerpt import excerpt
+from accord.types.content import Content, need_contents
+from accord.types.session import SessionOption
 
 __all__ = ("ClientSession", "SessionView", "SubagentSession")
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from accord.client.event_stream import Feed
 from accord.client.events import Terminal, TerminalOutput
-from accord.client.feed import Feed
 from accord.errors import InternalError, InvalidParams, ResourceNotFound, StartError
 from accord.local.command import LocalCommand, in_shell
 

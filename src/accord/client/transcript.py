@@ -31,8 +31,8 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.message import AgentText, Message
-from accord.excerpt import excerpt
-from accord.model.session import Command, Select, SessionOption, Usage
+from accord.text.excerpt import excerpt
+from accord.types.session import Command, Select, SessionOption, Usage
 
 __all__ = ("Item", "Shell", "Transcript")
 
@@ -361,7 +361,7 @@ class Transcript:
         return f"<Transcript{title}: messages: {messages}, tool calls: {calls}{state}>"
 
     def _repr_markdown_(self) -> str:
-        from accord.client.as_markdown import markdown_of
+        from accord.client.markdown import markdown_of
 
         return markdown_of(self.items, self.plans.values())
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from accord.client.dialect import Dialect, Ended
+from accord.client.agent_adapter import Dialect, Ended
+from accord.client.event_stream import EventQueue, Feed
 from accord.client.events import Event, Media, Meta, Rewritten, StateChanged, UserText
-from accord.client.feed import EventQueue, Feed
 from accord.client.message import AgentText
 from accord.client.metadata import said
 from accord.errors import (
@@ -26,10 +26,10 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
-from accord.excerpt import excerpt
-from accord.model.content import Content
-from accord.model.session import StopReason, Tokens
 from accord.rules.quirks import tolerates
+from accord.text.excerpt import excerpt
+from accord.types.content import Content
+from accord.types.session import StopReason, Tokens
 
 if TYPE_CHECKING:
     from typing import Self

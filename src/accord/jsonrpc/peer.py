@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from accord import jsontext
 from accord.errors import FrameTooLarge, InvalidRequest, ParseError, RequestError
-from accord.excerpt import excerpt
 from accord.jsonrpc.head import read_head
 from accord.jsonrpc.message import Answer, Cancel, Event, Message, RequestId, Stray
+from accord.text import lenient_json
+from accord.text.excerpt import excerpt
 
 __all__ = ("ABSENT", "Peer")
 
@@ -54,7 +54,7 @@ class Peer:
 
     def __init__(
         self,
-        encode: Callable[[Any], bytes] = jsontext.dumps,
+        encode: Callable[[Any], bytes] = lenient_json.dumps,
         encode_into: Callable[[Any, bytearray], None] | None = None,
         *,
         frame_bytes: int | None = None,
@@ -260,10 +260,10 @@ class Peer:
     def _odd_failure(self, call: Any, text: Raw) -> Answer:
         """Read what can be read of an error object that is none (R-ERR-02, R-ERR-04)."""
         try:
-            raw = jsontext.loads(bytes(text))
-        except jsontext.NotJson:
+            raw = lenient_json.loads(bytes(text))
+        except lenient_json.NotJson:
             raw = None
-        parts = raw if jsontext.is_object(raw) else {}
+        parts = raw if lenient_json.is_object(raw) else {}
         code, message = _whole(parts.get("code")), parts.get("message")
         if type(code) is int and type(message) is str:
             return Answer(call, code=code, message=message, data=parts.get("data"))
@@ -283,10 +283,10 @@ class Peer:
         if params is UNSET:
             return None
         try:
-            raw = jsontext.loads(bytes(params))
-        except jsontext.NotJson:
+            raw = lenient_json.loads(bytes(params))
+        except lenient_json.NotJson:
             return None
-        request_id = _whole(raw.get("requestId")) if jsontext.is_object(raw) else None
+        request_id = _whole(raw.get("requestId")) if lenient_json.is_object(raw) else None
         return request_id if type(request_id) is int else None
 
     def _read_odd(self, frame: bytes | bytearray) -> Message | Answer | Stray | None:
@@ -294,22 +294,22 @@ class Peer:
         if not frame or frame.isspace():
             return None
         try:
-            value, has_large = jsontext.loads_marking(frame)
+            value, has_large = lenient_json.loads_marking(frame)
             large_id = (
                 has_large
-                and jsontext.is_object(value)
-                and isinstance(value.get("id"), jsontext.NumberText)
+                and lenient_json.is_object(value)
+                and isinstance(value.get("id"), lenient_json.NumberText)
             )
             if has_large:
-                value = jsontext.loads(frame)
-        except jsontext.NotJson as exc:
+                value = lenient_json.loads(frame)
+        except lenient_json.NotJson as exc:
             self.reject(ParseError(f"Parse error: {exc}"))
             return None
-        if jsontext.is_array(value):
+        if lenient_json.is_array(value):
             # Batches are refused whole, in both versions (R-BATCH-10).
             self.reject(InvalidRequest("JSON-RPC batches are not supported"))
             return None
-        if not jsontext.is_object(value):
+        if not lenient_json.is_object(value):
             self.reject(InvalidRequest("A message is an object"))
             return None
         fields = value
@@ -328,7 +328,7 @@ class Peer:
             jsonrpc="2.0",
             id=fields.get("id", UNSET),
             method=fields["method"],
-            params=Raw(jsontext.dumps(fields["params"])) if "params" in fields else UNSET,
+            params=Raw(lenient_json.dumps(fields["params"])) if "params" in fields else UNSET,
         )
 
     def _odd_answer(self, fields: dict[str, Any]) -> Answer | Stray | Message:
@@ -341,8 +341,8 @@ class Peer:
         return Message(
             jsonrpc="2.0",
             id=request_id,
-            result=Raw(jsontext.dumps(fields["result"])) if "result" in fields else UNSET,
-            error=Raw(jsontext.dumps(fields["error"])) if "error" in fields else UNSET,
+            result=Raw(lenient_json.dumps(fields["result"])) if "result" in fields else UNSET,
+            error=Raw(lenient_json.dumps(fields["error"])) if "error" in fields else UNSET,
         )
 
     def _error(self, request_id: RequestId, error: RequestError) -> bytes:
@@ -362,7 +362,7 @@ def _whole(value: Any) -> Any:
 
 def _id_text(request_id: RequestId) -> bytes:
     # A string may hold a lone surrogate, as any other.
-    return b"%d" % request_id if type(request_id) is int else jsontext.dumps(request_id)
+    return b"%d" % request_id if type(request_id) is int else lenient_json.dumps(request_id)
 
 
 def _meant(request_id: Any) -> int | None:

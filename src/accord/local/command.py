@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from accord.errors import StartError
 from accord.rules.quirks import tolerates
-from accord.transports.commands import environment, find_program, why_not_started
-from accord.transports.fds import Reader, open_reader
-from accord.transports.group import CREATION_FLAGS, Group
+from accord.transports.command_line import environment, find_program, why_not_started
+from accord.transports.fd import Reader, open_reader
 from accord.transports.guarding import Mark, start_guardian
+from accord.transports.process_group import CREATION_FLAGS, Group
 
 __all__ = ("LocalCommand", "Output", "in_shell")
 
@@ -76,8 +76,8 @@ class Output:
 class LocalCommand:
     """Runs from its making on; `aclose` ends it with everything that it has started.
 
-    So does the end of this process, even by SIGKILL: see `accord.transports.group.Group`, which
-    also says what is out of reach.
+    So does the end of this process, even by SIGKILL: see
+    `accord.transports.process_group.Group`, which also says what is out of reach.
 
     Raises `StartError` when it cannot be started. `on_output` gets the bytes as they come,
     stdout and stderr in one.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from accord.errors import InvalidRequest
-from accord.excerpt import excerpt
+from accord.text.excerpt import excerpt
 from accord.version import ProtocolVersion
 
 __all__ = ("AgentLifecycle", "State")

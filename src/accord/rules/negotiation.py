@@ -12,8 +12,8 @@ from collections.abc import Collection
 from typing import Any
 
 from accord.errors import InvalidParams, UnsupportedVersion, VersionNotOffered
-from accord.jsontext import is_object
 from accord.rules.quirks import tolerates
+from accord.text.lenient_json import is_object
 from accord.version import ProtocolVersion
 
 __all__ = ("is_false_v2", "requested_version", "select", "spoken", "v1_params_of")

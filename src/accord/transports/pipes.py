@@ -11,7 +11,7 @@ from contextlib import suppress
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
 from accord.jsonrpc.ndjson import LineReader
 from accord.transports.base import FRAME_BYTES, Frame, Receiver, Transport
-from accord.transports.fds import Reader, Writer, open_reader, open_writer
+from accord.transports.fd import Reader, Writer, open_reader, open_writer
 
 __all__ = ("PipeTransport",)
 

@@ -10,21 +10,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from accord import jsontext
 from accord.errors import ConnectionClosed, ConnectionLost, StartError, TransportError
 from accord.rules.quirks import tolerates
+from accord.text import lenient_json
 from accord.transports.base import FRAME_BYTES, Frame, Receiver
-from accord.transports.commands import (
+from accord.transports.command_line import (
     argv_of,
     batch_line,
     environment,
     find_program,
     why_not_started,
 )
-from accord.transports.fds import Reader, open_reader
-from accord.transports.group import CREATION_FLAGS, Group, StopTimes, exit_text
+from accord.transports.fd import Reader, open_reader
 from accord.transports.guarding import Mark
 from accord.transports.pipes import PipeTransport
+from accord.transports.process_group import CREATION_FLAGS, Group, StopTimes, exit_text
 
 __all__ = ("ProcessTransport", "argv_of", "process")
 
@@ -263,8 +263,8 @@ class _NoiseFilter:
             return bool(text)
         # A program's log may begin with a bracket, too: "[info] listening".
         if text.startswith(b"["):
-            with contextlib.suppress(jsontext.NotJson):
-                jsontext.loads(text)
+            with contextlib.suppress(lenient_json.NotJson):
+                lenient_json.loads(text)
                 return True
         self._noise(frame)
         return False

@@ -372,7 +372,7 @@ from accord.wire.shared.proxy import (
 )
 
 if TYPE_CHECKING:
-    from accord.v1.peers import RemoteAgent, RemoteClient
+    from accord.v1.remote import RemoteAgent, RemoteClient
     from accord.v1.roles import Agent, AgentContext, Answer, Client, ClientContext, run
 
 __all__: tuple[str, ...] = (
@@ -700,8 +700,8 @@ __all__: tuple[str, ...] = (
 
 # Types need no event loop: what does is imported when it is first named.
 _LAZY = {
-    "RemoteAgent": "peers",
-    "RemoteClient": "peers",
+    "RemoteAgent": "remote",
+    "RemoteClient": "remote",
     "Agent": "roles",
     "AgentContext": "roles",
     "Answer": "roles",

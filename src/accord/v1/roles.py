@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeAlias, TypeVar
 
-from accord.binding import Role, derived_capabilities, require_served
-from accord.connection import Connection
+from accord.connection.connection import Connection
+from accord.connection.routes import Context
 from accord.errors import MethodNotFound
 from accord.jsonrpc.message import RequestId
-from accord.router import serve
-from accord.routes import Context
+from accord.roles.binding import Role, derived_capabilities, require_served
+from accord.roles.handshake import serve
 from accord.v1.auth import (
     AuthenticateRequest,
     AuthenticateResponse,
@@ -42,7 +42,6 @@ from accord.v1.initialize import (
     InitializeRequest,
     InitializeResponse,
 )
-from accord.v1.kit import KIT
 from accord.v1.nes import (
     AcceptNesNotification,
     CloseNesRequest,
@@ -58,7 +57,6 @@ from accord.v1.nes import (
     SuggestNesRequest,
     SuggestNesResponse,
 )
-from accord.v1.peers import RemoteAgent, RemoteClient
 from accord.v1.permission import RequestPermissionRequest, RequestPermissionResponse
 from accord.v1.prompt import CancelNotification, PromptRequest, PromptResponse
 from accord.v1.providers import (
@@ -69,6 +67,7 @@ from accord.v1.providers import (
     SetProviderRequest,
     SetProviderResponse,
 )
+from accord.v1.remote import RemoteAgent, RemoteClient
 from accord.v1.session import (
     ArchiveSessionRequest,
     ArchiveSessionResponse,
@@ -95,6 +94,7 @@ from accord.v1.session import (
     UnarchiveSessionRequest,
     UnarchiveSessionResponse,
 )
+from accord.v1.spec import KIT
 from accord.v1.terminal import (
     CreateTerminalRequest,
     CreateTerminalResponse,

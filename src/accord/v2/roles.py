@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeAlias, TypeVar
 
-from accord.binding import Role, derived_capabilities, require_served
-from accord.connection import Connection
+from accord.connection.connection import Connection
+from accord.connection.routes import Context
 from accord.errors import InvalidParams, MethodNotFound
 from accord.jsonrpc.message import RequestId
-from accord.router import serve
-from accord.routes import Context
+from accord.roles.binding import Role, derived_capabilities, require_served
+from accord.roles.handshake import serve
 from accord.v2.auth import (
     AuthMethod,
     AuthStatusRequest,
@@ -43,8 +43,6 @@ from accord.v2.initialize import (
     InitializeRequest,
     InitializeResponse,
 )
-from accord.v2.kit import KIT
-from accord.v2.peers import RemoteAgent, RemoteClient
 from accord.v2.permission import RequestPermissionRequest, RequestPermissionResponse
 from accord.v2.prompt import PromptRequest, PromptResponse
 from accord.v2.providers import (
@@ -55,6 +53,7 @@ from accord.v2.providers import (
     SetProviderRequest,
     SetProviderResponse,
 )
+from accord.v2.remote import RemoteAgent, RemoteClient
 from accord.v2.session import (
     ArchiveSessionRequest,
     ArchiveSessionResponse,
@@ -77,6 +76,7 @@ from accord.v2.session import (
     UnarchiveSessionRequest,
     UnarchiveSessionResponse,
 )
+from accord.v2.spec import KIT
 from accord.v2.update import UpdateSessionNotification
 from accord.wire.shared.mcp_message import (
     MessageMcpNotification,

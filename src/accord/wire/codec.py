@@ -17,8 +17,8 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 import msgspec
 from msgspec import Meta, Raw, Struct, UnsetType
 
-from accord import jsontext
 from accord.errors import DecodeError
+from accord.text import lenient_json
 from accord.wire.base import (
     DEFAULT_ON_ERROR,
     DEFAULT_ON_NULL,
@@ -64,12 +64,12 @@ def decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
             pass
         text, tolerant = bytes(text), converter(tp)
         try:
-            value, has_large = jsontext.loads_marking(text)
-        except jsontext.NotJson as exc:
+            value, has_large = lenient_json.loads_marking(text)
+        except lenient_json.NotJson as exc:
             raise DecodeError(f"Expected JSON: {exc}") from None
         converted = tolerant(value)
         # Where any JSON may be, the text of a number is kept as a string like others.
-        return tolerant(jsontext.loads(text)) if has_large else converted
+        return tolerant(lenient_json.loads(text)) if has_large else converted
 
     return decode
 
@@ -94,7 +94,7 @@ def encode(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return jsontext.dumps(to_builtins(value))
+        return lenient_json.dumps(to_builtins(value))
 
 
 def encode_into(value: Any, text: bytearray) -> None:
@@ -103,7 +103,7 @@ def encode_into(value: Any, text: bytearray) -> None:
     try:
         _encode_into(value, text, size)
     except UnicodeEncodeError:
-        text[size:] = jsontext.dumps(to_builtins(value))
+        text[size:] = lenient_json.dumps(to_builtins(value))
 
 
 def to_builtins(value: Any) -> Any:
@@ -222,7 +222,7 @@ _NAMES: dict[type, str] = {
     int: "int",
     float: "float",
     type(None): "null",
-    jsontext.NumberText: "number out of range",
+    lenient_json.NumberText: "number out of range",
 }
 
 
@@ -244,7 +244,7 @@ def _string(value: Any) -> Any:
 
 def _leaf(tp: Any) -> Convert:
     def convert(value: Any) -> Any:
-        if type(value) is jsontext.NumberText:
+        if type(value) is lenient_json.NumberText:
             raise DecodeError("Number out of range")
         try:
             return msgspec.convert(value, tp)

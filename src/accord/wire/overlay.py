@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accord.jsontext import is_array, is_object
+from accord.text.lenient_json import is_array, is_object
 from accord.wire.codec import to_builtins
 
 __all__ = ("overlay",)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord import Link, Resource
-from accord.coder.embedded.model import Embedded
-from accord.coder.settings import Settings
+from accord_coder.models.embedded.model import Embedded
+from accord_coder.settings import Settings
 from coder.talk import BOTH, Talking, talking
 
 APP = '''\
@@ -394,8 +394,8 @@ async def test_answers_are_the_same_in_both_versions(project: Path) -> None:
 
 
 def test_structure_of_what_is_broken_is_said_to_be_broken(project: Path) -> None:
-    from accord.coder.embedded.structure import structure_of
-    from accord.coder.embedded.syntax import NotPython, outline
+    from accord_coder.models.embedded.structure import structure_of
+    from accord_coder.models.embedded.syntax import NotPython, outline
 
     assert "not valid JSON" in (structure_of("a.json", "{") or "")
     assert "not valid TOML" in (structure_of("a.toml", "= 1") or "")

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord import Image, Link, Resource
-from accord.coder.conversation import ToolResult
-from accord.coder.embedded.place import Place
-from accord.coder.embedded.plan import recipe_for
-from accord.coder.embedded.recipe import Say, Use
-from accord.coder.embedded.table import REQUESTS
-from accord.coder.embedded.understanding import Understood, understand
+from accord_coder.loop.messages import ToolResult
+from accord_coder.models.embedded.place import Place
+from accord_coder.models.embedded.plan import recipe_for
+from accord_coder.models.embedded.recipe import Say, Use
+from accord_coder.models.embedded.table import REQUESTS
+from accord_coder.models.embedded.understanding import Understood, understand
 
 TOOLS = frozenset({"ask", "fetch", "plan"})
 

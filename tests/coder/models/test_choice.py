@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from accord import AuthRequired, InvalidParams
-from accord.coder.models.choice import (
+from accord_coder.models.api_keys import Keys
+from accord_coder.models.selection import (
     choices,
     default_model,
     model_option,
     needs_key,
     open_model,
 )
-from accord.coder.models.keys import Keys
-from accord.coder.settings import Settings
+from accord_coder.settings import Settings
 
 NO_KEYS = Keys(None, {})
 
@@ -96,7 +96,7 @@ async def test_model_that_there_is_not_names_those_there_are(name: str) -> None:
 async def test_model_without_the_library_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "accord.coder.models.remote", None)
+    monkeypatch.setitem(sys.modules, "accord_coder.models.remote", None)
     with pytest.raises(InvalidParams, match=r"pip install 'accord\[coder\]'"):
         await open_model("ollama:qwen", Settings(), NO_KEYS)
 

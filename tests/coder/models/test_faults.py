@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic_ai.exceptions import ModelConnectionError
 
-from accord.coder.models.faults import fault_of
-from accord.coder.models.sources import SOURCES
+from accord_coder.models.errors import fault_of
+from accord_coder.models.providers import SOURCES
 
 SECRET = "sk-secret"
 SOURCE = next(source for source in SOURCES if source.id == "compatible")

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord.coder.models.keys import Keys
-from accord.coder.models.sources import KEY_VARIABLES, SOURCES
+from accord_coder.models.api_keys import Keys
+from accord_coder.models.providers import KEY_VARIABLES, SOURCES
 
 OPENAI = next(source for source in SOURCES if source.id == "openai")
 MISTRAL = next(source for source in SOURCES if source.id == "mistral")
@@ -170,7 +170,7 @@ def test_keys_in_a_process_cannot_be_read_by_others(place: str, tmp_path: Path) 
     code = (
         "import ctypes, sys\n"
         "from pathlib import Path\n"
-        "from accord.coder.models.keys import Keys\n"
+        "from accord_coder.models.api_keys import Keys\n"
         f"Keys(Path({str(tmp_path)!r}), {environ!r}).conceal()\n"
         "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
     )

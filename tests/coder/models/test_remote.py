@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 
 from accord import Audio, Image, Notice, Resource, Thought, ToolCall, UsageChanged
-from accord.coder.agent import Coder
-from accord.coder.models.patience import Patience
-from accord.coder.settings import Settings
 from accord.errors import AuthRequired, RequestError
+from accord_coder.agent import Coder
+from accord_coder.models.retry import Patience
+from accord_coder.settings import Settings
 from coder.models.provider import Breaks, Ends, Fails, Provider, Raves, Says, Stalls, providing
 from coder.talk import BOTH, talking
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from accord.conformance.frame import Side, other
-from accord.conformance.observer import Observer
-from accord.conformance.report import Report
+from accord_conformance.judges.observer import Observer
+from accord_conformance.reports.report import Report
+from accord_conformance.traffic.frame import Side, other
 
 __all__ = ("DOUBLES", "Double", "Talker", "breaks")
 

@@ -14,12 +14,12 @@ import pytest
 
 import accord
 from accord.client.permissions import allow
-from accord.conformance.play.agent import AGENT_SCENARIOS
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.settings import read_settings
-from accord.conformance.result import Result
 from accord.transports.base import Transport
 from accord.transports.process import process
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.settings import read_settings
+from accord_conformance.reports.run_result import Result
 from conformance.live import _form
 
 HERE = Path(__file__).parent

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from accord import router
-from accord.agent.host import Host
-from accord.agent.role_v1 import role_for
-from accord.agent.serving import serve
-from accord.conformance.play.agent import AGENT_SCENARIOS
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.settings import Settings, read_settings
-from accord.conformance.result import Result
-from accord.scripted.agent import ScriptAgent
+from accord.agent.serve import serve
+from accord.agent.session_manager import Host
+from accord.agent.v1.role import role_for
+from accord.roles import handshake
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.settings import Settings, read_settings
+from accord_conformance.reports.run_result import Result
 
 Json: TypeAlias = dict[str, Any]
 
@@ -117,7 +117,7 @@ class Bent(Transport):
             await serve(self._agent, self._theirs)
             return
         host = Host(self._agent)
-        await router.serve(self._theirs, router.LazyRole(1, lambda: role_for(host)))
+        await handshake.serve(self._theirs, handshake.LazyRole(1, lambda: role_for(host)))
         await host.aclose()
 
     def write(self, frames: Sequence[Frame]) -> None:

@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from accord.conformance.manifest import requirements
-from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.rules.manifest import requirements
 from conformance.play.bent import Bend, broken, check
 from conformance.play.doubles import DOUBLES
 

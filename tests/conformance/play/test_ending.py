@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from accord.conformance.play.ending import Veil, exit_words, last_words
 from accord.errors import ConnectionLost
+from accord_conformance.harness.process_end import Veil, exit_words, last_words
 
 
 def lost(status: int | None = None, stderr: str = "") -> ConnectionLost:

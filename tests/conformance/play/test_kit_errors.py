@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from accord.conformance.judge import Judge
-from accord.conformance.message import Call
-from accord.conformance.observer import Observer
-from accord.conformance.play.editor import Editor
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.scenario import Scenario, scenario
-from accord.conformance.play.settings import Settings
-from accord.conformance.play.stage import Stage
-from accord.conformance.reports.html import html
-from accord.conformance.reports.junit import junit
-from accord.conformance.reports.markdown import markdown
-from accord.conformance.result import KIT_ERROR, Result, verdict
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
+from accord_conformance.agent.client import Editor
+from accord_conformance.agent.context import Stage
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.settings import Settings
+from accord_conformance.harness.scenario import Scenario, scenario
+from accord_conformance.judges.base import Judge
+from accord_conformance.judges.observer import Observer
+from accord_conformance.reports.html import html
+from accord_conformance.reports.junit import junit
+from accord_conformance.reports.markdown import markdown
+from accord_conformance.reports.run_result import KIT_ERROR, Result, verdict
+from accord_conformance.traffic.message import Call
 from conformance.play.bent import Bend, Bent
 
 

@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 import pytest
 
-from accord.conformance.play.line import Line, Silence
 from accord.transports.memory import pair
+from accord_conformance.harness.raw_connection import Line, Silence
 
 
 class Echo:

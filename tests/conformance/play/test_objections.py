@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from accord.conformance.play.agent import AGENT_SCENARIOS
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.settings import Settings
-from accord.conformance.result import Played, Result
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.settings import Settings
+from accord_conformance.reports.run_result import Played, Result
 from conformance.play.bent import PROMPTS, Bend, Bent, Json, Whole, broken
 from conformance.play.doubles_of_turns import allowing
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accord.conformance.play.patience import Patience
-from accord.conformance.play.settings import Settings
+from accord_conformance.agent.settings import Settings
+from accord_conformance.agent.turn_timeout import Patience
 
 
 def test_agent_whose_turns_never_end_gets_the_time_of_an_answer() -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from accord.conformance.play.agent import AGENT_SCENARIOS
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.settings import Settings
-from accord.conformance.result import Result
 from accord.errors import StartError
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Transport
 from accord.transports.process import process
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.settings import Settings
+from accord_conformance.reports.run_result import Result
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 from conformance.play.doubles import AnswersAnswers
 from quirk import quirk
@@ -146,14 +146,14 @@ async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
 
 STAYING = """
 import asyncio, signal, sys, time
-from accord import router
-from accord.agent.host import Host
-from accord.agent.role_v1 import role_for
-from accord.scripted.agent import ScriptAgent
+from accord.roles import handshake
+from accord.agent.session_manager import Host
+from accord.agent.v1.role import role_for
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 
 signal.signal(signal.SIGTERM, signal.{how})
-asyncio.run(router.serve(stdio(give_back=False), role_for(Host(ScriptAgent()))))
+asyncio.run(handshake.serve(stdio(give_back=False), role_for(Host(ScriptAgent()))))
 time.sleep(60)
 """
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.scenario import scenario
-from accord.conformance.play.settings import Settings
-from accord.conformance.play.stage import Stage
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
+from accord_conformance.agent.context import Stage
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.settings import Settings
+from accord_conformance.harness.scenario import scenario
 from conformance.play.bent import Bend, Bent, Json
 
 ODD: tuple[Any, ...] = (None, [], 5, -1, 1.5, True, "x", "\0", {}, [[]], [5], {"a": []})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.play.settings import (
+from accord_conformance.agent.settings import (
     PROMPTS,
     Settings,
     WrongSettings,

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from accord.cli.progress import Progress
-from accord.conformance.play.agent import AGENT_SCENARIOS
-from accord.conformance.play.run import AgentRun
-from accord.conformance.play.settings import Settings
-from accord.conformance.result import BROKEN, Played, Result, verdict
-from accord.scripted.agent import ScriptAgent
+from accord.script_agent.agent import ScriptAgent
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.settings import Settings
+from accord_conformance.cli.progress import Progress
+from accord_conformance.reports.run_result import BROKEN, Played, Result, verdict
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 from quirk import quirk
 from requirement import requirement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accord.conformance.pose.shown import SHOWN
+from accord_conformance.client.state_probe import SHOWN
 from conformance.pose.doubling import add
 from conformance.pose.driven import Between, Json
 from conformance.pose.ledger import Bend, Ledger

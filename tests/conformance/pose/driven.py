@@ -11,20 +11,20 @@ from typing import Any, cast
 from msgspec import json
 
 import accord
+from accord.client.agent_adapter import SessionListing, SessionStatus
 from accord.client.connect import Command, ConnectedAgent
-from accord.client.dialect import SessionListing, SessionStatus
 from accord.client.elicitation import Form, WebPage
 from accord.client.events import Decision, PermissionRequest, ToolCall
 from accord.client.session import ClientSession
-from accord.conformance.pose.run import ClientRun
-from accord.conformance.pose.scenes import SCENARIOS
-from accord.conformance.pose.scenes.user import CANCEL
-from accord.conformance.pose.shown import SHOWN
-from accord.conformance.result import Result
-from accord.conformance.told import told
-from accord.model.login import LoginStatus
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
+from accord.types.auth import LoginStatus
+from accord_conformance.client.probe_reply import told
+from accord_conformance.client.run import ClientRun
+from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.client.scenarios.user_cancel import CANCEL
+from accord_conformance.client.state_probe import SHOWN
+from accord_conformance.reports.run_result import Result
 
 __all__ = ("PROMPTS", "Between", "Json", "check", "converse", "log_in", "look_around")
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from accord.conformance.pose.shown import SHOWN
+from accord_conformance.client.state_probe import SHOWN
 from conformance.pose.driven import Between, Json
 
 __all__ = ("Bend", "Ledger")

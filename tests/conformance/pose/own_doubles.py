@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord.conformance.pose.scenes.user import CANCEL
+from accord_conformance.client.scenarios.user_cancel import CANCEL
 from conformance.pose.doubling import (
     add,
     breaks,

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from accord.conformance import recording
-from accord.conformance.pose.scenes import SCENARIOS
-from accord.conformance.pose.watch import WATCHED
+from accord_conformance.client.client_rules import WATCHED
+from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.traffic import recording
 from conformance.pose.doubling import asks, changes, error
 from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
 from conformance.pose.ledger import Ledger

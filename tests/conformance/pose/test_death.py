@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.result import BROKEN, Result, verdict
+from accord_conformance.reports.run_result import BROKEN, Result, verdict
 from conformance.pose.doubling import noted
 from conformance.pose.driven import Between, Json, check
 

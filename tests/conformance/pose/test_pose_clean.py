@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.manifest import requirements
-from accord.conformance.pose.scenes import SCENARIOS
-from accord.conformance.pose.shown import NO_WINDOW, SHOWN
-from accord.conformance.result import Result
+from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.client.state_probe import NO_WINDOW, SHOWN
+from accord_conformance.reports.run_result import Result
+from accord_conformance.rules.manifest import requirements
 from conformance.pose.doubling import asks, changes
 from conformance.pose.doubling import result as result_of
 from conformance.pose.driven import PROMPTS, Between, check, look_around

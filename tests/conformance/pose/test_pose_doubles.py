@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.manifest import requirements
-from accord.conformance.pose.scenes import SCENARIOS
-from accord.conformance.pose.watch import WATCHED
+from accord_conformance.client.client_rules import WATCHED
+from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.rules.manifest import requirements
 from conformance.pose.doubling import DOUBLES, Double
 from conformance.pose.driven import Between, check
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from accord.conformance.play.scenario import Scenario, scenario
-from accord.conformance.pose import run as run_module
-from accord.conformance.pose.run import ClientRun
-from accord.conformance.pose.scene import Scene
-from accord.conformance.result import Result
 from accord.transports.base import Frame, Receiver
 from accord.transports.memory import pair
+from accord_conformance.client import run as run_module
+from accord_conformance.client.context import Scene
+from accord_conformance.client.run import ClientRun
+from accord_conformance.harness.scenario import Scenario, scenario
+from accord_conformance.reports.run_result import Result
 from conformance.pose.driven import converse
 
 Json = dict[str, Any]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from accord.conformance.play.line import Line
-from accord.conformance.play.scenario import NotExercised
-from accord.conformance.pose.shown import (
+from accord.transports.memory import pair
+from accord_conformance.client.state_probe import (
     GIVEN,
     SHOWN,
     Claim,
@@ -22,7 +21,8 @@ from accord.conformance.pose.shown import (
     claim,
     or_gone,
 )
-from accord.transports.memory import pair
+from accord_conformance.harness.raw_connection import Line
+from accord_conformance.harness.scenario import NotExercised
 from conformance.pose.driven import Json
 
 RULE = "R-TOOL-08"

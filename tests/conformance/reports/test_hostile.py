@@ -12,16 +12,16 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from accord.cli import check_agent, findings, results
-from accord.conformance.finding import Finding
-from accord.conformance.frame import Frame
-from accord.conformance.observer import Observer
-from accord.conformance.report import Report
-from accord.conformance.result import Played, Result
-from accord.conformance.shapes import problems
-from accord.conformance.testing.broken import told
-from accord.conformance.testing.client import ClientUnderTest
 from accord.v1.initialize import InitializeRequest
+from accord_conformance.cli import check_agent, show_report, show_run
+from accord_conformance.judges.observer import Observer
+from accord_conformance.pytest_plugin.client import ClientUnderTest
+from accord_conformance.pytest_plugin.failures import told
+from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.report import Report
+from accord_conformance.reports.run_result import Played, Result
+from accord_conformance.traffic.frame import Frame
+from accord_conformance.traffic.strict_types import problems
 
 NASTY = {
     "html": "</pre></p></title><script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -203,7 +203,7 @@ def on_terminal(result: Result, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def console(**options: object) -> Console:
         return Console(file=out, width=100, force_terminal=False, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(findings, "Console", console)
-    monkeypatch.setattr(results, "Console", console)
-    results.show_result(result, set(), set())
+    monkeypatch.setattr(show_report, "Console", console)
+    monkeypatch.setattr(show_run, "Console", console)
+    show_run.show_result(result, set(), set())
     return out.getvalue().split("\n")

@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from accord.conformance.finding import Finding
-from accord.conformance.frame import Frame
-from accord.conformance.manifest import requirements
-from accord.conformance.report import Report
-from accord.conformance.reports.html import html
-from accord.conformance.reports.junit import junit
-from accord.conformance.reports.markdown import markdown
-from accord.conformance.result import Login, Played, Result, verdict
+from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.html import html
+from accord_conformance.reports.junit import junit
+from accord_conformance.reports.markdown import markdown
+from accord_conformance.reports.report import Report
+from accord_conformance.reports.run_result import Login, Played, Result, verdict
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.frame import Frame
 
 NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
 

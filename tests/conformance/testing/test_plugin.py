@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.conformance.play.agent import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 
 pytest_plugins = ["pytester"]
 

@@ -1,0 +1,118 @@
+"""Asking the user for input: a form made from a msgspec Struct, or a web page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from accord.agent.tool_call import ToolCall, current_tool
+from accord.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+
+__all__ = ("Elicitation", "elicit", "elicit_url", "form_schema")
+
+F = TypeVar("F", bound=msgspec.Struct)
+
+MOST_URL_CHARS = 8192  # browsers and servers take no more
+
+_KEPT = {
+    "string": ("minLength", "maxLength", "pattern", "format", "enum"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "boolean": (),
+    "array": ("minItems", "maxItems"),
+}
+
+
+class Elicitation:
+    """A web page that the user has agreed to open."""
+
+    def __init__(self, session: Session, elicitation_id: str) -> None:
+        self._session = session
+        self.id = elicitation_id
+
+    async def done(self) -> None:
+        """Say that what was asked for there is done."""
+        await self._session.link.elicited(self.id)
+
+
+async def elicit(session: Session, form: type[F], message: str) -> F | None:
+    """See `Verbs.elicit`."""
+    schema = form_schema(form)
+    call = current_tool(session)
+    async with session.asking(detached=_is_detached(session, call)):
+        answer = await session.link.elicit_form(
+            session.id, message, schema, None if call is None else call.id
+        )
+    if answer is None:
+        return None
+    try:
+        return msgspec.convert(answer, form)  # R-ELIC-18
+    except msgspec.ValidationError as exc:
+        raise RemoteProtocolError(f"The answer does not fit the form: {exc}", raw=answer) from exc
+
+
+def _is_detached(session: Session, call: ToolCall | None) -> bool:
+    if call is not None:
+        return call.is_detached
+    turn = session.turn_here
+    return turn is None or turn.is_over
+
+
+async def elicit_url(session: Session, url: str, message: str) -> Elicitation | None:
+    """See `Verbs.elicit_url`."""
+    if len(url) > MOST_URL_CHARS:
+        raise ValueError(f"elicit_url(url=…): {len(url)} characters; {MOST_URL_CHARS} are the most")
+    call = current_tool(session)
+    elicitation_id = f"{session.id}-{session.next_id('elicitation')}"  # R-ELIC-28
+    async with session.asking(detached=_is_detached(session, call)):
+        agreed = await session.link.elicit_url(
+            session.id, message, url, elicitation_id, None if call is None else call.id
+        )
+    return Elicitation(session, elicitation_id) if agreed else None
+
+
+def form_schema(form: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the form as the protocol describes forms; raise TypeError for what they cannot be."""
+    (described,), _ = msgspec.json.schema_components([form], ref_template="{name}")
+    components: dict[str, Any] = _[described["$ref"]]
+    properties = {
+        name: _property(name, schema) for name, schema in components["properties"].items()
+    }
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required := components.get("required"):
+        schema["required"] = required
+    return schema
+
+
+def _property(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    choices = [part for part in schema.get("anyOf", ()) if part.get("type") != "null"]
+    if len(choices) == 1:  # None stands for "not filled in"
+        schema = {**schema, **choices[0]}
+    kind = schema.get("type", "string" if "enum" in schema else None)
+    values: list[Any] = schema.get("enum", [])
+    if kind not in _KEPT or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"{name}: a form has no field for {schema}")
+    found: dict[str, Any] = {
+        "type": kind,
+        "title": schema.get("title", name.replace("_", " ").capitalize()),
+    }
+    for key in ("description", *_KEPT[kind]):
+        if key in schema:
+            found[key] = schema[key]
+    if kind == "integer":  # forms have closed bounds only
+        if "exclusiveMinimum" in schema:
+            found["minimum"] = schema["exclusiveMinimum"] + 1
+        if "exclusiveMaximum" in schema:
+            found["maximum"] = schema["exclusiveMaximum"] - 1
+    if kind == "array":
+        items = schema.get("items", {}).get("enum")
+        if not items or not all(isinstance(value, str) for value in items):
+            raise TypeError(f"{name}: a list in a form is a list of Literals")
+        found["items"] = {"type": "string", "enum": items}
+    if schema.get("default") is not None:
+        found["default"] = schema["default"]
+    return found

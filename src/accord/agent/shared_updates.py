@@ -1,0 +1,141 @@
+"""Updates that both versions write alike, beside messages and tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from accord.agent.updates import (
+    CompactionPart,
+    CompactionReport,
+    NoticeReport,
+    PlanGone,
+    PlanLink,
+    PlanText,
+    Report,
+    SessionSaid,
+    SubagentReport,
+)
+from accord.types.content import Content
+
+if TYPE_CHECKING:
+    from accord import v2
+    from accord.types.auth import Account
+
+__all__ = ("accounts_to_wire", "background_to_wire", "beside", "entries_of")
+
+
+def beside(types: Any, content_to_wire: Callable[[Content], Any], report: Report) -> Any:
+    """Return the update of a version, whose package is `types`; None if it is none of these."""
+    match report:
+        case NoticeReport(severity, title, description):
+            return types.Notice(severity=severity, title=title, description=description)
+        case CompactionReport(id, status, error, summary):
+            return types.CompactionUpdate(
+                compaction_id=id,
+                status=status,
+                error=error,
+                summary=UNSET if summary is UNSET else [content_to_wire(part) for part in summary],
+            )
+        case CompactionPart(id, content):
+            return types.CompactionSummaryChunk(compaction_id=id, content=content_to_wire(content))
+        case PlanText(id, text):
+            return types.PlanUpdate(plan=types.PlanMarkdown(plan_id=id, content=text))
+        case PlanLink(id, uri):
+            return types.PlanUpdate(plan=types.PlanFile(plan_id=id, uri=uri))
+        case PlanGone(id):
+            return types.PlanRemoved(plan_id=id)
+        case SubagentReport():
+            return _subagent(types, report)
+        case SessionSaid():
+            return types.SessionMessage(
+                message_id=report.id,
+                sender_session_id=report.sender,
+                recipient_session_id=report.recipient,
+                sender_message_id=report.sender_message_id,
+                recipient_message_id=report.recipient_message_id,
+                content=[content_to_wire(part) for part in report.content],
+            )
+        case _:
+            return None
+
+
+def _subagent(types: Any, report: SubagentReport) -> Any:
+    changes: dict[str, Any] = {}
+    if report.additional is not UNSET:
+        changes["additional_directories"] = list(report.additional)
+    if report.cancellable is not UNSET:
+        cancel = types.SessionCancelCapabilities() if report.cancellable else None
+        changes["capabilities"] = types.SubagentSessionCapabilities(cancel=cancel)
+    if report.state is not UNSET:
+        changes["state"] = _state(types, report)
+    return types.SubagentUpdate(
+        session_id=report.id,
+        title=report.title,
+        description=report.description,
+        cwd=report.cwd,
+        **changes,
+    )
+
+
+def _state(types: Any, report: SubagentReport) -> Any:
+    known: dict[str, Any] = {}
+    if types.__name__ == "accord.v2":
+        known["background"] = background_to_wire(report.background)
+    match report.state:
+        case "idle":
+            usage = None
+            if (tokens := report.tokens) is not None:
+                usage = types.Usage(
+                    total_tokens=tokens.total,
+                    input_tokens=tokens.input,
+                    output_tokens=tokens.output,
+                    thought_tokens=tokens.thought,
+                    cached_read_tokens=tokens.cached_read,
+                    cached_write_tokens=tokens.cached_write,
+                )
+            return types.IdleState(stop_reason=report.stop_reason, usage=usage, **known)
+        case "requires_action":
+            return types.RequiresActionState(**known)
+        case _:
+            return types.RunningState(**known)
+
+
+def accounts_to_wire(types: Any, accounts: Iterable[Account]) -> list[Any]:
+    """Return who is logged in as a version writes it."""
+    return [
+        types.AuthAccount(
+            label=account.label,
+            active=account.active,
+            name=account.name,
+            email=account.email,
+            organization=account.organization,
+        )
+        for account in accounts
+    ]
+
+
+def background_to_wire(items: Iterable[tuple[str, str]]) -> list[v2.BackgroundWork]:
+    """Return what goes on beside the turn of a session as v2 writes it."""
+    from accord import v2
+
+    found: list[v2.BackgroundWork] = []
+    for kind, entity in items:
+        match kind:
+            case "terminal":
+                found.append(v2.BackgroundTerminal(terminal_id=entity))
+            case "subagent":
+                found.append(v2.BackgroundSubagent(session_id=entity))
+            case _:
+                found.append(v2.BackgroundToolCall(tool_call_id=entity))
+    return found
+
+
+def entries_of(report: PlanText | PlanLink) -> list[str]:
+    """Return what stands for a plan where plans are lists of steps: its lines."""
+    if isinstance(report, PlanLink):
+        return [report.uri]
+    lines = (line.strip().lstrip("#-* ").strip() for line in report.text.splitlines())
+    return [line for line in lines if line]

@@ -1,0 +1,3 @@
+"""Stored sessions: stores, records, replay."""
+
+__all__ = ()

@@ -1,0 +1,209 @@
+"""A store that keeps sessions in memory while another store fails, as on a full disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from accord.agent.store.base import Archived, Page, SessionStore, Stored
+
+__all__ = ("FallbackStore",)
+
+log = logging.getLogger("accord.agent")
+
+RETRY_S = 5.0  # until the store is tried again
+_CONTRACT = (KeyError, ValueError)  # what stores raise on purpose
+
+
+class _Behind(Struct):
+    """What the store has not got of a session."""
+
+    stored: Stored | None  # None: as the store has it
+    is_new: bool  # the store does not know the session
+    entries: list[bytes]
+    is_tried: bool = False  # to be given to the store
+
+
+class FallbackStore(SessionStore):
+    """Keeps sessions in another store, and in memory what that cannot take.
+
+    The log says so once. The store is tried again later, and gets what it has missed; what it
+    has not got when the process ends is lost.
+    """
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+        self._behind: dict[str, _Behind] = {}
+        self._retry_at = 0.0
+        self._failed = False
+
+    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+        if session.id in self._behind:
+            raise ValueError(f"there is a session {session.id} already")
+        try:
+            await self._store.create(session, entries)
+        except _CONTRACT:
+            raise
+        except Exception as exc:  # noqa: BLE001  # of whatever store
+            self._fail(exc)
+            self._behind[session.id] = _Behind(session, True, list(entries))
+
+    async def get(self, session_id: str) -> Stored | None:
+        behind = self._behind.get(session_id)
+        if behind is not None and behind.stored is not None:
+            return behind.stored
+        return await self._store.get(session_id)
+
+    async def put(self, session: Stored) -> None:
+        behind = self._behind.get(session.id)
+        if behind is None:
+            try:
+                await self._store.put(session)
+                return
+            except _CONTRACT:
+                raise
+            except Exception as exc:  # noqa: BLE001  # of whatever store
+                self._fail(exc)
+                behind = self._behind[session.id] = _Behind(None, False, [])
+        behind.stored = replace(session)
+        await self._catch_up(session.id)
+
+    async def append(self, session_id: str, entry: bytes) -> None:
+        behind = self._behind.get(session_id)
+        if behind is None:
+            try:
+                await self._store.append(session_id, entry)
+                return
+            except _CONTRACT:
+                raise
+            except Exception as exc:  # noqa: BLE001  # of whatever store
+                self._fail(exc)
+                behind = self._behind.setdefault(session_id, _Behind(None, False, []))
+        behind.entries.append(entry)
+        await self._catch_up(session_id)
+
+    async def read(self, session_id: str) -> list[bytes]:
+        return [entry async for page in self.read_pages(session_id) for entry in page]
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        behind = self._behind.get(session_id)
+        missed = () if behind is None else tuple(behind.entries)
+        if behind is None or not behind.is_new:
+            async with aclosing(self._store.read_pages(session_id)) as pages:
+                async for page in pages:
+                    yield page
+        if missed:
+            yield missed
+
+    async def copy(self, session_id: str, session: Stored) -> None:
+        if session_id not in self._behind:
+            try:
+                await self._store.copy(session_id, session)
+                return
+            except _CONTRACT:
+                raise
+            except Exception as exc:  # noqa: BLE001  # of whatever store
+                self._fail(exc)
+        await self.create(session, await self.read(session_id))
+
+    async def list(
+        self,
+        *,
+        cwd: str | None = None,
+        archived: Archived = "exclude",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        try:
+            page = await self._store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
+        except _CONTRACT:
+            raise
+        except Exception as exc:  # noqa: BLE001  # of whatever store
+            self._fail(exc)
+            page = Page(())
+        if not self._behind:
+            return page
+        behind = {
+            session_id: known.stored
+            for session_id, known in self._behind.items()
+            if known.stored is not None
+        }
+        # As they are now; the new ones, which the store cannot put in their places, come first.
+        listed = [behind.get(session.id, session) for session in page.sessions]
+        new = [
+            session
+            for session in behind.values()
+            if cursor is None and self._behind[session.id].is_new and cwd in (None, session.cwd)
+        ]
+        new.sort(key=lambda session: (session.updated_at, session.id), reverse=True)
+        found = [
+            session
+            for session in (*new, *listed)
+            if archived == "include" or session.archived == (archived == "only")
+        ]
+        return Page(tuple(found), page.next_cursor)
+
+    async def delete(self, session_id: str) -> None:
+        behind = self._behind.get(session_id)
+        if behind is None or not behind.is_new:
+            await self._store.delete(session_id)
+        self._behind.pop(session_id, None)
+
+    async def aclose(self) -> None:
+        for session_id in tuple(self._behind):
+            await self._try(session_id)
+        if self._behind:
+            log.error("! %d sessions end here: the store cannot take them", len(self._behind))
+        await self._store.aclose()
+
+    # What the store has missed.
+
+    def _fail(self, error: Exception) -> None:
+        self._retry_at = time.monotonic() + RETRY_S
+        if not self._failed:
+            self._failed = True
+            log.error("! sessions are not kept from here on: %s", error)
+
+    async def _catch_up(self, session_id: str) -> None:
+        """Give the store what it has missed of a session, if it is time to try again."""
+        if time.monotonic() >= self._retry_at:
+            await self._try(session_id)
+
+    async def _try(self, session_id: str) -> None:
+        behind = self._behind.get(session_id)
+        if behind is None or behind.is_tried:
+            return
+        behind.is_tried = True
+        store = self._store
+        try:
+            if behind.is_new:
+                assert behind.stored is not None, "a new session is known"
+                taken = len(behind.entries)
+                await store.create(behind.stored, behind.entries[:taken])
+                behind.is_new = False
+                del behind.entries[:taken]
+            while behind.entries:
+                await store.append(session_id, behind.entries[0])
+                del behind.entries[0]
+            if (stored := behind.stored) is not None:
+                await store.put(stored)
+                if behind.stored is not stored or behind.entries:
+                    return  # the rest follows with what comes next
+        except _CONTRACT:
+            log.exception("! session %s cannot be kept", session_id)
+            self._behind.pop(session_id, None)  # another process has deleted it
+            raise
+        except Exception as exc:  # noqa: BLE001  # of whatever store
+            self._fail(exc)
+            return
+        finally:
+            behind.is_tried = False
+        self._behind.pop(session_id, None)
+        if not self._behind and self._failed:
+            self._failed = False
+            log.warning("! sessions are kept again")

@@ -1,0 +1,312 @@
+"""Reports as a store keeps them: JSON that later versions of Accord read as well."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from accord.agent.updates import (
+    CommandsReport,
+    CompactionPart,
+    CompactionReport,
+    Ended,
+    MessageRole,
+    NoticeReport,
+    OptionsReport,
+    PlanGone,
+    PlanLink,
+    PlanReport,
+    PlanText,
+    Report,
+    Said,
+    SessionSaid,
+    SubagentReport,
+    TerminalEnded,
+    TerminalOutput,
+    TerminalStarted,
+    TitleReport,
+    ToolPart,
+    ToolReport,
+    UsageReport,
+)
+from accord.text import lenient_json
+from accord.types.content import (
+    Annotations,
+    Audio,
+    Image,
+    Link,
+    Other,
+    Resource,
+    TextContent,
+)
+from accord.types.tool_calls import Diff, Location, TerminalView, ToolContent
+from accord.wire.codec import encode
+
+__all__ = ("report_from", "report_to")
+
+log = logging.getLogger("accord.agent")
+
+
+class _Annotated(Struct, omit_defaults=True, tag="text"):
+    text: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+
+
+class _Image(Struct, omit_defaults=True, tag="image"):
+    data: bytes
+    mime_type: str
+    uri: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+
+
+class _Audio(Struct, omit_defaults=True, tag="audio"):
+    data: bytes
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+
+
+class _Link(Struct, omit_defaults=True, tag="link"):
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    icons: tuple[dict[str, Any], ...] = ()
+
+
+class _Text(Struct, omit_defaults=True, tag="resource"):
+    uri: str
+    content: str
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    content_meta: dict[str, Any] | None = None
+
+
+class _Blob(Struct, omit_defaults=True, tag="blob"):
+    uri: str
+    content: bytes
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = None
+    content_meta: dict[str, Any] | None = None
+
+
+class _Other(Struct, omit_defaults=True, tag="other"):
+    raw: Any
+
+
+class _Diff(Struct, omit_defaults=True, tag="diff"):
+    path: str
+    old: str | None = None
+    new: str | None = None
+    patch: str | None = None
+    others: tuple[str, ...] = ()
+
+
+class _Terminal(Struct, omit_defaults=True, tag="terminal"):
+    terminal_id: str
+
+
+_Item: TypeAlias = (
+    str | _Annotated | _Image | _Audio | _Link | _Text | _Blob | _Other | _Diff | _Terminal
+)
+
+
+class _Said(Struct, omit_defaults=True, tag="said"):
+    role: MessageRole
+    message_id: str
+    content: list[_Item]
+
+
+class _Tool(Struct, omit_defaults=True, tag="tool", kw_only=True):
+    id: str
+    begins: bool = False
+    title: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    content: list[_Item] | UnsetType = UNSET
+    locations: tuple[Location, ...] | UnsetType = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+    cancellable: bool | UnsetType = UNSET
+
+
+class _Part(Struct, omit_defaults=True, tag="part"):
+    id: str
+    content: _Item
+    goes_on: bool = False
+
+
+class _Compaction(Struct, omit_defaults=True, tag="compaction"):
+    id: str
+    status: str
+    error: str | UnsetType = UNSET
+
+
+class _CompactionPart(Struct, omit_defaults=True, tag="compaction_part"):
+    id: str
+    content: _Item
+
+
+class _SessionSaid(Struct, omit_defaults=True, tag="session_said", kw_only=True):
+    id: str
+    sender: str
+    recipient: str
+    sender_message_id: str | UnsetType = UNSET
+    recipient_message_id: str | UnsetType = UNSET
+    content: list[_Item]
+
+
+_Stored: TypeAlias = (
+    _Said
+    | _Tool
+    | _Part
+    | PlanReport
+    | OptionsReport
+    | CommandsReport
+    | TitleReport
+    | UsageReport
+    | TerminalStarted
+    | TerminalOutput
+    | TerminalEnded
+    | Ended
+    | PlanText
+    | PlanLink
+    | PlanGone
+    | NoticeReport
+    | SubagentReport
+    | _Compaction
+    | _CompactionPart
+    | _SessionSaid
+)
+
+_native = msgspec.json.Decoder(_Stored).decode
+
+
+def _decode(entry: bytes) -> Any:
+    try:
+        return _native(entry)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # text that JavaScript has cut in the middle of a character
+        return msgspec.convert(lenient_json.loads(entry), _Stored)
+
+
+def report_to(report: Report) -> bytes:
+    """Return a report as an entry of a store."""
+    match report:
+        case Said(role, message_id, content):
+            return encode(_Said(role, message_id, _items(content)))
+        case ToolReport():
+            values = {name: getattr(report, name) for name in report.__struct_fields__}
+            if report.content is not UNSET:
+                values["content"] = _items(report.content)
+            return encode(_Tool(**values))
+        case ToolPart(id, content, goes_on):
+            return encode(_Part(id, _item(content), goes_on))
+        case CompactionReport(id, status, error):
+            return encode(_Compaction(id, status, error))
+        case CompactionPart(id, content):
+            return encode(_CompactionPart(id, _item(content)))
+        case SessionSaid():
+            values = {name: getattr(report, name) for name in report.__struct_fields__}
+            values["content"] = _items(report.content)
+            return encode(_SessionSaid(**values))
+        case _:
+            return encode(report)
+
+
+def report_from(entry: bytes) -> Report | None:
+    """Return the report that an entry is; None for what a newer Accord has written."""
+    try:
+        stored = _decode(entry)
+    except (msgspec.DecodeError, lenient_json.NotJson) as exc:
+        log.warning("! an entry of a session cannot be read: %s", exc)
+        return None
+    match stored:
+        case _Said(role, message_id, content):
+            return Said(role, message_id, tuple(map(_content, content)))  # type: ignore[arg-type]  # messages hold neither diffs nor terminals
+        case _Tool():
+            values = {name: getattr(stored, name) for name in stored.__struct_fields__}
+            if stored.content is not UNSET:
+                values["content"] = tuple(map(_content, stored.content))
+            return ToolReport(**values)
+        case _Part(id, content, goes_on):
+            return ToolPart(id, _content(content), goes_on)
+        case _Compaction(id, status, error):
+            return CompactionReport(id, status, error)
+        case _CompactionPart(id, content):
+            return CompactionPart(id, _content(content))  # type: ignore[arg-type]  # a summary holds neither diffs nor terminals
+        case _SessionSaid():
+            values = {name: getattr(stored, name) for name in stored.__struct_fields__}
+            values["content"] = tuple(map(_content, stored.content))
+            return SessionSaid(**values)
+        case _:
+            return stored
+
+
+def _items(content: Iterable[ToolContent]) -> list[_Item]:
+    return [_item(part) for part in content]
+
+
+def _item(content: ToolContent) -> _Item:
+    match content:
+        case TextContent():
+            return _Annotated(str(content), content.annotations, content.meta)
+        case str():
+            return content
+        case Image():
+            return _Image(*_values(content))
+        case Audio():
+            return _Audio(*_values(content))
+        case Link():
+            return _Link(*_values(content))
+        case Resource(content=str()):
+            return _Text(*_values(content))
+        case Resource():
+            return _Blob(*_values(content))
+        case Diff():
+            return _Diff(*_values(content))
+        case TerminalView(terminal_id):
+            return _Terminal(terminal_id)
+        case Other(raw):
+            return _Other(raw)
+
+
+def _content(item: _Item) -> ToolContent:
+    match item:
+        case str():
+            return item
+        case _Annotated(text, annotations, meta):
+            return TextContent(text, annotations=annotations, meta=meta)
+        case _Image():
+            return Image(*_values(item))
+        case _Audio():
+            return Audio(*_values(item))
+        case _Link():
+            return Link(*_values(item))
+        case _Text() | _Blob():
+            return Resource(*_values(item))
+        case _Diff():
+            return Diff(*_values(item))
+        case _Terminal(terminal_id):
+            return TerminalView(terminal_id)
+        case _Other(raw):
+            return Other(raw)
+
+
+def _values(fields: Struct) -> list[Any]:
+    """Return the values of the fields, which content and its records have alike."""
+    return [getattr(fields, name) for name in fields.__struct_fields__]

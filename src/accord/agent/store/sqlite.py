@@ -1,0 +1,358 @@
+"""Sessions in an SQLite file, which several processes may share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accord.agent.store.base import (
+    PAGE_ENTRIES,
+    Archived,
+    Page,
+    SessionStore,
+    Stored,
+    page_of,
+    place_after,
+)
+
+__all__ = ("SqliteStore",)
+
+T = TypeVar("T")
+
+_LAYOUT = 1
+_BUSY_S = 10.0  # for another process to finish its write
+_LOOK_AGAIN_S = 0.005
+_PAGE_BYTES = 1 << 20
+_DELETE_ENTRIES = 2_000  # at a time, so that other sessions are written in between
+_TABLES = """
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    cwd TEXT NOT NULL,
+    additional TEXT NOT NULL,
+    title TEXT,
+    title_is_users INTEGER NOT NULL,
+    updated_at TEXT NOT NULL,
+    archived INTEGER NOT NULL
+);
+CREATE INDEX sessions_by_time ON sessions (updated_at DESC, id DESC);
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    entry BLOB NOT NULL
+);
+CREATE INDEX entries_by_session ON entries (session_id, number);
+"""
+_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived"
+
+
+class SqliteStore(SessionStore):
+    """Writes ahead (WAL): a write takes some 20 µs and outlives the process at once.
+
+    What takes longer, and what has to wait for another process, is done in a thread: the event
+    loop goes on. A file that stays locked for 10 s raises `sqlite3.OperationalError`. Only its
+    owner can read the file, unless `mode` says otherwise.
+
+    Raises `ValueError` for a file that a newer Accord has made.
+    """
+
+    def __init__(self, path: str | Path, *, mode: int = 0o600) -> None:
+        self._path = Path(path)
+        self._mode = mode
+        self._opened: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None
+        self._jobs: set[Future[Any]] = set()  # of the thread
+
+    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            with _transaction(db):
+                _insert(db, session)
+                db.executemany(
+                    "INSERT INTO entries (session_id, entry) VALUES (?, ?)",
+                    [(session.id, entry) for entry in entries],
+                )
+
+        await (self._long(work) if entries else self._quick(work))
+
+    async def get(self, session_id: str) -> Stored | None:
+        def work(db: sqlite3.Connection) -> Any:
+            query = f"SELECT {_COLUMNS} FROM sessions WHERE id = ?"  # our own names
+            return db.execute(query, (session_id,)).fetchone()
+
+        row = await self._quick(work)
+        return None if row is None else _stored(row)
+
+    async def put(self, session: Stored) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            changed = db.execute(
+                "UPDATE sessions SET (cwd, additional, title, title_is_users, updated_at, archived)"
+                " = (?, ?, ?, ?, ?, ?) WHERE id = ?",
+                (*_row(session)[1:], session.id),
+            )
+            if not changed.rowcount:
+                raise KeyError(session.id)
+
+        await self._quick(work)
+
+    async def append(self, session_id: str, entry: bytes) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            try:
+                db.execute(
+                    "INSERT INTO entries (session_id, entry) VALUES (?, ?)", (session_id, entry)
+                )
+            except sqlite3.IntegrityError:
+                raise KeyError(session_id) from None
+
+        await self._quick(work)
+
+    async def read(self, session_id: str) -> list[bytes]:
+        return [entry async for page in self.read_pages(session_id) for entry in page]
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        last = 0
+
+        def end(db: sqlite3.Connection) -> int | None:
+            """Return the last entry there is now: what comes later is not read."""
+            query = "SELECT max(number) FROM entries WHERE session_id = ?"
+            return db.execute(query, (session_id,)).fetchone()[0]
+
+        def work(db: sqlite3.Connection) -> list[bytes]:
+            nonlocal last
+            found: list[bytes] = []
+            size = 0
+            rows = db.execute(
+                "SELECT number, entry FROM entries WHERE session_id = ? AND number > ?"
+                " AND number <= ? ORDER BY number LIMIT ?",
+                (session_id, last, until, PAGE_ENTRIES),
+            )
+            for number, entry in rows:
+                found.append(entry)
+                last = number
+                size += len(entry)
+                if size >= _PAGE_BYTES:
+                    break
+            rows.close()
+            return found
+
+        until = await self._quick(end)
+        if until is None:
+            if await self.get(session_id) is None:
+                raise KeyError(session_id)
+            return
+        while page := await self._long(work):
+            yield page
+
+    async def copy(self, session_id: str, session: Stored) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            with _transaction(db):
+                if (
+                    db.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone()
+                    is None
+                ):
+                    raise KeyError(session_id)
+                _insert(db, session)
+                db.execute(
+                    "INSERT INTO entries (session_id, entry) SELECT ?, entry FROM entries"
+                    " WHERE session_id = ? ORDER BY number",
+                    (session.id, session_id),
+                )
+
+        await self._long(work)
+
+    async def list(
+        self,
+        *,
+        cwd: str | None = None,
+        archived: Archived = "exclude",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        conditions = ["1"]
+        values: list[Any] = []
+        if cwd is not None:
+            conditions.append("cwd = ?")
+            values.append(cwd)
+        if archived != "include":
+            conditions.append("archived = ?")
+            values.append(archived == "only")
+        if cursor is not None:
+            conditions.append("(updated_at, id) < (?, ?)")
+            values += place_after(cursor)
+        query = (
+            f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
+            " ORDER BY updated_at DESC, id DESC LIMIT ?"
+        )
+
+        def work(db: sqlite3.Connection) -> list[Any]:
+            return db.execute(query, (*values, limit + 1)).fetchall()
+
+        return page_of([_stored(row) for row in await self._long(work)], limit)
+
+    async def delete(self, session_id: str) -> None:
+        def some(db: sqlite3.Connection) -> int:
+            return db.execute(
+                "DELETE FROM entries WHERE number IN"
+                " (SELECT number FROM entries WHERE session_id = ? LIMIT ?)",
+                (session_id, _DELETE_ENTRIES),
+            ).rowcount
+
+        def rest(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+        while await self._long(some) == _DELETE_ENTRIES:
+            pass
+        await self._long(rest)
+
+    async def aclose(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            self._close()
+            return
+        try:
+            await asyncio.wrap_future(thread.submit(self._close))
+        finally:
+            thread.shutdown(wait=False)
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    # Where work is done.
+
+    async def _quick(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do work that takes no time, at once unless it has to wait."""
+        db = self._opened
+        if db is not None and not self._jobs and self._lock.acquire(blocking=False):
+            try:
+                return work(db)
+            except sqlite3.OperationalError as exc:
+                if not _is_busy(exc):
+                    raise
+            finally:
+                self._lock.release()
+        return await self._long(work)
+
+    async def _long(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do work in the thread, behind what was to be done before."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="accord store")
+        job = self._thread.submit(self._do, work)
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+        return await asyncio.wrap_future(job)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        until = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                with self._lock:
+                    if self._opened is None:
+                        self._opened = _open(self._path, self._mode)
+                    return work(self._opened)
+            except sqlite3.OperationalError as exc:
+                if not _is_busy(exc) or time.monotonic() > until:
+                    raise
+            time.sleep(_LOOK_AGAIN_S)
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    """Tell whether another process, or another connection, holds what is needed."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
+    """All of it, or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk has ended it already
+            db.execute("ROLLBACK")
+        raise
+
+
+def _open(path: Path, mode: int) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _protect(path, mode)
+    # Every statement is a transaction of its own, unless one is begun. Nothing waits in SQLite.
+    db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+        if _layout(db, path) == 0:
+            with _transaction(db):  # one process alone makes the tables
+                if _layout(db, path) == 0:
+                    for statement in _TABLES.split(";"):
+                        db.execute(statement)
+                    db.execute(f"PRAGMA user_version = {_LAYOUT}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _layout(db: sqlite3.Connection, path: Path) -> int:
+    (layout,) = db.execute("PRAGMA user_version").fetchone()
+    if layout > _LAYOUT:
+        raise ValueError(f"{path} was made by a newer Accord")
+    return layout
+
+
+def _protect(path: Path, mode: int) -> None:
+    """Give the file its mode before anything is in it; SQLite gives its log the same."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, mode))
+    if os.name != "posix":
+        return
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        # A file of another user, or none.
+        with suppress(FileNotFoundError, PermissionError):
+            if name.stat().st_mode & 0o777 != mode:
+                name.chmod(mode)
+
+
+def _insert(db: sqlite3.Connection, session: Stored) -> None:
+    try:
+        db.execute(f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", _row(session))
+    except sqlite3.IntegrityError:
+        raise ValueError(f"there is a session {session.id} already") from None
+
+
+def _row(session: Stored) -> tuple[Any, ...]:
+    return (
+        session.id,
+        session.cwd,
+        json.dumps(session.additional),
+        # UTF-8 has no place for half a character.
+        None if session.title is None else session.title.encode("utf-8", "replace").decode(),
+        session.title_is_users,
+        session.updated_at,
+        session.archived,
+    )
+
+
+def _stored(row: Any) -> Stored:
+    session_id, cwd, additional, title, title_is_users, updated_at, archived = row
+    return Stored(
+        id=session_id,
+        cwd=cwd,
+        additional=tuple(json.loads(additional)),
+        title=title,
+        title_is_users=bool(title_is_users),
+        updated_at=updated_at,
+        archived=bool(archived),
+    )

@@ -1,0 +1,3 @@
+"""The agent side in version 1."""
+
+__all__ = ()

@@ -1,0 +1,464 @@
+"""What sessions say in version 1."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from accord import v1
+from accord.agent.client_adapter import Link, Question, mode_of
+from accord.agent.shared_updates import accounts_to_wire, beside, entries_of
+from accord.agent.updates import (
+    CommandsReport,
+    CompactionPart,
+    CompactionReport,
+    MessageRole,
+    OptionsReport,
+    PlanGone,
+    PlanLink,
+    PlanReport,
+    PlanText,
+    Report,
+    Said,
+    TitleReport,
+    ToolPart,
+    ToolReport,
+    UsageReport,
+)
+from accord.agent.v1.tool_content import ShownTools
+from accord.errors import FrameTooLarge, RequestError, TransportError
+from accord.text import lenient_json
+from accord.types.auth import Account, LoginState
+from accord.types.content import Content
+from accord.types.convert_v1 import content_to_wire, location_to_wire
+from accord.types.session import Choice, Info, PlanEntry, SessionOption, StopReason
+from accord.wire.codec import convert
+
+__all__ = ("LinkV1", "modes_of")
+
+log = logging.getLogger("accord.agent")
+
+_CHUNKS = {
+    "user": v1.UserMessageChunk,
+    "agent": v1.AgentMessageChunk,
+    "thought": v1.AgentThoughtChunk,
+}
+_STATUSES = {"paused": "in_progress", "cancelled": "failed"}
+_KNOWN_STATUSES = frozenset({"pending", "in_progress", "completed", "failed"})
+_KINDS = frozenset(
+    {"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"}
+)
+_STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
+
+
+class LinkV1(Link):
+    """The client, in version 1."""
+
+    version = 1
+    unanswered_cancels = True
+
+    def __init__(
+        self, params: v1.InitializeRequest, context: v1.AgentContext, *, unstable: bool
+    ) -> None:
+        self._context = context
+        self._client = context.client
+        self.capabilities = params.client_capabilities
+        self._shown = ShownTools(self._send_late)
+        offered = self.capabilities
+        self.reads_files = offered.fs.read_text_file
+        self.writes_files = offered.fs.write_text_file
+        self.has_terminals = offered.terminal
+        shown = offered.session
+        self.shows_notices = shown is not None and shown.notices is not None
+        self._shows_compactions = shown is not None and shown.compaction is not None
+        self.shows_subagents = unstable and offered.subagents is not None
+        self._shows_plans = unstable and offered.plan is not None
+        if (info := params.client_info) is not None:
+            self.client_info = Info(info.name, info.version, info.title)
+
+    def said(
+        self,
+        session_id: str,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        block = v1.TextContent(text=content) if type(content) is str else content_to_wire(content)
+        chunk = _CHUNKS[role](content=block, message_id=message_id, meta=meta)
+        if self._shown.has_late(session_id):
+            return self._send_behind(session_id, chunk)
+        return self._client.session_update(
+            v1.SessionNotification(session_id=session_id, update=chunk)
+        )
+
+    async def show(self, session_id: str, report: Report) -> None:
+        match report:
+            case Said(role, message_id, content):
+                for part in content:
+                    await self.said(session_id, role, message_id, part)
+                return
+            case ToolPart(tool_id, content, goes_on):
+                if not self._shown.add(session_id, tool_id, content, goes_on=goes_on):
+                    return
+                await self._send(session_id, [self._content(session_id, tool_id)])
+                return
+            case _:
+                pass
+        await self.catch_up(session_id)
+        await self._send(session_id, self._updates(session_id, report))
+
+    async def show_mode(self, session_id: str, mode: str) -> None:
+        """Say which mode the session is in; the answer to the client tells the options."""
+        await self._send_behind(session_id, v1.CurrentModeUpdate(current_mode_id=mode))
+
+    async def catch_up(self, session_id: str) -> None:
+        """Send what tool calls show and has waited: what is sent next may build on it."""
+        for tool_id in self._shown.late(session_id):
+            await self._send_if_late(session_id, tool_id)
+
+    async def _send_if_late(self, session_id: str, tool_id: str) -> None:
+        """Send what a tool call shows and has waited; log content that fits in no message.
+
+        What comes behind it, as the status of the call, must arrive nevertheless.
+        """
+        if self._shown.is_late(session_id, tool_id):  # not sent by another task meanwhile
+            try:
+                await self._send(session_id, [self._content(session_id, tool_id)])
+            except FrameTooLarge as exc:
+                log.error("! the content of the tool call %s was not sent: %s", tool_id, exc)
+
+    async def _catch_up_for(self, params: Any) -> None:
+        session_id = params.get("sessionId") if lenient_json.is_object(params) else None
+        if isinstance(session_id, str):
+            await self.catch_up(session_id)
+
+    async def _send_behind(self, session_id: str, update: v1.SessionUpdate) -> None:
+        await self.catch_up(session_id)
+        await self._send(session_id, [update])
+
+    def _send_late(self, session_id: str, tool_id: str) -> None:
+        async def send() -> None:
+            with suppress(TransportError):  # the client has gone meanwhile
+                await self._send_if_late(session_id, tool_id)
+
+        self.start(send())
+
+    async def _send(self, session_id: str, updates: Iterable[v1.SessionUpdate]) -> None:
+        for update in updates:
+            await self._client.session_update(
+                v1.SessionNotification(session_id=session_id, update=update)
+            )
+
+    def _updates(self, session_id: str, report: Report) -> list[v1.SessionUpdate]:
+        match report:
+            case ToolReport():
+                return [self._tool(session_id, report)]
+            case PlanReport() | PlanText() | PlanLink() | PlanGone():
+                return [self._plan(report)]
+            case OptionsReport(options, mode_changed):
+                updates: list[v1.SessionUpdate] = []
+                mode = mode_of(options)
+                if mode_changed and mode is not None:
+                    updates.append(v1.CurrentModeUpdate(current_mode_id=mode.value))
+                return [*updates, v1.ConfigOptionUpdate(config_options=self.options(options))]
+            case CommandsReport(commands):
+                found = [
+                    v1.AvailableCommand(
+                        name=command.name,
+                        description=command.description,
+                        input=None
+                        if command.hint is None
+                        else v1.UnstructuredCommandInput(hint=command.hint),
+                    )
+                    for command in commands
+                ]
+                return [v1.AvailableCommandsUpdate(available_commands=found)]
+            case TitleReport(title):
+                return [v1.SessionInfoUpdate(title=title)]
+            case UsageReport(usage):
+                cost = usage.cost and v1.Cost(
+                    amount=usage.cost.amount, currency=usage.cost.currency
+                )
+                return [v1.UsageUpdate(used=usage.used, size=usage.size, cost=cost)]
+            case CompactionReport() | CompactionPart() if not self._shows_compactions:
+                return []
+            case _:
+                update = beside(v1, content_to_wire, report)
+                return [] if update is None else [update]  # version 1 has no word for it
+
+    def _plan(self, report: PlanReport | PlanText | PlanLink | PlanGone) -> v1.SessionUpdate:
+        match report:
+            case PlanReport(plan_id, entries):
+                found = [_entry(entry) for entry in entries]
+                if self._shows_plans:
+                    return v1.PlanUpdate(plan=v1.PlanItems(plan_id=plan_id, entries=found))
+                return v1.Plan(entries=found)
+            case _ if self._shows_plans:
+                return beside(v1, content_to_wire, report)
+            case PlanGone():
+                return v1.Plan(entries=[])
+            case _:
+                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in entries_of(report)])
+
+    def _content(self, session_id: str, tool_id: str) -> v1.ToolCallUpdate:
+        shown = self._shown.content(session_id, tool_id)
+        return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown)
+
+    def _tool(self, session_id: str, report: ToolReport) -> v1.SessionUpdate:
+        fields = _tool_fields(report)
+        if report.content is not UNSET:
+            self._shown.of(session_id, report.id).replace(report.content)
+            fields["content"] = self._shown.content(session_id, report.id)
+        if fields.get("status") in ("completed", "failed"):
+            if self._shown.is_late(session_id, report.id):
+                fields["content"] = self._shown.content(session_id, report.id)
+            self._shown.end(session_id, report.id)
+        if report.begins:
+            return v1.ToolCall(tool_call_id=report.id, **fields)
+        return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
+
+    async def ask(self, session_id: str, question: Question) -> str | None:
+        await self.catch_up(session_id)
+        tool = question.tool
+        fields = _tool_fields(tool)
+        fields["title"] = question.title
+        if question.description is not None:
+            shown = self._shown.of(session_id, tool.id).content()
+            text = v1.TextContent(text=question.description)
+            fields["content"] = [*shown, v1.Content(content=text)]
+        answer = await self._client.request_permission(
+            v1.RequestPermissionRequest(
+                session_id=session_id,
+                tool_call=v1.ToolCallDetails(tool_call_id=tool.id, **fields),
+                options=[
+                    v1.PermissionOption(option_id=o.id, name=o.name, kind=_option_kind(o.kind))
+                    for o in question.options
+                ],
+            )
+        )
+        if question.title != tool.title and tool.title is not UNSET:
+            # The question is over, the tool call goes on under its own name.
+            title = v1.ToolCallUpdate(tool_call_id=tool.id, title=tool.title)
+            await self._send(session_id, [title])
+        match answer.outcome:
+            case v1.SelectedPermissionOutcome(option_id=option_id):
+                return option_id
+            case _:
+                return None
+
+    async def read_file(
+        self, session_id: str, path: str, line: int | None, limit: int | None
+    ) -> str:
+        request = v1.ReadTextFileRequest(session_id=session_id, path=path, line=line, limit=limit)
+        return (await self._client.read_text_file(request)).content
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        await self._client.write_text_file(
+            v1.WriteTextFileRequest(session_id=session_id, path=path, content=text)
+        )
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        output_bytes: int,
+    ) -> str:
+        command, *args = argv
+        created = await self._client.create_terminal(
+            v1.CreateTerminalRequest(
+                session_id=session_id,
+                command=command,
+                args=args,
+                env=[v1.EnvVariable(name=name, value=value) for name, value in env.items()],
+                cwd=cwd,
+                output_byte_limit=output_bytes,
+            )
+        )
+        return created.terminal_id
+
+    async def terminal_exit(
+        self, session_id: str, terminal_id: str
+    ) -> tuple[int | None, str | None]:
+        ended = await self._client.wait_for_terminal_exit(
+            v1.WaitForTerminalExitRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+        return ended.exit_code, ended.signal
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> tuple[str, bool]:
+        answer = await self._client.terminal_output(
+            v1.TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+        return answer.output, answer.truncated
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._client.kill_terminal(
+            v1.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._client.release_terminal(
+            v1.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        )
+
+    async def elicit_form(
+        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
+    ) -> dict[str, Any] | None:
+        await self.catch_up(session_id)
+        form = v1.ElicitationFormMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            requested_schema=convert(schema, v1.ElicitationSchema),
+        )
+        match await self._client.create_elicitation(form):
+            case v1.ElicitationAcceptAction(content=content):
+                return content or {}
+            case _:
+                return None  # R-ELIC-26, R-ELIC-34
+
+    async def elicit_url(
+        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
+    ) -> bool:
+        await self.catch_up(session_id)
+        page = v1.ElicitationUrlMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            elicitation_id=elicitation_id,
+            url=url,
+        )
+        answer = await self._client.create_elicitation(page)
+        return isinstance(answer, v1.ElicitationAcceptAction)
+
+    async def elicited(self, elicitation_id: str) -> None:
+        await self._client.complete_elicitation(
+            v1.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        )
+
+    async def call_extension(self, method: str, params: Any) -> Any:
+        await self._catch_up_for(params)
+        return await self._client.call_extension(method, params)
+
+    async def notify_extension(self, method: str, params: Any) -> None:
+        await self._catch_up_for(params)
+        await self._client.notify_extension(method, params)
+
+    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+        if self._client.offers("auth_status_update"):
+            await self._client.auth_status_update(
+                v1.AuthStatusUpdateNotification(
+                    state=state, accounts=accounts_to_wire(v1, accounts)
+                )
+            )
+
+    def withdraw(self, session_id: str) -> None:
+        self._context.cancel_prompts(session_id)
+
+    def forget(self, session_id: str) -> None:
+        self._shown.end_all(session_id)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._context.has_ended
+
+    def sent(self, error: RequestError) -> bool:
+        return error.origin is self._context.connection
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._context.start(work)
+
+    def stop_reason(self, reason: StopReason) -> Any:
+        return reason if reason in _STOP_REASONS else "end_turn"
+
+    def shown(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+        offered = self.capabilities.session and self.capabilities.session.config_options
+        if offered is not None and offered.boolean is not None:
+            return options
+        return tuple(o for o in options if not isinstance(o.value, bool))  # R-CONF-08
+
+    def options(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
+        """Return the options that the client can show."""
+        return [_option(option) for option in self.shown(options)]
+
+
+def _tool_fields(report: ToolReport) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "title": report.title,
+        "name": report.name,
+        "kind": _known(report.kind, _KINDS, "other"),
+        "status": _known(_STATUSES.get(str(report.status), report.status), _KNOWN_STATUSES),
+        "raw_input": report.raw_input,
+        "raw_output": report.raw_output,
+    }
+    if report.locations is not UNSET:
+        fields["locations"] = location_to_wire(report.locations)
+    return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def _known(
+    value: str | UnsetType, known: frozenset[str], other: str = "in_progress"
+) -> str | UnsetType:
+    return value if value is UNSET or value in known else other
+
+
+def _option_kind(kind: str) -> Any:
+    known = ("allow_once", "allow_always", "reject_once", "reject_always")
+    return kind if kind in known else "reject_once"  # for its looks alone
+
+
+def _entry(entry: PlanEntry) -> v1.PlanEntry:
+    status: Any = "completed" if entry.status == "cancelled" else entry.status
+    if status not in ("pending", "in_progress", "completed"):
+        status = "pending"
+    priority: Any = entry.priority if entry.priority in ("high", "medium", "low") else "medium"
+    return v1.PlanEntry(content=entry.content, status=status, priority=priority)
+
+
+def _option(option: SessionOption) -> v1.SessionConfigOption:
+    common: dict[str, Any] = {
+        "id": option.id,
+        "name": option.name,
+        "description": option.description,
+        "category": option.category,
+    }
+    if isinstance(option.value, bool):
+        return v1.SessionConfigBoolean(current_value=option.value, **common)
+    choices: tuple[Choice, ...] = getattr(option, "choices", ())
+    return v1.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
+
+
+def _choices(choices: tuple[Choice, ...]) -> v1.SessionConfigSelectOptions:
+    groups: dict[str | None, list[v1.SessionConfigSelectOption]] = {}
+    for choice in choices:
+        groups.setdefault(choice.group, []).append(
+            v1.SessionConfigSelectOption(
+                value=choice.value, name=choice.name, description=choice.description
+            )
+        )
+    if set(groups) <= {None}:
+        return groups.get(None, [])
+    return [
+        v1.SessionConfigSelectGroup(group=name or "other", name=name or "Other", options=options)
+        for name, options in groups.items()
+    ]
+
+
+def modes_of(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
+    """Return the option that is the mode as v1 has modes."""
+    mode = mode_of(options)
+    if mode is None:
+        return None
+    return v1.SessionModeState(
+        current_mode_id=mode.value,
+        available_modes=[
+            v1.SessionMode(id=choice.value, name=choice.name, description=choice.description)
+            for choice in mode.choices
+        ],
+    )

@@ -1,0 +1,152 @@
+"""What a tool call shows in version 1, where every update replaces all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from accord import v1
+from accord.types.convert_v1 import tool_content_to_wire
+from accord.types.tool_calls import TerminalView, ToolContent
+
+__all__ = ("ShownTool", "ShownTools")
+
+OFTEN_S = 0.1  # what a tool call shows is sent at most every so often
+CHARS_A_SECOND = 1_000_000  # and the longer it is, the less often
+
+
+class ShownTool:
+    """The content so far; `is_late` when some of it has not been sent."""
+
+    def __init__(self) -> None:
+        self._items: list[v1.ToolCallContent | list[str]] = []  # a list is text that goes on
+        self._chars = 0
+        self._sent_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def replace(self, items: Iterable[ToolContent]) -> None:
+        """Show this in place of everything."""
+        self._items = []
+        self._chars = 0
+        for item in items:
+            self.add(item, goes_on=False)
+
+    def add(self, item: ToolContent, *, goes_on: bool) -> None:
+        """Show more."""
+        self._chars += _chars_of(item)
+        if type(item) is not str:  # with annotations, text stands by itself
+            self._items.append(tool_content_to_wire(item))
+        elif goes_on and self._items and isinstance(last := self._items[-1], list):
+            last.append(item)
+        else:
+            self._items.append([item])
+
+    def content(self) -> list[v1.ToolCallContent]:
+        """Return all that is shown."""
+        found: list[v1.ToolCallContent] = []
+        for item in self._items:
+            if isinstance(item, list):
+                text = "".join(item)
+                item[:] = [text]
+                found.append(v1.Content(content=v1.TextContent(text=text)))
+            else:
+                found.append(item)
+        return found
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it waits to be sent."""
+        return self._timer is not None
+
+    def may_wait(self, send: Callable[[], None]) -> bool:
+        """Tell whether to leave it to `send`, which is called when it is time."""
+        if self._timer is None:
+            if self._sent_at is None:
+                return False
+            loop = asyncio.get_running_loop()
+            wait_s = self._sent_at + max(OFTEN_S, self._chars / CHARS_A_SECOND) - loop.time()
+            if wait_s <= 0:
+                return False
+            self._timer = loop.call_later(wait_s, send)
+        return True
+
+    def sent(self) -> None:
+        """It is being sent."""
+        self._sent_at = asyncio.get_running_loop().time()
+        self.stop()
+
+    def stop(self) -> None:
+        """Let nothing wait any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class ShownTools:
+    """The unfinished tool calls of all sessions of a connection, and which of them are late."""
+
+    def __init__(self, send: Callable[[str, str], None]) -> None:
+        self._send = send  # sends what one tool call of a session shows
+        self._tools: dict[str, dict[str, ShownTool]] = {}
+        self._late: dict[str, dict[str, None]] = {}  # by session, in the order they became it
+
+    def of(self, session_id: str, tool_id: str) -> ShownTool:
+        """Return what a tool call shows."""
+        return self._tools.setdefault(session_id, {}).setdefault(tool_id, ShownTool())
+
+    def add(self, session_id: str, tool_id: str, item: ToolContent, *, goes_on: bool) -> bool:
+        """Let a tool call show more; return whether that is to be sent now."""
+        tool = self.of(session_id, tool_id)
+        tool.add(item, goes_on=goes_on)
+        # A client shows a terminal from the moment on that it knows of it.
+        if isinstance(item, TerminalView) or not tool.may_wait(
+            lambda: self._send(session_id, tool_id)
+        ):
+            return True
+        self._late.setdefault(session_id, {})[tool_id] = None
+        return False
+
+    def late(self, session_id: str) -> tuple[str, ...]:
+        """Return the tool calls of a session that show more than was sent."""
+        return tuple(self._late.get(session_id, ()))
+
+    def has_late(self, session_id: str) -> bool:
+        """Tell whether a tool call of a session shows more than was sent."""
+        return session_id in self._late
+
+    def is_late(self, session_id: str, tool_id: str) -> bool:
+        """Tell whether a tool call shows more than was sent."""
+        return tool_id in self._late.get(session_id, ())
+
+    def content(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
+        """Return all that a tool call shows, to be sent at once."""
+        tool = self.of(session_id, tool_id)
+        tool.sent()
+        late = self._late.get(session_id)
+        if late is not None:
+            late.pop(tool_id, None)
+            if not late:
+                del self._late[session_id]
+        return tool.content()
+
+    def end(self, session_id: str, tool_id: str) -> None:
+        """Forget a tool call: it has ended."""
+        tools = self._tools.get(session_id, {})
+        if (tool := tools.pop(tool_id, None)) is not None:
+            tool.stop()
+        if not tools:
+            self._tools.pop(session_id, None)
+
+    def end_all(self, session_id: str) -> None:
+        """Forget a session: it has ended."""
+        for tool in self._tools.pop(session_id, {}).values():
+            tool.stop()
+        self._late.pop(session_id, None)
+
+
+def _chars_of(item: Any) -> int:
+    if isinstance(item, str):
+        return len(item)
+    fields = (getattr(item, name) for name in item.__struct_fields__)
+    return sum(len(field) for field in fields if isinstance(field, str | bytes))

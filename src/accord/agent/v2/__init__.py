@@ -1,0 +1,3 @@
+"""The agent side in version 2."""
+
+__all__ = ()

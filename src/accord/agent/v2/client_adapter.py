@@ -1,0 +1,342 @@
+"""What sessions say in version 2."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from accord import v2
+from accord.agent.client_adapter import Link, Question
+from accord.agent.session import Session
+from accord.agent.shared_updates import accounts_to_wire, background_to_wire, beside, entries_of
+from accord.agent.updates import (
+    CommandsReport,
+    Ended,
+    Failure,
+    MessageRole,
+    OptionsReport,
+    PlanGone,
+    PlanLink,
+    PlanReport,
+    PlanText,
+    Report,
+    Said,
+    TerminalEnded,
+    TerminalOutput,
+    TerminalStarted,
+    TitleReport,
+    ToolPart,
+    ToolReport,
+    UsageReport,
+)
+from accord.errors import RequestError
+from accord.types.auth import Account, LoginState
+from accord.types.content import Content
+from accord.types.convert_v2 import (
+    content_to_wire,
+    location_to_wire,
+    tool_content_to_wire,
+)
+from accord.types.session import Choice, Command, Info, PlanEntry, SessionOption, Tokens
+from accord.wire.codec import convert
+
+__all__ = ("LinkV2", "commands_to_wire", "options_to_wire")
+
+_CHUNKS = {
+    "user": v2.UserMessageChunk,
+    "agent": v2.AgentMessageChunk,
+    "thought": v2.AgentThoughtChunk,
+}
+_TOOL_CANCEL = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
+_TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
+
+
+class LinkV2(Link):
+    """The client, in version 2."""
+
+    version = 2
+    shows_terminals = True
+
+    def __init__(
+        self, params: v2.InitializeRequest, context: v2.AgentContext, *, unstable: bool
+    ) -> None:
+        self._unstable = self.shows_subagents = unstable
+        self._context = context
+        self._client = context.client
+        self.capabilities = params.capabilities
+        info = params.info
+        self.client_info = Info(info.name, info.version, info.title)
+
+    def said(
+        self,
+        session_id: str,
+        role: MessageRole,
+        message_id: str,
+        content: Content,
+        meta: dict[str, Any] | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        block = v2.TextContent(text=content) if type(content) is str else content_to_wire(content)
+        chunk = _CHUNKS[role](content=block, message_id=message_id, meta=meta)
+        return self._send(session_id, chunk)
+
+    def _send(self, session_id: str, update: v2.SessionUpdate) -> Coroutine[Any, Any, None]:
+        return self._client.session_update(
+            v2.UpdateSessionNotification(session_id=session_id, update=update)
+        )
+
+    async def show(self, session_id: str, report: Report) -> None:
+        if isinstance(report, Said) and report.role != "user":
+            for part in report.content:
+                await self.said(session_id, report.role, report.message_id, part)
+            return
+        if not self._unstable:
+            report = _stable(report)
+        await self._send(session_id, _update(report))
+
+    async def ask(self, session_id: str, question: Question) -> str | None:
+        tool = v2.ToolCallDetails(tool_call_id=question.tool.id, **_tool_fields(question.tool))
+        answer = await self._client.request_permission(
+            v2.RequestPermissionRequest(
+                session_id=session_id,
+                title=question.title,
+                description=question.description,
+                subject=v2.ToolCallPermissionSubject(tool_call=tool),
+                options=[
+                    v2.PermissionOption(option_id=o.id, name=o.name, kind=o.kind)
+                    for o in question.options
+                ],
+            )
+        )
+        match answer.outcome:
+            case v2.SelectedPermissionOutcome(option_id=option_id):
+                return option_id
+            case _:
+                return None
+
+    async def state(self, session: Session) -> None:
+        background = background_to_wire(
+            session.background_work.snapshot()
+        )  # on every state (R-BGW-02)
+        match session.state:
+            case "running":
+                await self._send(session.id, v2.RunningStateUpdate(background=background))
+            case "requires_action":
+                await self._send(session.id, v2.RequiresActionStateUpdate(background=background))
+            case "idle":
+                # It ends no work: no reason to stop (R-PROMPT-29).
+                await self._send(session.id, v2.IdleStateUpdate(background=background))
+
+    async def ended(
+        self, session: Session, ended: Ended, meta: dict[str, Any] | None = None
+    ) -> None:
+        await self._send(
+            session.id,
+            v2.IdleStateUpdate(
+                stop_reason=ended.stop_reason,
+                error=None if ended.failure is None else _error(ended.failure),
+                usage=None if ended.tokens is None else _tokens(ended.tokens),
+                background=background_to_wire(session.background_work.snapshot()),
+                meta=meta,
+            ),
+        )
+
+    async def elicit_form(
+        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
+    ) -> dict[str, Any] | None:
+        form = v2.ElicitationFormMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            requested_schema=convert(schema, v2.ElicitationSchema),
+        )
+        match await self._client.create_elicitation(form):
+            case v2.ElicitationAcceptAction(content=content):
+                return content or {}
+            case _:
+                return None  # R-ELIC-26, R-ELIC-34
+
+    async def elicit_url(
+        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
+    ) -> bool:
+        page = v2.ElicitationUrlMode(
+            message=message,
+            session_id=session_id,
+            tool_call_id=tool_id,
+            elicitation_id=elicitation_id,
+            url=url,
+        )
+        answer = await self._client.create_elicitation(page)
+        return isinstance(answer, v2.ElicitationAcceptAction)
+
+    async def elicited(self, elicitation_id: str) -> None:
+        await self._client.complete_elicitation(
+            v2.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        )
+
+    async def call_extension(self, method: str, params: Any) -> Any:
+        return await self._client.call_extension(method, params)
+
+    async def notify_extension(self, method: str, params: Any) -> None:
+        await self._client.notify_extension(method, params)
+
+    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+        if self._client.offers("auth_status_update"):
+            await self._client.auth_status_update(
+                v2.AuthStatusUpdateNotification(
+                    state=state, accounts=accounts_to_wire(v2, accounts)
+                )
+            )
+
+    def withdraw(self, session_id: str) -> None:
+        self._context.cancel_prompts(session_id)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._context.has_ended
+
+    def sent(self, error: RequestError) -> bool:
+        return error.origin is self._context.connection
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._context.start(work)
+
+    def shown(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+        return options
+
+
+def _update(report: Report) -> v2.SessionUpdate:
+    match report:
+        case Said(_, message_id, content):
+            blocks = [content_to_wire(part) for part in content]
+            return v2.UserMessage(message_id=message_id, content=blocks)
+        case ToolReport():
+            return v2.ToolCallUpdate(tool_call_id=report.id, **_tool_fields(report))
+        case ToolPart(id, content, _):
+            return v2.ToolCallContentChunk(tool_call_id=id, content=tool_content_to_wire(content))
+        case PlanReport(id, entries):
+            found = [
+                v2.PlanEntry(content=e.content, status=e.status, priority=e.priority)
+                for e in entries
+            ]
+            return v2.PlanUpdate(plan=v2.PlanItems(plan_id=id, entries=found))
+        case OptionsReport(options, _):
+            return v2.ConfigOptionUpdate(config_options=options_to_wire(options))
+        case CommandsReport(commands):
+            return v2.AvailableCommandsUpdate(available_commands=commands_to_wire(commands))
+        case TitleReport(title):
+            return v2.SessionInfoUpdate(title=title)
+        case UsageReport(usage):
+            cost = usage.cost and v2.Cost(amount=usage.cost.amount, currency=usage.cost.currency)
+            return v2.UsageUpdate(used=usage.used, size=usage.size, cost=cost)
+        case TerminalStarted(id, command, cwd, cancellable):
+            return v2.TerminalUpdate(
+                terminal_id=id,
+                command=command,
+                cwd=cwd,
+                capabilities=_TERMINAL_CANCEL if cancellable else UNSET,
+            )
+        case TerminalOutput(id, data):
+            from base64 import b64encode
+
+            return v2.TerminalOutputChunk(terminal_id=id, data=b64encode(data).decode("ascii"))
+        case TerminalEnded(id, exit_code, signal):
+            status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)
+            # There is nothing left to cancel (R-TCAN-03).
+            return v2.TerminalUpdate(terminal_id=id, exit_status=status, capabilities=None)
+        case Ended():
+            raise TypeError("The end of a turn is a state, which `ended` tells")
+        case _:
+            return beside(v2, content_to_wire, report)
+
+
+def _stable(report: Report) -> Report:
+    """Return a report as far as the stable protocol goes."""
+    match report:
+        case PlanText(id) | PlanLink(id):
+            return PlanReport(id, tuple(map(PlanEntry, entries_of(report))))
+        case PlanGone(id):
+            return PlanReport(id, ())
+        case _:
+            return report
+
+
+def _tokens(tokens: Tokens) -> v2.Usage:
+    return v2.Usage(
+        total_tokens=tokens.total,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thought_tokens=tokens.thought,
+        cached_read_tokens=tokens.cached_read,
+        cached_write_tokens=tokens.cached_write,
+    )
+
+
+def _error(failure: Failure) -> v2.Error:
+    data = None if failure.data is UNSET else failure.data
+    return v2.Error(code=failure.code, message=failure.message, data=data)
+
+
+def _tool_fields(report: ToolReport) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "title": report.title,
+        "name": report.name,
+        "kind": report.kind,
+        "status": report.status,
+        "raw_input": report.raw_input,
+        "raw_output": report.raw_output,
+    }
+    if report.locations is not UNSET:
+        fields["locations"] = location_to_wire(report.locations)
+    if report.content is not UNSET:
+        fields["content"] = [tool_content_to_wire(item) for item in report.content]
+    if report.cancellable is not UNSET:
+        fields["capabilities"] = _TOOL_CANCEL if report.cancellable else None
+    return fields
+
+
+def commands_to_wire(commands: tuple[Command, ...]) -> list[v2.AvailableCommand]:
+    """Return commands as v2 writes them."""
+    return [
+        v2.Command(
+            name=command.name,
+            description=command.description,
+            input=None if command.hint is None else v2.TextCommandInput(hint=command.hint),
+        )
+        for command in commands
+    ]
+
+
+def options_to_wire(options: tuple[SessionOption, ...]) -> list[v2.SessionConfigOption]:
+    """Return config options as v2 writes them."""
+    return [_option(option) for option in options]
+
+
+def _option(option: SessionOption) -> v2.SessionConfigOption:
+    common: dict[str, Any] = {
+        "config_id": option.id,
+        "name": option.name,
+        "description": option.description,
+        "category": option.category,
+    }
+    if isinstance(option.value, bool):
+        return v2.SessionConfigBoolean(current_value=option.value, **common)
+    choices: tuple[Choice, ...] = getattr(option, "choices", ())
+    return v2.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
+
+
+def _choices(choices: tuple[Choice, ...]) -> v2.SessionConfigSelectOptions:
+    groups: dict[str | None, list[v2.SessionConfigSelectOption]] = {}
+    for choice in choices:
+        groups.setdefault(choice.group, []).append(
+            v2.SessionConfigSelectOption(
+                value=choice.value, name=choice.name, description=choice.description
+            )
+        )
+    if set(groups) <= {None}:
+        return groups.get(None, [])
+    return [
+        v2.SessionConfigSelectGroup(group_id=name or "other", name=name or "Other", options=options)
+        for name, options in groups.items()
+    ]

@@ -1,0 +1,166 @@
+"""A turn as JSON lines: one object for each event, for programs."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from accord.errors import RequestError
+from accord.text.excerpt import hidden_replaced
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.elicitation import Form, Values, WebPage
+    from accord.client.events import Decision, Event, PermissionRequest
+    from accord.client.session import ClientSession
+    from accord.client.turn import ClientTurn
+    from accord.types.session import StopReason
+
+__all__ = ("Lines", "as_line", "escaped", "name_of")
+
+# Written where they have something to say.
+_SELDOM = frozenset({"annotations", "content_meta", "icons", "meta"})
+
+_encode = msgspec.json.Encoder().encode
+
+
+def name_of(event: type[Event]) -> str:
+    """Return what `event` says of events of this type."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event.__name__).lower()
+
+
+def as_line(event: Event) -> dict[str, Any]:
+    """Return an event as JSON has it: its fields, and in `event` its name."""
+    return {"event": name_of(type(event)), **_plain(event)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)  # of a class of its own, perhaps
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, RequestError):
+        return {"code": value.code, "message": value.message, "data": _plain_or_none(value.data)}
+    if isinstance(value, msgspec.Struct):
+        fields = {
+            key: _plain(found)
+            for key in value.__struct_fields__
+            if (found := getattr(value, key)) or key not in _SELDOM
+        }
+        tag = value.__struct_config__.tag
+        if tag == "resource" and not isinstance(getattr(value, "content", ""), str):
+            tag = "blob"  # its content is base64
+        return fields if tag is None else {"type": tag, **fields}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]  # JSON
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # JSON
+    raise NotImplementedError(f"{type(value).__name__} in an event")
+
+
+def _plain_or_none(value: Any) -> Any:
+    return None if value is msgspec.UNSET else _plain(value)
+
+
+class Lines:
+    """Writes to stdout; nobody is there to be asked."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def wait(self, name: str) -> None:
+        """Nothing is to be said of the start."""
+
+    def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
+        """Say who it is."""
+        info = {"name": agent.info.name, "version": agent.info.version}
+        self._write(
+            {
+                "event": "session",
+                "session_id": session.id,
+                "agent": info,
+                "protocol_version": agent.version,
+                "options": {option.id: option.value for option in session.transcript.options},
+            }
+        )
+
+    async def ask(self, request: PermissionRequest) -> Decision | None:
+        """Leave it undecided."""
+        return None
+
+    async def fill_in(self, form: Form) -> Values | None:
+        """Decline; no forms are offered."""
+        return None
+
+    async def visit(self, page: WebPage) -> bool:
+        """Decline; no pages are offered."""
+        return False
+
+    def decline(self) -> bool:
+        """Nothing is asked."""
+        return False
+
+    def show(self, event: Event) -> None:
+        """Write an event."""
+        self._write(as_line(event))
+
+    def hear(self, line: str) -> None:
+        """Leave stderr to the agent's end."""
+
+    def cancelling(self) -> None:
+        """Say so where no JSON is."""
+        self.warn("cancelling; press Ctrl-C again to quit")
+
+    def warn(self, message: str) -> None:
+        """Say it where no JSON is."""
+        print(f"accord ask: {message}", file=sys.stderr, flush=True)
+
+    def quit(self, turn: ClientTurn | None) -> None:
+        """Write the last line, though the agent did not end the turn."""
+        if turn is None:
+            self.fail("Interrupted before there was a turn", None)
+        else:
+            self._end(turn, turn.stop_reason or "cancelled")
+
+    def end(self, turn: ClientTurn) -> None:
+        """Say how it ended."""
+        self._end(turn, turn.stop_reason)
+
+    def _end(self, turn: ClientTurn, stop_reason: StopReason | None) -> None:
+        tokens = None if turn.tokens is None else _plain(turn.tokens)
+        line = {"event": "end", "stop_reason": stop_reason, "text": turn.text, "tokens": tokens}
+        self._write(line)
+        self._is_over = True
+
+    def fail(self, message: str, code: int | None) -> None:
+        """Say what went wrong; it is the last line."""
+        self._write({"event": "error", "message": message, "code": code})
+        self._is_over = True
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._is_over:
+            return
+        sys.stdout.buffer.write(escaped(_encode(line)) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def escaped(line: bytes) -> bytes:
+    """Return JSON with what hides something in it escaped: DEL, C1, directions, fillers."""
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return hidden_replaced(line.decode(), _escape).encode()
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

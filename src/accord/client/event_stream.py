@@ -1,0 +1,274 @@
+"""What comes for one session: folded into its transcript, and passed on to who listens.
+
+Nothing waits for a listener: what it has not taken yet is its backlog, by which the connection
+decides whether to read on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from accord.client.events import (
+    Compaction,
+    Event,
+    Media,
+    Notice,
+    Rewritten,
+    SessionMessage,
+    Subagent,
+    Terminal,
+    TerminalOutput,
+    Text,
+    Thought,
+    ToolCall,
+    UserText,
+)
+from accord.client.transcript import Transcript
+from accord.connection.backlog import Backlog, Backlogs
+from accord.rules.quirks import tolerates
+
+__all__ = ("EventQueue", "Feed", "Read")
+
+# Reads an update of one version: what it says is so from now on.
+Read: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
+
+# What was said and done. The other events are about the session as it is now.
+_HISTORY = (
+    Compaction,
+    Media,
+    Notice,
+    Rewritten,
+    SessionMessage,
+    Terminal,
+    TerminalOutput,
+    Text,
+    Thought,
+    ToolCall,
+    UserText,
+)
+
+
+class EventQueue:
+    """Events that wait to be taken, as an asynchronous iterator."""
+
+    __slots__ = (
+        "_closed",
+        "_ended",
+        "_error",
+        "_events",
+        "_loop",
+        "_sizes",
+        "_waiter",
+        "backlog",
+        "error_taken",
+    )
+
+    def __init__(self, backlog: Backlog) -> None:
+        self.backlog = backlog
+        self._loop = asyncio.get_running_loop()
+        self._events: deque[Event] = deque()
+        self._sizes: deque[int] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._closed = False
+        self._error: BaseException | None = None
+        self.error_taken = False
+
+    def put(self, event: Event, size: int) -> None:
+        """Add an event that came in so many bytes."""
+        if self._closed:
+            return
+        self._events.append(event)
+        self._sizes.append(size)
+        self.backlog.add(size)
+        if self._waiter is not None:
+            self._wake()
+
+    @property
+    def full(self) -> bool:
+        """Whether its consumer does not keep up."""
+        return self.backlog.is_full
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more comes; what waits can still be taken, then `error` is raised."""
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self.backlog.ignore()
+            self._wake()
+
+    def close(self) -> None:
+        """Forget what waits and all that still comes."""
+        self._closed = True
+        self._events.clear()
+        self._sizes.clear()
+        self.backlog.clear()
+
+    def __aiter__(self) -> EventQueue:
+        return self
+
+    async def __anext__(self) -> Event:
+        events = self._events
+        while not events:
+            if self._ended:
+                if self._error is not None and not self.error_taken:
+                    self.error_taken = True
+                    raise self._error
+                raise StopAsyncIteration
+            if self._waiter is not None:
+                raise RuntimeError("Somebody else iterates over these events")
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        event = events.popleft()
+        self.backlog.remove(self._sizes.popleft())
+        return event
+
+
+class Feed:
+    """One session's updates, from before its id is known to whoever asked for it."""
+
+    __slots__ = (
+        "_listeners",
+        "_read",
+        "cancelling",
+        "drops_history",
+        "echo",
+        "ended",
+        "fail",
+        "is_released",
+        "on_subagent",
+        "queue",
+        "released",
+        "session_id",
+        "transcript",
+        "turns_from",
+        "unsettled",
+        "watch",
+    )
+
+    def __init__(self, session_id: str, read: Read) -> None:
+        self.session_id = session_id
+        self.transcript = Transcript()
+        self.queue: EventQueue | None = None  # of the turn that runs
+        self.watch: Callable[[Event], None] | None = None  # told of all that is not `Text`
+        self.fail: Callable[[BaseException], None] | None = None  # told when the connection ends
+        # The turn, where events end it: told when the session is closed, or loaded again.
+        self.released: Callable[[], None] | None = None
+        self.on_subagent: Callable[[str], None] | None = None  # gets the id of each
+        self.is_released = False  # another has taken its place, or none
+        self.echo = ""  # of our prompt, as far as it has not come
+        self.drops_history = False  # the session is being opened without a replay
+        self.cancelling = False  # the turn was cancelled and has not ended yet
+        self.turns_from: list[int] = []  # the item of the transcript that each turn began with
+        self.ended: BaseException | None = None  # the connection has
+        self.unsettled = False  # a turn was left before the agent ended it
+        self._listeners: list[EventQueue] = []
+        self._read = read
+
+    @property
+    def full(self) -> bool:
+        """Whether somebody listens who does not keep up."""
+        if self.queue is not None:
+            return self.queue.full
+        return any(listener.full for listener in self._listeners)
+
+    def take(self, update: Any, size: int = 0) -> None:
+        """Take an update that came in so many bytes."""
+        event = self._read(update, self.transcript)
+        if type(event) is Text and (queue := self.queue) is not None:
+            # What streams, without a detour.
+            self.transcript.apply(event)
+            queue.put(event, size)
+            return
+        if self.drops_history:
+            event = _without_history(event)
+        if event is None or (self.echo and type(event) is UserText and self._is_echo(event)):
+            pass
+        elif type(event) is tuple:
+            for each in event:
+                self.emit(each, size)
+                size = 0
+        else:
+            self.emit(event, size)  # type: ignore[arg-type]  # no tuple
+
+    def is_live(self, _response: object = None) -> None:
+        """The session is open: what comes from now on is new."""
+        self.drops_history = False
+
+    @tolerates("prompt-echoed")
+    def _is_echo(self, event: UserText) -> bool:
+        """Tell whether an agent repeats the prompt, which is known already."""
+        if not self.echo.startswith(event.text):
+            return False
+        self.echo = self.echo.removeprefix(event.text)
+        return True
+
+    def emit(self, event: Event, size: int = 0) -> None:
+        """Let this have happened."""
+        self.transcript.apply(event)
+        if type(event) is Subagent and self.on_subagent is not None:
+            self.on_subagent(event.id)
+        queue = self.queue
+        if queue is None:
+            for listener in tuple(self._listeners):
+                listener.put(event, size)
+            return
+        queue.put(event, size)
+        if self.watch is not None:
+            self.watch(event)
+
+    def listen(self, backlogs: Backlogs) -> EventQueue:
+        """Return a queue of what happens outside turns from now on."""
+
+        def exceeded(error: BaseException) -> None:
+            queue.end(error)
+            if queue in self._listeners:
+                self._listeners.remove(queue)
+
+        queue = EventQueue(backlogs.open(self.session_id, exceeded))
+        if self.ended is not None:
+            queue.end()
+        self._listeners.append(queue)
+        return queue
+
+    def leave(self, queue: EventQueue) -> None:
+        """End a queue of `listen`."""
+        queue.end()
+        queue.close()
+        if queue in self._listeners:
+            self._listeners.remove(queue)
+
+    def release(self) -> None:
+        """The session is closed, or loaded again: no event comes here any more."""
+        self.is_released = True
+        if self.released is not None:
+            self.released()
+        for queue in self._listeners:
+            queue.end()
+
+    def end(self, error: BaseException) -> None:
+        """The connection has ended."""
+        self.ended = error
+        if self.fail is not None:
+            self.fail(error)
+        for queue in self._listeners:
+            queue.end()
+
+
+@tolerates("replay-on-resume")
+def _without_history(
+    events: Event | tuple[Event, ...] | None,
+) -> Event | tuple[Event, ...] | None:
+    if type(events) is tuple:
+        return tuple(event for event in events if not isinstance(event, _HISTORY)) or None
+    return None if isinstance(events, _HISTORY) else events

@@ -1,0 +1,3 @@
+"""The client side in version 1."""
+
+__all__ = ()

@@ -1,0 +1,3 @@
+"""The client side in version 2."""
+
+__all__ = ()

@@ -1,0 +1,3 @@
+"""One JSON-RPC connection on asyncio: order, bounds, request handlers."""
+
+__all__ = ()

@@ -1,0 +1,158 @@
+"""The messages that were read and wait to be taken, by session, and the bounds on them.
+
+Beyond the first bound of a session the connection stops reading, if only slow consumers would
+miss what it does not read. Beyond the second bound the session's consumer fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from accord.connection.routes import Limits
+from accord.errors import BacklogExceeded
+from accord.text.excerpt import excerpt
+
+__all__ = ("Backlog", "Backlogs")
+
+_ITEM_BYTES = 300  # the memory that a waiting message takes in addition to its text, about
+
+
+class Backlog:
+    """The messages that wait for one consumer of a session.
+
+    `exceeded` is called once with the error when a bound is exceeded. `calls` is the number of
+    responses that the consumer does not need before it has taken these messages.
+    """
+
+    __slots__ = (
+        "_backlogs",
+        "_most_bytes",
+        "_most_items",
+        "calls",
+        "error",
+        "exceeded",
+        "is_full",
+        "is_lane",
+        "items",
+        "session",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        backlogs: Backlogs,
+        session: Any,
+        exceeded: Callable[[BacklogExceeded], None],
+        *,
+        is_lane: bool,
+    ) -> None:
+        self.session = session
+        self.exceeded = exceeded
+        self.is_lane = is_lane
+        self.items = 0
+        self.size_bytes = 0
+        self.calls = 0
+        self.is_full = False
+        self.error: BacklogExceeded | None = None
+        self._backlogs = backlogs
+        limits = backlogs.limits
+        self._most_items = min(limits.waiting, limits.most_waiting)
+        self._most_bytes = min(limits.waiting_bytes, limits.most_waiting_bytes)
+
+    def add(self, size: int) -> None:
+        """Count a message that waits from now on."""
+        size += _ITEM_BYTES
+        self.items += 1
+        self.size_bytes += size
+        backlogs = self._backlogs
+        backlogs.size_bytes += size
+        if (
+            self.items > self._most_items
+            or self.size_bytes > self._most_bytes
+            or backlogs.size_bytes > backlogs.limits.all_waiting_bytes
+        ):
+            backlogs.check(self)
+
+    def remove(self, size: int) -> None:
+        """Count a message that was taken."""
+        size += _ITEM_BYTES
+        self.items -= 1
+        self.size_bytes -= size
+        self._backlogs.size_bytes -= size
+        if (
+            self.is_full
+            and 2 * self.items <= self._most_items
+            and 2 * self.size_bytes <= self._most_bytes
+        ):
+            self.ignore()
+
+    def ignore(self) -> None:
+        """Let reading continue, however much waits here: the consumer keeps up, or gets no more."""
+        if self.is_full:
+            self._backlogs.leave(self)
+
+    def clear(self) -> None:
+        """Count nothing as waiting any more."""
+        self._backlogs.size_bytes -= self.size_bytes
+        self.items = self.size_bytes = 0
+        self.ignore()
+
+
+class Backlogs:
+    """The backlogs of one connection; `changed` is called when fewer of them are full."""
+
+    def __init__(self, limits: Limits, changed: Callable[[], None]) -> None:
+        self.limits = limits
+        self.size_bytes = 0  # of all
+        self.full: set[Backlog] = set()  # those beyond the first bound
+        self._changed = changed
+
+    def open(
+        self, session: Any, exceeded: Callable[[BacklogExceeded], None], *, is_lane: bool = False
+    ) -> Backlog:
+        """Return the backlog of a new consumer."""
+        return Backlog(self, session, exceeded, is_lane=is_lane)
+
+    def changed(self) -> None:
+        """Consider again whether to read."""
+        self._changed()
+
+    def leave(self, backlog: Backlog) -> None:
+        """Regard a backlog as not full."""
+        backlog.is_full = False
+        self.full.discard(backlog)
+        self._changed()
+
+    def check(self, backlog: Backlog) -> None:
+        """Compare a backlog, and all of them, with the bounds."""
+        if backlog.error is not None:
+            return
+        limits = self.limits
+        if backlog.items > limits.waiting or backlog.size_bytes > limits.waiting_bytes:
+            backlog.is_full = True
+            self.full.add(backlog)
+        if backlog.items > limits.most_waiting:
+            self._fail(backlog, f"more than {limits.most_waiting} messages", "most_waiting")
+        elif backlog.size_bytes > limits.most_waiting_bytes and backlog.items > 1:
+            what = f"more than {limits.most_waiting_bytes} bytes of messages"
+            self._fail(backlog, what, "most_waiting_bytes")
+        elif self.size_bytes > limits.all_waiting_bytes:
+            largest = max(self.full, key=_size_bytes, default=backlog)
+            if largest.items > 1 and largest.error is None:
+                what = f"the most of {limits.all_waiting_bytes} bytes of messages of all sessions"
+                self._fail(largest, what, "all_waiting_bytes")
+
+    def _fail(self, backlog: Backlog, what: str, limit: str) -> None:
+        session = "" if backlog.session is None else f" {excerpt(str(backlog.session))!r}"
+        error = BacklogExceeded(
+            f"The session{session} has {what} waiting (Limits.{limit}): "
+            f"they come faster than they are taken",
+            limit=limit,
+        )
+        backlog.error = error
+        backlog.exceeded(error)
+
+
+def _size_bytes(backlog: Backlog) -> int:
+    return backlog.size_bytes

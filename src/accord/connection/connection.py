@@ -1,0 +1,492 @@
+"""A JSON-RPC connection on asyncio: calls, handlers, order, bounds, and an end that always comes.
+
+One reader: all frames of one read are decoded and dispatched in one go. Plain functions are
+called directly; coroutines of notifications go through the lane of their session, those of
+requests get a task each, started in order. All frames of one loop turn leave in one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Raw, Struct
+
+from accord.connection.flood_log import FloodLog
+from accord.connection.flow import Flow
+from accord.connection.lanes import Asker, Lanes
+from accord.connection.lenient_params import NO_PARAMS, second_try, session_of, tell
+from accord.connection.outbox import Outbox
+from accord.connection.pending_calls import Call, fail, settle
+from accord.connection.request_handlers import Serving
+from accord.connection.routes import Limits, Route, Routes
+from accord.connection.tasks import Tasks, discard, ends_process, logged
+from accord.connection.trace_context import traced
+from accord.errors import (
+    BacklogExceeded,
+    ConnectionClosed,
+    ConnectionLost,
+    DecodeError,
+    InternalError,
+    InvalidRequest,
+    RequestError,
+    TransportError,
+)
+from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
+from accord.jsonrpc.peer import Peer
+from accord.transports.base import Frame, Transport
+from accord.wire.codec import encode, encode_into
+
+__all__ = ("Connection", "Observer")
+
+log = logging.getLogger("accord.connection.connection")
+
+Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
+
+
+class _Arrival(Struct, gc=False):
+    """A message of the peer that waits in a lane."""
+
+    route: Route
+    method: str
+    params: Any
+    request_id: Any
+    size: int
+
+    @property
+    def is_request(self) -> bool:
+        return self.request_id is not UNSET
+
+
+class _Answered(Struct, gc=False):
+    """An answer of the peer that waits in a lane."""
+
+    answer: Answer
+    method: str
+    size: int
+    is_request: bool = False
+
+
+class Connection:
+    """Speaks JSON-RPC with one peer over a transport."""
+
+    def __init__(self, transport: Transport, *, limits: Limits | None = None) -> None:
+        self.transport = transport
+        self.limits = limits or Limits()
+        self._loop = asyncio.get_running_loop()
+        self._log = FloodLog(log, self._loop.time)
+        self._peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
+        self._tasks = Tasks()
+        self._works: set[asyncio.Task[None]] = set()  # those that were spawned
+        self.flow = Flow(transport, self.limits, self._overrun)
+        self._lanes = Lanes(
+            self._tasks,
+            self.flow.backlogs,
+            begin=self._begin,
+            dropped=self._drop,
+            refused=self._refuse,
+            exceeded=self._exceeded,
+            flood_log=self._log,
+        )
+        self.serving = Serving(
+            self, self._peer, self._tasks, self.limits, self._answer_queued, self._log
+        )
+        self._routes: Routes | None = None
+        self._shared: Any = None  # the context of notifications
+        self._observers: list[Observer] = []
+        self._held: list[Message] | None = None
+        self._held_bytes = 0
+        # How it ends.
+        self._hung_up: TransportError | None = None  # no answer will come
+        self._closed: TransportError | None = None  # nothing goes out any more
+        self._ended = asyncio.Event()
+        self._finishing = False
+        self._closing: asyncio.Task[None] | None = None
+        self._outbox = Outbox(transport, self._peer.frames_to_send)
+        self.message_bytes = 0  # the size of the params that are being handled
+
+    # Life.
+
+    async def start(self, routes: Routes) -> None:
+        """Begin to read and serve; raise `TransportError` when there is no way to the peer."""
+        self.serve(routes)
+        await self.transport.start(self)
+        log.debug("= started")
+
+    def serve(self, routes: Routes) -> None:
+        """Serve these from the next message on."""
+        self._routes = routes
+        self._shared = routes.context(None)
+
+    def refuse_null_ids(self) -> None:
+        """Answer requests with a null id with an error from now on (R-GEN-14)."""
+        self._peer.null_ids = False
+
+    def hold(self) -> None:
+        """Keep what arrives, answers apart, until `release`."""
+        self._held = []
+        self._held_bytes = 0
+
+    def release(self) -> None:
+        """Handle what was kept, in order."""
+        held, self._held = self._held, None
+        for message in held or ():
+            self._dispatch(message)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something as long as the connection lives; what it raises is logged."""
+        task = self._tasks.spawn(logged(work), name="accord work")
+        self._works.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._works.discard(task)
+            discard(work)  # cancelled before its first step
+
+        task.add_done_callback(ended)
+
+    def observe(self, observer: Observer) -> None:
+        """Show every frame from now on, both ways; the observer must not raise."""
+        self._observers.append(observer)
+        self._outbox.sent = self._show_sent
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no answer of the peer can come any more."""
+        return self._hung_up is not None
+
+    async def wait_ended(self) -> TransportError | None:
+        """Say why once the peer has hung up and its requests are done, or after `aclose`."""
+        await self._ended.wait()
+        return self._closed or self._hung_up
+
+    async def aclose(self) -> None:
+        """End the connection: fail what waits, cancel what runs, free the transport."""
+        if self._closing is None:
+            self._shut(ConnectionClosed("The connection was closed"))
+            self._closing = self._loop.create_task(self._close(), name="accord close")
+        if asyncio.current_task() not in self._tasks:
+            await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await self._tasks.cancel(self.limits.close_timeout_s)
+        self._outbox.flush()
+        try:
+            async with asyncio.timeout(2 * self.limits.close_timeout_s):
+                await self.transport.aclose()
+        except TimeoutError:
+            log.warning("! the transport did not close in time")
+        self._ended.set()
+        log.debug("x closed")
+
+    def _shut(self, error: TransportError) -> None:
+        """Fail everything that waits for the peer, now and later."""
+        if self._closed is None:
+            self._closed = error
+        self._fail_calls(error)
+        self._outbox.close(self._closed)
+
+    def _fail_calls(self, error: TransportError) -> None:
+        self._hung_up = self.serving.ended_by = error
+        for call in self._peer.receive_eof():
+            fail(call, error)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._finishing and self._closing is None:
+            self._finishing = True
+            self._tasks.spawn(self._finish(error), name="accord finish")
+
+    async def _finish(self, error: Exception | None) -> None:
+        """The peer has hung up: say so to whoever waits, let the handlers come to an end."""
+        try:
+            reason = await self._why_ended(error)
+            log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
+            self._fail_calls(reason)
+            # It may still read what they have to say.
+            await self._settle(self.limits.eof_grace_s)
+            self._outbox.flush()
+            self._shut(reason)
+            self.serving.cancel_where(lambda _method, _params: True)
+            await self._lanes.wait_empty(self.limits.drain_s)
+            await self._tasks.cancel(self.limits.close_timeout_s)
+            self._outbox.flush()
+        finally:
+            self._ended.set()
+
+    async def _settle(self, timeout_s: float) -> None:
+        """Let requests, and what they have spawned, come to an end."""
+        deadline = self._loop.time() + timeout_s
+        while tasks := self._works | self.serving.tasks:
+            left_s = deadline - self._loop.time()
+            # Waiting for each in turn would take the square of their number.
+            _, running = await asyncio.wait(tasks, timeout=max(left_s, 0.0))
+            if running:
+                return
+
+    async def _why_ended(self, error: Exception | None) -> TransportError:
+        reason: Exception | None = None
+        try:
+            async with asyncio.timeout(self.limits.close_timeout_s):
+                reason = await self.transport.lost()
+        except TimeoutError:
+            log.debug("! the transport could not say how the peer ended")
+        reason = reason or error
+        if isinstance(reason, TransportError):
+            return reason
+        return ConnectionLost("The peer ended the connection")
+
+    # Sending.
+
+    async def call(
+        self,
+        method: str,
+        params: Any,
+        decode: Callable[[bytes | Raw], Any],
+        *,
+        session: Any = None,
+    ) -> Any:
+        """Send a request and return its result as `decode` reads it.
+
+        Raise `RequestError` for an error answer, `RemoteProtocolError` for a result that does
+        not decode, `TransportError` when the connection ends first. Cancelling the task that
+        waits sends `$/cancel_request`.
+        """
+        if self._hung_up is not None:
+            raise self._closed or self._hung_up
+        asker = Asker.current()
+        self.flow.begin_call(session, asker)
+        try:
+            if self._outbox.blocked:
+                await self._outbox.room()
+            call = Call(method, self._loop.create_future(), decode, session, asker)
+            request_id = self._peer.request(method, traced(params), call)
+            self._outbox.urge()
+            try:
+                return await call.future
+            except asyncio.CancelledError:
+                self._give_up(request_id)
+                raise
+            except RequestError as exc:
+                exc.origin = self
+                raise
+        finally:
+            self.flow.end_call(session, asker)
+
+    def _give_up(self, request_id: RequestId) -> None:
+        self._peer.cancel(request_id)
+        self._peer.forget(request_id)
+        self._outbox.flush_soon()
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Send a notification; wait while the peer reads slower than we write."""
+        if self._closed is not None:
+            raise self._closed
+        size = self._peer.notify(method, traced(params))
+        if self._outbox.added(size):
+            with self.flow.sending():
+                await self._outbox.room()
+
+    def _show_sent(self, frames: Sequence[Frame]) -> None:
+        for observer in self._observers:
+            for frame in frames:
+                observer("sent", frame)
+
+    def _answer_queued(self, size: int) -> None:
+        self._outbox.flush_soon()
+        if self._outbox.blocked:
+            self.flow.add_unread(size)
+
+    def _count_rejected(self) -> None:
+        self._answer_queued(self._peer.rejected_bytes)
+        self._peer.rejected_bytes = 0
+
+    # Receiving: called by the transport.
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        if self._closing is not None:
+            return  # whoever would handle it is being cancelled
+        for observer in self._observers:
+            for frame in frames:
+                observer("received", frame)
+        self._outbox.hold()
+        for event in self._peer.receive(frames):
+            try:
+                if type(event) is Message:
+                    self._dispatch(event)
+                elif type(event) is Answer:
+                    self._answered(event)
+                elif type(event) is Cancel:
+                    self._cancel(event.id)
+                elif type(event) is Stray:
+                    self._log.log(
+                        event.level, "! ignored a message: %s", event.reason, kind=event.reason
+                    )
+            except Exception as exc:  # noqa: BLE001  # logged there
+                self._stumbled(event, exc)
+        if self._peer.rejected_bytes:
+            self._count_rejected()
+        self.flow.after_reading()
+        self._outbox.flush()
+
+    def _stumbled(self, event: object, exc: Exception) -> None:
+        """A mistake of ours must not cost the peer what came with it."""
+        self._log.exception("! could not handle a message", exc=exc)
+        if type(event) is Message and event.id is not UNSET:
+            self.serving.fail(event.id, InternalError())
+        elif type(event) is Answer:
+            fail(event.call, ConnectionLost("The answer could not be handled"))
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        if self._closing is not None:
+            return
+        self._log.log(logging.WARNING, "! refused a frame of more than %d bytes", limit)
+        answer = self._peer.refuse(InvalidRequest(f"A frame has at most {limit} bytes"), head)
+        if answer is not None:
+            self._answered(answer)
+        self._count_rejected()
+
+    def eof_received(self, error: Exception | None) -> None:
+        self._end(error)
+
+    def writable(self) -> None:
+        self._outbox.unblock()
+        self.flow.all_read()
+
+    def _overrun(self, reason: str) -> None:
+        if not self._finishing:
+            self.transport.pause_reading()
+            self._end(ConnectionLost(reason))
+
+    def _exceeded(self, session: Any, error: BacklogExceeded) -> None:
+        """Fail the calls of a session whose handlers are behind: messages of it get lost."""
+        self._log.log(logging.ERROR, "! %s", error)
+        for request_id, call in self._peer.calls():
+            if call.asker is not None and call.asker.still_runs:
+                waits = call.asker.session == session
+            else:
+                waits = session is not None and call.session == session
+            if waits:
+                self._give_up(request_id)
+                fail(call, error)
+        if self._routes is not None:
+            try:
+                self._routes.exceeded(session, error)
+            except Exception as exc:  # noqa: BLE001  # logged
+                self._log.exception("! the handler of exceeded backlogs failed", exc=exc)
+
+    # Handling.
+
+    def _hold(self, held: list[Message], message: Message) -> None:
+        held.append(message)
+        self._held_bytes += 0 if message.params is UNSET else len(message.params)
+        limits = self.limits
+        if len(held) > limits.held or self._held_bytes > limits.all_waiting_bytes:
+            self._overrun("The peer sends without answering `initialize`")
+
+    def _dispatch(self, message: Message) -> None:
+        if self._held is not None:
+            self._hold(self._held, message)
+            return
+        routes = self._routes
+        assert routes is not None, "a connection is started with routes"
+        method, request_id, text = message.method, message.id, message.params
+        table = routes.notifications if request_id is UNSET else routes.requests
+        route = table.get(method)  # type: ignore[arg-type]  # a message has a method
+        try:
+            if route is None:
+                found = routes.missing(method, request_id is not UNSET)  # type: ignore[arg-type]  # as above
+                if isinstance(found, RequestError):
+                    raise found
+                route = found
+            try:
+                params = route.decode(NO_PARAMS if text is UNSET else text)
+            except DecodeError as exc:
+                params = second_try(routes, route, method, text, exc)
+        except RequestError as error:
+            log.debug("! %r: %s", method, error.code)
+            if request_id is not UNSET:
+                self.serving.fail(request_id, error)
+            elif isinstance(error.__cause__, DecodeError):
+                tell(routes, method, text, error.__cause__, self._log)
+            return
+        if self._lanes.by_key:
+            lane = self._lanes.find(session_of(params), is_request=request_id is not UNSET)
+            if lane is not None:
+                size = 0 if text is UNSET else len(text)
+                self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
+                return
+        self.message_bytes = 0 if text is UNSET else len(text)
+        outcome = self._handle(route, method, params, request_id)
+        if outcome is not None:
+            session = session_of(params)
+            if session is not None:
+                self.flow.note_session(session)
+            self._lanes.open(session, method, outcome)  # type: ignore[arg-type]  # as above
+
+    def _cancel(self, request_id: RequestId) -> None:
+        self.serving.cancel(request_id)
+        self._withdraw(lambda item: item.request_id == request_id)
+
+    def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
+        """Cancel the requests whose method and params match; each is still answered."""
+        self.serving.cancel_where(matches)
+        self._withdraw(lambda item: item.is_request and matches(item.method, item.params))
+
+    def _withdraw(self, matches: Callable[[_Arrival], bool]) -> None:
+        for item in self._lanes.withdraw(lambda item: type(item) is _Arrival and matches(item)):
+            self.serving.withdrawn(item.route, item.method, item.request_id)
+
+    def _handle(
+        self, route: Route, method: Any, params: Any, request_id: Any
+    ) -> Awaitable[None] | None:
+        """Call the handler; return what has to be awaited before the next of its session."""
+        if request_id is not UNSET:
+            assert self._routes is not None
+            if (session := session_of(params)) is not None:
+                self.flow.note_session(session)
+            context = self._routes.context(request_id)
+            self.serving.start(route, method, params, request_id, context)
+            return None
+        try:
+            outcome = route.handler(params, self._shared)
+        except BaseException as exc:
+            self._log.exception("! the handler of %r failed", method, exc=exc, about=method)
+            if ends_process(exc):
+                raise
+            return None
+        return outcome if outcome is not None and hasattr(outcome, "__await__") else None
+
+    def _begin(self, item: _Arrival | _Answered) -> Awaitable[None] | None:
+        if type(item) is _Arrival:
+            self.message_bytes = item.size
+            return self._handle(item.route, item.method, item.params, item.request_id)
+        assert type(item) is _Answered
+        settle(item.answer)
+        return None
+
+    def _drop(self, item: _Arrival | _Answered) -> None:
+        """Its lane was cancelled; nobody is left waiting, nor told that all was handled."""
+        if isinstance(item, _Answered):
+            if self._closed is not None:
+                fail(item.answer.call, self._closed)
+            settle(item.answer)
+        elif item.is_request:
+            self.serving.withdrawn(item.route, item.method, item.request_id)
+
+    def _refuse(self, item: _Arrival | _Answered, error: BacklogExceeded) -> None:
+        """Its lane has taken all that it may."""
+        if isinstance(item, _Answered):
+            fail(item.answer.call, error)
+        elif item.is_request:
+            self.serving.fail(item.request_id, InternalError(str(error)))
+
+    def _answered(self, answer: Answer) -> None:
+        call: Call = answer.call
+        # A response that belongs to no session waits for no handler.
+        lane = None if call.session is None else self._lanes.by_key.get(call.session)
+        if lane is not None and not (call.asker is not None and call.asker.still_runs):
+            size = len(answer.result) if answer.result is not None else 0
+            self._lanes.put(lane, _Answered(answer, call.method, size))
+            return
+        settle(answer)

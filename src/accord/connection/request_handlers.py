@@ -1,0 +1,216 @@
+"""The requests of the peer that are being handled: each is answered exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from accord.connection.flood_log import FloodLog
+from accord.connection.routes import Limits, Route
+from accord.connection.tasks import Tasks, cancel, discard, ends_process, is_dropped
+from accord.connection.trace_context import continued
+from accord.errors import (
+    FrameTooLarge,
+    InternalError,
+    RequestCancelled,
+    RequestError,
+    TransportError,
+)
+from accord.jsonrpc.message import RequestId
+from accord.jsonrpc.peer import Peer
+from accord.text.excerpt import excerpt
+
+__all__ = ("Running", "Serving")
+
+log = logging.getLogger("accord.connection.connection")
+
+_MOST_MESSAGE = 10_000  # characters of an error that cannot be written as it is
+
+
+class _Receiving(Protocol):
+    """The connection whose requests are handled."""
+
+    message_bytes: int
+
+
+class Running(Struct):
+    """A request whose handler has to be awaited."""
+
+    method: str
+    params: Any
+    route: Route
+    size: int  # of the params, in bytes
+    cancelled: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class Serving:
+    """Calls handlers of requests and answers with what they return or raise.
+
+    `answered(size)` is told of every answer, in bytes.
+    """
+
+    def __init__(
+        self,
+        connection: _Receiving,
+        peer: Peer,
+        tasks: Tasks,
+        limits: Limits,
+        answered: Callable[[int], None],
+        flood_log: FloodLog,
+    ) -> None:
+        self._log = flood_log
+        self._connection = connection
+        self._peer = peer
+        self._tasks = tasks
+        self._limits = limits
+        self._answered = answered
+        self._running: dict[RequestId, Running] = {}
+        self._running_bytes = 0
+        self.ended_by: TransportError | None = None  # why no call to the peer succeeds any more
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(
+        self, route: Route, method: str, params: Any, request_id: RequestId, context: Any
+    ) -> None:
+        """Handle one request: at once, or in a task of its own."""
+        if len(self._running) >= self._limits.requests:
+            self.fail(request_id, InternalError("Too many requests at once"))
+            return
+        size = self._connection.message_bytes
+        if self._running and self._running_bytes + size > self._limits.all_waiting_bytes:
+            self.fail(request_id, InternalError("Too large requests at once"))
+            return
+        meta = getattr(params, "meta", None)
+        scope = continued(meta) if meta else None
+        try:
+            if scope is None:
+                outcome = route.handler(params, context)
+            else:
+                outcome = scope.run(route.handler, params, context)
+        except BaseException as exc:  # answered, and logged unless meant for the peer
+            self._failed(method, request_id, exc)
+            if ends_process(exc):
+                raise
+            return
+        if not hasattr(outcome, "__await__"):
+            self._respond(route, method, request_id, outcome)
+            return
+        running = self._running[request_id] = Running(method, params, route, size)
+        self._running_bytes += size
+        running.task = self._tasks.spawn(
+            self._await(running, request_id, outcome), name=f"accord {method}", context=scope
+        )
+        running.task.add_done_callback(lambda _: self._never_begun(running, request_id, outcome))
+
+    def withdrawn(self, route: Route, method: str, request_id: RequestId) -> None:
+        """Answer a request that was cancelled before its turn came."""
+        self._cancelled(route, method, request_id)
+
+    def cancel(self, request_id: RequestId) -> None:
+        """Cancel the handler of one request (R-REQCAN-03); it is still answered."""
+        if (running := self._running.get(request_id)) is not None:
+            _cancel(running)
+
+    def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
+        """Cancel the handlers of the requests whose method and params match."""
+        for running in list(self._running.values()):
+            if matches(running.method, running.params):
+                _cancel(running)
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """The handlers that have not come to an end."""
+        return {running.task for running in self._running.values() if running.task is not None}
+
+    def fail(self, request_id: RequestId, error: RequestError) -> None:
+        """Answer with an error."""
+        try:
+            size = self._peer.fail(request_id, error)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! the data of an error cannot be written", exc=exc)
+            message = excerpt(error.message, _MOST_MESSAGE)
+            size = self._peer.fail(request_id, RequestError(message, code=error.code))
+        self._answered(size)
+
+    async def _await(
+        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
+    ) -> None:
+        try:
+            result = await outcome
+        except asyncio.CancelledError:
+            self._cancelled(running.route, running.method, request_id)
+        except BaseException as exc:
+            if is_dropped(exc, running.task):
+                raise
+            if running.cancelled and running.route.cancelled is not None:
+                # R-CANCEL-06: what an aborted operation raises is not an error.
+                log.debug("! %r failed while being cancelled", running.method, exc_info=True)
+                self._cancelled(running.route, running.method, request_id)
+            else:
+                self._failed(running.method, request_id, exc)
+            if ends_process(exc):
+                raise
+        else:
+            self._respond(running.route, running.method, request_id, result)
+        finally:
+            self._leave(request_id)
+
+    def _never_begun(
+        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
+    ) -> None:
+        """Answer for a task that was cancelled before its first step."""
+        if self._running.get(request_id) is running:
+            self._leave(request_id)
+            discard(outcome)
+            self._cancelled(running.route, running.method, request_id)
+
+    def _leave(self, request_id: RequestId) -> None:
+        self._running_bytes -= self._running.pop(request_id).size
+
+    def _cancelled(self, route: Route, method: str, request_id: RequestId) -> None:
+        if route.cancelled is not None:
+            self._respond(route, method, request_id, route.cancelled())
+        else:
+            self.fail(request_id, RequestCancelled())
+
+    def _respond(self, route: Route, method: str, request_id: RequestId, result: Any) -> None:
+        try:
+            if result is None and route.nothing is not None:
+                result = route.nothing()
+            size = self._peer.respond(request_id, result)
+        except FrameTooLarge as exc:
+            self._log.log(logging.WARNING, "! the result of %r: %s", method, exc)
+            what = f"The result of {excerpt(method)} is too large: {exc.size_bytes} bytes"
+            data = {"size": exc.size_bytes, "limit": exc.limit_bytes}
+            error = InternalError(f"{what}, the limit is {exc.limit_bytes}", data=data)
+            self.fail(request_id, error)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! a result cannot be written", exc=exc)
+            self.fail(request_id, InternalError())
+        else:
+            self._answered(size)
+
+    def _failed(self, method: str, request_id: RequestId, exc: BaseException) -> None:
+        if isinstance(exc, RequestError) and exc.origin is not self._connection:
+            self.fail(request_id, exc)
+        elif exc is self.ended_by:
+            # The peer has hung up on a handler that was asking it something: no fault of it.
+            log.debug("! the handler of %s ended with the connection", method)
+            self.fail(request_id, InternalError())
+        else:
+            # Nothing of it goes to the peer (R-ERR-05).
+            self._log.exception("! the handler of %r failed", method, exc=exc, about=method)
+            self.fail(request_id, InternalError())
+
+
+def _cancel(running: Running) -> None:
+    running.cancelled = True
+    if running.task is not None:
+        cancel(running.task)

@@ -1,0 +1,48 @@
+"""W3C trace context: what came in `_meta` goes out again with what the handler sends (R-EXT-02)."""
+
+from __future__ import annotations
+
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from accord.text.lenient_json import is_object
+
+__all__ = ("TRACE_KEYS", "continued", "current_trace", "traced")
+
+TRACE_KEYS = ("traceparent", "tracestate", "baggage")
+
+_trace: ContextVar[dict[str, Any] | None] = ContextVar("accord_trace", default=None)
+
+
+def current_trace() -> dict[str, Any]:
+    """Return the trace context of the request that is being handled, or an empty dict."""
+    return dict(_trace.get() or {})
+
+
+def continued(meta: dict[str, Any]) -> Context | None:
+    """Return a context in which the trace of this `_meta` goes on, or None if it has none."""
+    found = {key: meta[key] for key in TRACE_KEYS if key in meta}
+    if not found:
+        return None
+    context = copy_context()
+    context.run(_trace.set, found)
+    return context
+
+
+def traced(params: Any) -> Any:
+    """Return params that carry the trace of the request being handled, if there is one."""
+    trace = _trace.get()
+    if trace is None:
+        return params
+    if isinstance(params, Struct) and hasattr(params, "meta"):
+        meta: Any = getattr(params, "meta")  # noqa: B009  # not every wire type has it
+        if meta is None or meta is UNSET:
+            return replace(params, meta=dict(trace))
+        return replace(params, meta={**trace, **meta})
+    if is_object(params):
+        own = params.get("_meta")
+        return {**params, "_meta": {**trace, **(own if is_object(own) else {})}}
+    return params

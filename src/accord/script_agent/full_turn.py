@@ -1,0 +1,150 @@
+"""Acts that show everything at once: each kind of update, and a turn as users see them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from accord import Command, Cost, PlanEntry, RequestError, StartError, Turn
+from accord.script_agent.command import Act
+
+__all__ = ("ACTS",)
+
+SUMMARY = "accord-demo.md"
+# One write: it is shown the same every time.
+_MEASURE = f'import os; os.write(1, b"%d bytes\\n" % os.path.getsize("{SUMMARY}"))'
+
+
+async def _updates(turn: Turn, _: str) -> None:
+    session = turn.session
+    await turn.think("A thought.")
+    await turn.say("A message.")
+    plan = await turn.plan(["One step"])
+    await plan.update(0, status="completed")
+    async with turn.tool("A tool call", kind="read", raw_input={"n": 1}) as call:
+        await call.content("What it shows.")
+        await call.output({"n": 2})
+    commands = session.commands_now
+    await turn.commands([Command("first", "does the first thing")])
+    await turn.commands(commands)
+    mode = session.mode or "ask"
+    await session.set_option("mode", "auto" if mode != "auto" else "ask")
+    await session.set_option("mode", mode)
+    await turn.title("A title")
+    await turn.usage(1_000, 200_000, cost=Cost(0.01))
+    await turn.say("One of each.")
+
+
+async def _full(turn: Turn, rest: str) -> None:
+    source = rest or "README.md"
+    await turn.title(f"Sum up {source}")
+    await turn.think(f"First I have to read {source}. Then I can write down what is in it.")
+    steps = [f"Read {source}", f"Write {SUMMARY}", "Check it", "Clean up"]
+    plan = await turn.plan(_entries(steps, 0))
+    text = await _read(turn, source)
+    if text is None:
+        await turn.say(f"I cannot read {source}.")
+        return
+    await plan.replace(_entries(steps, 1))
+    summary = _summary(source, text)
+    if not await _write(turn, summary):
+        await turn.say("Nothing has changed.")
+        return
+    try:
+        await plan.replace(_entries(steps, 2))
+        told = await _measured(turn)
+        await plan.replace(_entries(steps, 3))
+    finally:
+        _remove(turn)  # however the turn ends, the folder is as it was
+    async with turn.tool(f"Delete {SUMMARY}", kind="delete", locations=[_path(turn)]) as call:
+        await call.diff(_path(turn), summary, None)
+    await plan.replace(_entries(steps, 4))
+    await turn.usage(2_400, 200_000, cost=Cost(0.02))
+    await turn.say(
+        f"**{source}** has {len(text.splitlines())} lines and {len(text.split())} words. "
+        f"The summary had {told}; I have deleted it again."
+    )
+
+
+def _entries(steps: list[str], at: int) -> list[PlanEntry]:
+    """Return the plan with the work at this step."""
+    statuses = ["completed"] * at + ["in_progress"] + ["pending"] * len(steps)
+    return [PlanEntry(step, status) for step, status in zip(steps, statuses, strict=False)]
+
+
+async def _read(turn: Turn, source: str) -> str | None:
+    where = str(Path(turn.session.cwd, source))
+    async with turn.tool(
+        f"Read {source}", kind="read", name="read_file", locations=[where]
+    ) as call:
+        try:
+            text = await turn.files.read(source)
+        except (OSError, ValueError, RequestError):
+            await call.fail("It could not be read.")
+            return None
+        await call.content("\n".join(text.splitlines()[:3]))
+        return text
+
+
+async def _write(turn: Turn, summary: str) -> bool:
+    """Write the summary where no file is yet, if the user lets us."""
+    async with turn.tool(
+        f"Write {SUMMARY}", kind="edit", name="write_file", locations=[_path(turn)]
+    ) as call:
+        try:
+            await turn.files.read(SUMMARY)
+        except (OSError, RequestError):
+            pass
+        else:
+            await call.fail("It is there already.")
+            return False
+        # Shown before the user is asked: the user decides on the change, not on its name.
+        await call.diff(_path(turn), None, summary)
+        if not await call.permission():
+            await call.fail("It was not allowed.")
+            return False
+        try:
+            await turn.files.write(SUMMARY, summary)
+        except (OSError, RequestError):
+            await call.fail("It could not be written.")
+            return False
+        return True
+
+
+async def _measured(turn: Turn) -> str:
+    """Return what a command says of the summary."""
+    argv = [sys.executable, "-c", _MEASURE]
+    async with turn.tool(
+        f"Measure {SUMMARY}", kind="execute", name="run_command", raw_input={"command": argv}
+    ) as call:
+        try:
+            ran = await turn.terminals.run(*argv)
+        except (StartError, RequestError):
+            await call.fail("It could not be run.")
+            return "some bytes"
+        return ran.output.strip()
+
+
+def _summary(source: str, text: str) -> str:
+    lines = text.splitlines() or [""]
+    return (
+        f"# {source} in numbers\n"
+        "\n"
+        f"- {len(lines)} lines\n"
+        f"- {len(text.split())} words\n"
+        f"- It begins with: {lines[0]}\n"
+    )
+
+
+def _remove(turn: Turn) -> None:
+    Path(_path(turn)).unlink(missing_ok=True)
+
+
+def _path(turn: Turn) -> str:
+    return str(Path(turn.session.cwd, SUMMARY))
+
+
+ACTS = (
+    Act("updates", "", "sends one update of each kind", _updates),
+    Act("full", "[FILE]", f"sums up FILE (README.md) in {SUMMARY}, and cleans up", _full),
+)

@@ -1,0 +1,71 @@
+"""Acts that say something, in every kind of content."""
+
+from __future__ import annotations
+
+from accord import Audio, Content, Image, Link, Resource, TextContent, Turn
+from accord.script_agent.command import Act, Misused, number
+
+__all__ = ("ACTS", "AUDIO", "IMAGE")
+
+# A blue square of 8 by 8 pixels.
+IMAGE = Image(
+    bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000008000000080802000000"
+        "4b6d29dc000000114944415478da63304e3b8315310c2d0900b9865941"
+        "6e2684fc0000000049454e44ae426082"
+    ),
+    "image/png",
+)
+# A millisecond of silence.
+AUDIO = Audio(
+    b"RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\x08\0\0\0"
+    + b"\x80" * 8,
+    "audio/wav",
+)
+
+
+async def _echo(turn: Turn, text: str) -> None:
+    told = next((index for index, part in enumerate(turn.content) if isinstance(part, str)), None)
+    if text:
+        whole = "" if told is None else turn.content[told]
+        if isinstance(whole, TextContent):
+            await turn.say(TextContent(text, annotations=whole.annotations, meta=whole.meta))
+        else:
+            await turn.say(text)
+    others = [part for index, part in enumerate(turn.content) if index != told]
+    for part in others:
+        await turn.say(part)
+    if not text and not others:
+        raise Misused("There is nothing to say.")
+
+
+async def _stream(turn: Turn, rest: str) -> None:
+    count, _, text = rest.partition(" ")
+    for index in range(number(count, default=10, most=1_000_000)):
+        await turn.say(f"{text} " if text else f"{index + 1} ")
+
+
+async def _think(turn: Turn, text: str) -> None:
+    await turn.think(text or "I think.")
+    await turn.say("I have thought.")
+
+
+async def _content(turn: Turn, _: str) -> None:
+    contents: list[Content] = [
+        "Text with **Markdown**.",
+        Link("https://example.com/a.txt", "a.txt", title="A link", mime_type="text/plain", size=6),
+        Resource("script:///text", "The text of a resource.\n", "text/plain"),
+        Resource("script:///bytes", b"\0\1\2\3", "application/octet-stream"),
+        IMAGE,
+        AUDIO,
+    ]
+    for content in contents:
+        await turn.say(content)
+
+
+ACTS = (
+    Act("echo", "TEXT", "says TEXT, then the other content of the prompt", _echo),
+    Act("stream", "[N] [TEXT]", "says TEXT, or numbers, in N pieces (10)", _stream),
+    Act("think", "[TEXT]", "thinks TEXT", _think),
+    Act("content", "", "says something in each kind of content", _content),
+)

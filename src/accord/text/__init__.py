@@ -1,0 +1,3 @@
+"""Text: JSON that msgspec refuses, and excerpts for people."""
+
+__all__ = ()

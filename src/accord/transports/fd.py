@@ -1,0 +1,80 @@
+"""File descriptors read and written: polled where the event loop can, else by a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from accord.transports.fd_threaded import Bytes, ThreadedReader, ThreadedWriter
+
+if sys.platform != "win32":
+    from accord.transports.fd_polled import PolledReader, PolledWriter
+
+__all__ = ("Reader", "Writer", "open_reader", "open_writer")
+
+
+class Reader(Protocol):
+    """Calls `received` with bytes and, once, `ended`; owns its file descriptor."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def end_when_empty(self) -> None:
+        """Take what is there, then end, though others could still write."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Writer(Protocol):
+    """Calls `writable` after a congestion and, once, `broken`; owns its file descriptor."""
+
+    congested: bool
+
+    def write(self, data: Bytes) -> None: ...
+
+    async def aclose(self, flush_s: float) -> None:
+        """Write what waits, for so long at most, and close."""
+        ...
+
+
+def open_reader(
+    loop: asyncio.AbstractEventLoop,
+    fd: int,
+    received: Callable[[bytes], None],
+    ended: Callable[[OSError | None], None],
+) -> Reader:
+    """Begin to read."""
+    if sys.platform != "win32" and not _needs_thread(fd):
+        try:
+            return PolledReader(loop, fd, received, ended)
+        except (OSError, NotImplementedError):
+            pass  # /dev/null, or a loop without readers
+    return ThreadedReader(loop, fd, received, ended)
+
+
+def open_writer(
+    loop: asyncio.AbstractEventLoop,
+    fd: int,
+    writable: Callable[[], None],
+    broken: Callable[[OSError], None],
+) -> Writer:
+    """Be ready to write."""
+    if sys.platform != "win32" and not _needs_thread(fd):
+        try:
+            return PolledWriter(loop, fd, writable, broken)
+        except (OSError, NotImplementedError):
+            pass
+    return ThreadedWriter(loop, fd, writable, broken)
+
+
+def _needs_thread(fd: int) -> bool:
+    """Whether polling says nothing, or would make somebody else's terminal non-blocking."""
+    if sys.platform == "win32" or stat.S_ISREG(os.fstat(fd).st_mode):
+        return True
+    return os.isatty(fd) and os.get_blocking(fd)

@@ -1,0 +1,99 @@
+"""Says at the call what was given in the wrong type: on the wire nobody would understand it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Union, cast
+
+from msgspec import Struct
+
+from accord.text.excerpt import excerpt
+
+__all__ = ("Checked", "need", "need_each", "need_name", "wrong")
+
+_Kinds = tuple[type, ...]
+_Field = tuple[str, _Kinds, _Kinds | None]  # its name, its types, those of its elements
+
+_known: dict[type, list[_Field]] = {}
+
+
+class Checked(Struct, frozen=True):
+    """A value whose fields are of the types that they are annotated with, else `TypeError`."""
+
+    def __post_init__(self) -> None:
+        cls = type(self)
+        fields = _known.get(cls)
+        if fields is None:
+            fields = _known[cls] = list(_fields_of(cls))
+        for name, kinds, elements in fields:
+            value = getattr(self, name)
+            if type(value) not in kinds:
+                need(f"{cls.__name__}({name}=…)", value, *kinds)
+            if elements is not None:
+                need_each(f"{cls.__name__}({name}=…)", value, *elements)
+
+
+def need(where: str, value: object, *kinds: type) -> None:
+    """Raise `TypeError` for a value of another type; `where` is the call and the argument."""
+    if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
+        raise wrong(where, value, *kinds)
+
+
+def need_each(where: str, values: object, *kinds: type) -> list[Any]:
+    """Return what an iterable has, each of it of these types; text is none of several."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise wrong(f"{where}, several", values, *kinds)
+    found = list(cast("Iterable[Any]", values))
+    for value in found:
+        if type(value) not in kinds:
+            need(f"{where}, one of them", value, *kinds)
+    return found
+
+
+def need_name(where: str, value: object, known: Iterable[str]) -> None:
+    """Raise for a value that is none of the protocol's names; those of one's own have a `_`."""
+    need(where, value, str)
+    names = tuple(known)
+    if value not in names and not cast("str", value).startswith("_"):
+        own = "a name of your own that begins with an underscore"
+        raise ValueError(f"{where}: expected {', '.join(names)} or {own}, got {value!r}")
+
+
+def wrong(where: str, value: object, *kinds: type) -> TypeError:
+    """Return the error for a value that is of none of these types."""
+    *most, last = ["None" if kind is type(None) else kind.__name__ for kind in kinds]
+    expected = f"{', '.join(most)} or {last}" if most else last
+    got = "None" if value is None else f"{type(value).__name__}: {excerpt(repr(value), 60)}"
+    return TypeError(f"{where}: expected {expected}, got {got}")
+
+
+def _fields_of(cls: type) -> Iterator[_Field]:
+    for name, hint in typing.get_type_hints(cls).items():
+        if typing.get_origin(hint) is typing.ClassVar:
+            continue
+        kinds = tuple(dict.fromkeys(_kinds_of(hint)))
+        if object not in kinds:
+            elements = typing.get_args(hint)[:1] if typing.get_origin(hint) is tuple else ()
+            of = tuple(dict.fromkeys(kind for part in elements for kind in _kinds_of(part)))
+            yield name, kinds, of or None
+
+
+def _kinds_of(hint: Any) -> Iterator[type]:
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        for part in typing.get_args(hint):
+            yield from _kinds_of(part)
+    elif origin is Literal:
+        yield from map(type, typing.get_args(hint))
+    elif hint is Any:
+        yield object
+    elif hint is float:
+        yield from (float, int)
+    elif hint is bytes:
+        yield from (bytes, bytearray, memoryview)
+    elif origin is tuple:
+        yield from (tuple, list)
+    else:
+        yield hint if origin is None else origin

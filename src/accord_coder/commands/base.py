@@ -1,0 +1,78 @@
+"""A command as the user typed it, and what commands do their work with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from accord import Content
+from accord_coder.loop.messages import Answer, ToolResult, ToolUse
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord_coder.agent import Coder
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Act", "Asked", "asked_for", "coder_of", "say", "use")
+
+_FORM = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
+
+
+class Asked(Struct, frozen=True):
+    """A command with what stood behind it; `rest` are images and the like of the prompt."""
+
+    name: str
+    arguments: str = ""
+    rest: tuple[Content, ...] = ()
+
+
+# Returns what the model is to be prompted with; None when all is done.
+Run: TypeAlias = Callable[[Asked, "Turn", "Work"], Awaitable[tuple[Content, ...] | None]]
+
+
+class Act(Struct, frozen=True):
+    """A command that is built in. `for_model`: what follows is part of the conversation."""
+
+    name: str
+    does: str
+    run: Run
+    hint: str | None = None
+    for_model: bool = False
+
+
+def asked_for(content: tuple[Content, ...]) -> Asked | None:
+    """Return the command that a prompt begins with; a path such as /etc/hosts is none."""
+    first = content[0] if content else None
+    if not isinstance(first, str):
+        return None
+    found = _FORM.fullmatch(first)
+    if found is None:
+        return None
+    return Asked(found[1].lower(), (found[2] or "").strip(), content[1:])
+
+
+def coder_of(work: Work) -> Coder:
+    """Return the agent of a session."""
+    return cast("Coder", work.session.agent)  # which imports us: it made the session's work
+
+
+async def use(turn: Turn, work: Work, tool: str, /, **arguments: object) -> ToolResult:
+    """Use a tool as a model does: with permission, shown, and part of the conversation."""
+    from accord_coder.loop.run_tools import carry_out
+
+    written = msgspec.json.encode(arguments).decode()
+    asked = ToolUse(f"command-{len(work.messages)}", tool, written)
+    work.messages.append(Answer(uses=(asked,)))
+    results = await carry_out((asked,), turn, work)
+    work.messages.append(results)
+    return results.results[0]
+
+
+async def say(turn: Turn, work: Work, text: str) -> None:
+    """Say something that is part of the conversation."""
+    await turn.say(text)
+    work.messages.append(Answer(text=text))

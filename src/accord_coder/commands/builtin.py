@@ -1,0 +1,96 @@
+"""The commands that are done at once: mode, model, compact, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accord import Content, Select
+from accord_coder.commands.base import coder_of
+from accord_coder.permissions.gate import Refused, pass_gate
+from accord_coder.tools.base import Access
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord_coder.commands.base import Asked
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("compact", "export", "mode", "model")
+
+
+async def mode(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Show or switch the mode."""
+    await _choose("mode", asked, turn, work)
+    return None
+
+
+async def model(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Show or switch the model."""
+    await _choose("model", asked, turn, work)
+    return None
+
+
+async def _choose(option_id: str, asked: Asked, turn: Turn, work: Work) -> None:
+    session = work.session
+    option = next((o for o in session.options if o.id == option_id), None)
+    if not isinstance(option, Select):
+        await turn.say(f"There is no {option_id} to choose here.")
+        return
+    wanted = asked.arguments.strip("`")
+    if wanted:
+        match = [c for c in option.choices if wanted.lower() in (c.value.lower(), c.name.lower())]
+        if match:
+            await session.agent.set_option(session, option_id, match[0].value)
+            await session.set_option(option_id, match[0].value)
+            await turn.say(f"The {option_id} is `{match[0].value}` now.")
+            return
+        await turn.say(f"There is no {option_id} `{wanted}`.\n\n")
+    lines = [f"The {option_id} is `{option.value}`. There are:", ""]
+    lines += [
+        f"- `{choice.value}` — {choice.description or choice.name}" for choice in option.choices
+    ]
+    await turn.say("\n".join([*lines, "", f"Switch with `/{option_id} NAME`."]))
+
+
+async def compact(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Shorten the conversation."""
+    model = await coder_of(work).model_of(work)
+    if model.name == "embedded":
+        await turn.say(
+            "There is nothing to compact: the embedded model reads your last prompt alone."
+        )
+        return None
+    from accord_coder.loop.turn import compact as shorten
+
+    before = len(work.messages)
+    if await shorten(turn, work, model, hint=asked.arguments):
+        await turn.say(f"Of {before} messages, a summary and {len(work.messages)} are left.")
+    else:
+        await turn.say("There is nothing that could be left out.")
+    return None
+
+
+async def export(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Write the conversation to a file."""
+    from accord_coder.export_markdown import markdown_of
+
+    session = work.session
+    reports = await session.history()
+    if not reports:
+        await turn.say("There is nothing to export: this session is not kept.")
+        return None
+    name = asked.arguments.strip("`\"'") or f"{session.id[:16]}.md"
+    path = str(Path(session.cwd, name))
+    text = markdown_of(reports, session.title_now, until=turn.message_id)
+    async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
+        try:
+            await pass_gate(Access("edit", (path,)), call, work)
+            await turn.files.write(path, text)
+        except Refused as error:
+            await call.fail(str(error))
+            return None
+        except OSError as error:
+            await call.fail(f"It cannot be written: {error.strerror or error}")
+            return None
+    await turn.say(f"The conversation is in `{name}`.")
+    return None

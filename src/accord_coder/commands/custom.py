@@ -1,0 +1,148 @@
+"""Commands that are Markdown files of the project: `.accord/commands/NAME.md`."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from accord import AccordError, Command
+from accord.text.excerpt import hidden_removed
+from accord_coder.tools.formatting import named
+
+__all__ = (
+    "FileCommand",
+    "Unusable",
+    "behind_link",
+    "command_files",
+    "expanded",
+    "find_file",
+    "look_around",
+)
+
+_MOST_BYTES = 64 * 1024
+_MOST_FILES = 200
+_MOST_CHARACTERS = 200  # of a description
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_FIELD = re.compile(r"([\w-]+)[ \t]*:[ \t]*(.*)")
+
+
+class FileCommand(Struct, frozen=True):
+    """A command whose text is a prompt, with `$ARGUMENTS` in it for what the user typed after it.
+
+    A file that a link leads to is read once the user has allowed that; `link` is where it is.
+    """
+
+    name: str
+    text: str
+    description: str
+    hint: str | None = None
+    link: str | None = None
+
+    @property
+    def offered(self) -> Command:
+        """How clients are told of it."""
+        hint = self.hint or ("arguments" if "$ARGUMENTS" in self.text else None)
+        return Command(self.name, self.description, hint)
+
+
+class Unusable(AccordError):
+    """A file is no command, although it was meant to be."""
+
+
+def look_around(cwd: str) -> tuple[list[FileCommand], list[str]]:
+    """Return the project's commands by name, and a sentence on each file that cannot be one."""
+    folder = Path(cwd) / ".accord" / "commands"
+    commands: list[FileCommand] = []
+    wrong: list[str] = []
+    try:
+        paths = sorted(folder.glob("*.md"))
+    except OSError:
+        return commands, wrong
+    if len(paths) > _MOST_FILES:
+        wrong.append(f"{folder.name} has {len(paths)} files; the first {_MOST_FILES} are commands.")
+    for path in paths[:_MOST_FILES]:
+        try:
+            commands.append(_read(path, Path(cwd)))
+        except Unusable as exc:
+            wrong.append(f"{named(os.fsencode(path.name).decode('utf-8', 'replace'))} {exc}.")
+    return commands, wrong
+
+
+def command_files(cwd: str) -> list[FileCommand]:
+    """Return the project's commands by name."""
+    return look_around(cwd)[0]
+
+
+def find_file(cwd: str, name: str) -> FileCommand | None:
+    """Return the command of a name."""
+    if not _NAME.fullmatch(name):
+        return None
+    for command in command_files(cwd):
+        if command.name == name:
+            return command
+    return None
+
+
+def behind_link(command: FileCommand, cwd: str) -> FileCommand:
+    """Return the command of a link, with its text; raise `Unusable`."""
+    path = Path(command.link or "")
+    return _read(path, Path(cwd), follow=True)
+
+
+def expanded(command: FileCommand, arguments: str) -> str:
+    """Return the prompt; arguments that it has no place for stand at its end."""
+    if "$ARGUMENTS" in command.text:
+        return command.text.replace("$ARGUMENTS", arguments)
+    return f"{command.text}\n\n{arguments}" if arguments else command.text
+
+
+def _read(path: Path, project: Path, *, follow: bool = False) -> FileCommand:
+    name = path.stem.lower()
+    if not _NAME.fullmatch(name):
+        raise Unusable("has a name that no command can have: use letters, digits, - and _")
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(project.resolve()):
+            # A link may lead to what the model must not be told.
+            raise Unusable("leads out of the project")
+        if not real.is_file():
+            raise Unusable("is no file")
+        if not follow and real != project.resolve() / ".accord" / "commands" / path.name:
+            target = named(os.path.relpath(real, project.resolve()))
+            return FileCommand(name, "", f"A link to {_plain(target)}", link=str(path))
+        with real.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
+        raise Unusable("cannot be read") from exc
+    if len(data) > _MOST_BYTES:
+        raise Unusable(f"is larger than {_MOST_BYTES // 1024} KiB")
+    try:
+        fields, text = _front_matter(data.decode("utf-8"))
+    except UnicodeDecodeError as exc:
+        raise Unusable("is not text in UTF-8") from exc
+    if not text.strip():
+        raise Unusable("has no text")
+    first = next(line.strip("# \t") for line in text.splitlines() if line.strip())
+    description = fields.get("description") or (first if len(first) <= 80 else f"{first[:79]}…")
+    hint = fields.get("hint") or fields.get("argument-hint") or ""
+    return FileCommand(name, text.strip(), _plain(description) or name, _plain(hint) or None)
+
+
+def _plain(text: str) -> str:
+    """Return text for one line of a screen: without controls, which terminals would obey."""
+    kept = hidden_removed(" ".join(text.split()))
+    return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
+
+
+def _front_matter(text: str) -> tuple[dict[str, str], str]:
+    """Return the `key: value` lines between lines of dashes, and the text behind them."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    found = re.match(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        return {}, text
+    fields = (_FIELD.fullmatch(line.strip()) for line in found[1].splitlines())
+    values = {field[1].lower(): field[2].strip().strip("\"'") for field in fields if field}
+    return values, text[found.end() :]

@@ -1,0 +1,88 @@
+"""`/permissions`: the rules of the project, shown and changed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from accord import Content
+from accord_coder.permissions.rules import KINDS, Rule, rules_from, rules_to
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord_coder.commands.base import Asked
+    from accord_coder.loop.session_state import Work
+    from accord_coder.permissions.project_rules import Known
+
+__all__ = ("run",)
+
+_USAGE = f"""\
+- `/permissions allow KIND PATTERN`, `/permissions reject KIND PATTERN` add a rule
+- `/permissions remove NUMBER` takes one out
+- `/permissions trust` makes the rules yours that allow something and were not made by you
+
+A KIND is {", ".join(f"`{kind}`" for kind in KINDS[:-1])} or `{KINDS[-1]}`: `edit src/**`, \
+`execute git status *`, `fetch docs.python.org`, `mcp github/search_*`."""
+
+
+async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Show the rules, or change them first."""
+    verb, _, rest = asked.arguments.partition(" ")
+    rest = rest.strip()
+    match verb:
+        case "":
+            pass
+        case "allow" | "reject":
+            await turn.say(await _add(verb, rest, work))
+        case "remove":
+            await turn.say(await _remove(rest, work))
+        case "trust" if not rest:
+            count = await asyncio.to_thread(work.rules.trust)
+            await turn.say(f"{count} rules are yours now.\n\n" if count else "There were none.\n\n")
+        case _:
+            await turn.say(f"I do not know `{asked.arguments}`.\n\n{_USAGE}")
+            return None
+    known = await asyncio.to_thread(work.rules.read)
+    await turn.say(_shown(known, work))
+    return None
+
+
+async def _add(effect: str, rest: str, work: Work) -> str:
+    kind, _, pattern = rest.partition(" ")
+    pattern = pattern.strip().strip("`")
+    if kind not in KINDS or not pattern:
+        return f"A rule has a kind and a pattern.\n\n{_USAGE}\n\n"
+    rule = Rule("allow" if effect == "allow" else "reject", kind, pattern)
+    try:
+        rules_from(rules_to([rule]))
+    except ValueError as exc:
+        return f"The rule was not added: {exc}\n\n"
+    problem = await asyncio.to_thread(work.rules.add, rule)
+    if problem is not None:
+        return f"The rule holds until the session ends; it could not be written: {problem}\n\n"
+    return f"Added: `{effect} {kind} {pattern}`\n\n"
+
+
+async def _remove(number: str, work: Work) -> str:
+    known = await asyncio.to_thread(work.rules.read)
+    rules = (*known.rules, *known.untrusted)
+    if not number.isdecimal() or not 1 <= int(number) <= len(rules):
+        return f"There is no rule {number}.\n\n" if number else f"{_USAGE}\n\n"
+    rule = rules[int(number) - 1]
+    try:
+        await asyncio.to_thread(work.rules.remove, rule)
+    except (OSError, ValueError) as exc:
+        return f"It could not be removed: {exc}\n\n"
+    return f"Removed: `{rule}`\n\n"
+
+
+def _shown(known: Known, work: Work) -> str:
+    lines = [f"Mode: `{work.mode}`. Rules of this project, in `.accord/permissions.toml`:", ""]
+    if known.broken is not None:
+        lines.append(f"The file cannot be used, so nothing is allowed by it: {known.broken}")
+    elif not known.rules and not known.untrusted:
+        lines.append("There are none.")
+    for number, rule in enumerate((*known.rules, *known.untrusted), 1):
+        mark = " (not made by you: it does not hold)" if rule in known.untrusted else ""
+        lines.append(f"{number}. {rule.effect} `{rule.kind} {rule.pattern}`{mark}")
+    return "\n".join([*lines, "", _USAGE])

@@ -1,0 +1,144 @@
+"""All commands: those built in, and those of the project."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from typing import TYPE_CHECKING
+
+from accord import Command, Content
+from accord_coder.commands import builtin, init, permissions, review
+from accord_coder.commands.base import Act, Asked, asked_for, coder_of
+from accord_coder.commands.custom import (
+    FileCommand,
+    Unusable,
+    behind_link,
+    command_files,
+    expanded,
+    find_file,
+    look_around,
+)
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("ACTS", "advertised", "first_advertised", "reread", "run_command")
+
+log = logging.getLogger("accord_coder")
+
+
+async def _help(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Say what there is."""
+    lines = ["Commands:", ""]
+    theirs, wrong = await asyncio.to_thread(look_around, work.session.cwd)
+    for command in _all(theirs):
+        hint = f" {command.hint}" if command.hint else ""
+        lines.append(f"- `/{command.name}{hint}` — {command.description}")
+    if wrong:
+        lines += ["", "No commands, of the files in `.accord/commands`:", ""]
+        lines += [f"- {why}" for why in wrong]
+    chosen = coder_of(work).model_name(work)
+    lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
+    if chosen == "embedded":
+        lines.append(
+            "The embedded model is no language model: it does what plain requests say. Type `help`"
+            " to see which it understands."
+        )
+    await turn.say("\n".join(lines))
+    return None
+
+
+ACTS: tuple[Act, ...] = (
+    Act("help", "Says what there is", _help),
+    Act("init", "Writes AGENTS.md for this project", init.run, "what to mind", for_model=True),
+    Act("review", "Reviews the changes in git", review.run, "what to look at", for_model=True),
+    Act("compact", "Shortens the conversation for the model", builtin.compact, "what to keep"),
+    Act("model", "Shows or switches the model", builtin.model, "provider:name"),
+    Act("mode", "Shows or switches what may be done without asking", builtin.mode, "name"),
+    Act(
+        "permissions",
+        "Shows or changes what is always allowed or rejected here",
+        permissions.run,
+        "allow|reject|remove|trust",
+    ),
+    Act("export", "Writes this conversation to a Markdown file", builtin.export, "file"),
+)
+_BY_NAME = {act.name: act for act in ACTS}
+
+
+def advertised(work: Work) -> list[Command]:
+    """Return what clients are told of; reads the project's files."""
+    return _all(command_files(work.session.cwd))
+
+
+def first_advertised(work: Work) -> list[Command]:
+    """Return the same for a session that begins, and log which files are no commands."""
+    theirs, wrong = look_around(work.session.cwd)
+    for why in wrong:
+        log.warning("! no command in .accord/commands: %s", why)
+    return _all(theirs)
+
+
+def _all(theirs: list[FileCommand]) -> list[Command]:
+    own = [Command(act.name, act.does, act.hint) for act in ACTS]
+    return own + [command.offered for command in theirs if command.name not in _BY_NAME]
+
+
+async def run_command(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Do what a command says; return what the model is prompted with, None when all is done."""
+    if (act := _BY_NAME.get(asked.name)) is not None:
+        return await act.run(asked, turn, work)
+    found = await asyncio.to_thread(find_file, work.session.cwd, asked.name)
+    if found is not None and found.link is not None:
+        found = await _read_link(found, turn, work)
+        if found is None:
+            return None
+    if found is not None:
+        return (expanded(found, asked.arguments), *asked.rest)
+    names = [command.name for command in await asyncio.to_thread(advertised, work)]
+    near = difflib.get_close_matches(asked.name, names, n=1)
+    meant = f" Did you mean `/{near[0]}`?" if near else ""
+    listed = ", ".join(f"`/{name}`" for name in names)
+    await turn.say(f"There is no command `/{asked.name}`.{meant}\n\nThere are {listed}.")
+    return None
+
+
+async def _read_link(command: FileCommand, turn: Turn, work: Work) -> FileCommand | None:
+    """Return a command that a link leads to, if the user allows that the model is told of it."""
+    from accord_coder.permissions.gate import Refused, ask_always
+    from accord_coder.tools.base import Access
+
+    path = str(command.link)
+    title = f"Read /{command.name}: {command.description}"
+    async with turn.tool(title, kind="read", locations=[path]) as call:
+        try:
+            await ask_always(
+                Access("read", (path,)), f"/{command.name} is a link to another file.", call, work
+            )
+            return await asyncio.to_thread(behind_link, command, work.session.cwd)
+        except Refused as error:
+            await call.refuse(str(error))
+        except Unusable as error:
+            await call.fail(f"The command /{command.name} {error}.")
+    return None
+
+
+def reread(content: tuple[Content, ...], cwd: str) -> tuple[Content, ...] | None:
+    """Return what the model was told for a prompt of the past; None if it was not for it.
+
+    A command of the project stands for what its file says now.
+    """
+    asked = asked_for(content)
+    if asked is None:
+        return content
+    if (act := _BY_NAME.get(asked.name)) is not None:
+        if not act.for_model:
+            return None
+        texts = {"init": init.prompt_for, "review": review.prompt_for}
+        return (texts[act.name](asked.arguments), *asked.rest)
+    found = find_file(cwd, asked.name)
+    if found is not None and found.link is not None:
+        return content  # what it leads to is not read without permission
+    return None if found is None else (expanded(found, asked.arguments), *asked.rest)

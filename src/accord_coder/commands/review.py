@@ -1,0 +1,145 @@
+"""`/review`: looks at the changes in git."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from accord import Content
+from accord_coder.commands.base import Asked, coder_of, say, use
+from accord_coder.loop.messages import Prompt
+
+if TYPE_CHECKING:
+    from accord import Turn
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Finding", "findings", "prompt_for", "reviewed", "run")
+
+_PROMPT = """\
+Review the changes in this git repository that are not committed yet (`git status`, `git diff
+HEAD`); if there are none, those of the last commit. Read the code around them as far as you need.
+
+Report, most serious first, each with path:line, what goes wrong and when, and how to mend it: bugs,
+cases not handled, security, tests that are missing, what contradicts the conventions here. No
+praise, no taste, nothing that a formatter would do. Change nothing. If there is nothing, say so.
+"""
+_DIFF = "git --no-pager diff --no-ext-diff --no-color HEAD"
+_CHECKS: tuple[tuple[str, str], ...] = (
+    (r"^(<{7}|>{7})( |$)|^={7}$", "a conflict is not resolved"),
+    (
+        r"\bbreakpoint\(\)|\bpdb\.set_trace\(\)|^\s*import pdb\b|\bdebugger;",
+        "a debugger is started",
+    ),
+    (r"\bconsole\.log\(|\bvar_dump\(|\bdbg!\(", "it prints for debugging"),
+    (r"\b(TODO|FIXME|XXX|HACK)\b", "something is left to do"),
+    (r"\.only\(|@pytest\.mark\.skip\b|\bxit\(|\bfdescribe\(", "tests are left out"),
+    (r"except\s*:\s*(pass)?\s*$|except (Base)?Exception:\s*pass", "errors are swallowed"),
+    (r"\beval\(|\bexec\(|shell=True|verify=False", "it may be unsafe"),
+    (
+        r"(?i)(api[_-]?key|secret|passw(or)?d|token)\w*\s*[:=]\s*['\"][^'\"\s]{8,}['\"]"
+        r"|-----BEGIN [A-Z ]*PRIVATE KEY|AKIA[0-9A-Z]{16}",
+        "it looks like a secret",
+    ),
+)
+_CODE = re.compile(r"\.(py|js|ts|tsx|jsx|go|rs|java|rb|c|cpp|cs|php|kt|swift)$")
+_MOST = 50
+_MAX_CHARACTERS = 500  # of a line that is looked at
+
+
+class Finding(Struct, frozen=True):
+    """Something in a changed line."""
+
+    path: str
+    line: int
+    what: str
+
+
+def prompt_for(arguments: str) -> str:
+    """Return what a language model is told."""
+    return f"{_PROMPT}\nLook above all at: {arguments}\n" if arguments else _PROMPT
+
+
+async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+    """Prompt the model; without one, list the changes and what patterns find in them."""
+    model = await coder_of(work).model_of(work)
+    if model.name != "embedded":
+        return (prompt_for(asked.arguments), *asked.rest)
+    work.messages.append(Prompt((prompt_for(asked.arguments),)))
+    result = await use(turn, work, "execute", command=_DIFF)
+    if result.failed or re.search(r"^\[(exit status|timed out)", result.text, re.MULTILINE):
+        why = result.text.strip().partition("\n")[0]  # git may add all of its help
+        await say(turn, work, f"I cannot see the changes: {why}")
+        return None
+    await say(turn, work, reviewed(result.text))
+    return None
+
+
+def reviewed(diff: str) -> str:
+    """Return a report on a diff."""
+    changed = _changed(diff)
+    if not changed:
+        return "Nothing differs from the last commit. (Files that git does not know are not seen.)"
+    lines = ["Changed since the last commit:", ""]
+    lines += [f"- `{path}`: +{added} −{gone}" for path, (added, gone) in changed.items()]
+    found = list(findings(diff))
+    code = [path for path in changed if _CODE.search(path)]
+    tests = [path for path in code if re.search(r"(^|/|_|\.)(tests?|spec)(/|_|\.)", path)]
+    lines += ["", "What patterns find in the new lines:", ""]
+    lines += [f"- `{one.path}:{one.line}`: {one.what}" for one in found[:_MOST]]
+    if len(found) > _MOST:
+        lines.append(f"- and {len(found) - _MOST} more")
+    if code and not tests:
+        lines.append("- code has changed, and no test")
+    if lines[-1] == "":
+        lines.append("Nothing.")
+    lines += ["", "I am not a language model: whether the changes are right, I cannot tell."]
+    return "\n".join(lines)
+
+
+def findings(diff: str) -> Iterator[Finding]:
+    """Yield what is worth a look in the lines that a diff adds."""
+    for path, number, text in _added(diff):
+        start = text[:_MAX_CHARACTERS]  # expressions take their time with long lines
+        for pattern, what in _CHECKS:
+            if re.search(pattern, start):
+                yield Finding(path, number, what)
+                break
+        else:
+            if text.endswith((" ", "\t")):
+                yield Finding(path, number, "white space at the end of the line")
+
+
+def _added(diff: str) -> Iterator[tuple[str, int, str]]:
+    """Yield path, line and text of each line that a diff adds."""
+    path, number, left = "", 0, 0
+    for line in diff.split("\n"):
+        if left <= 0 and line.startswith("+++ "):
+            path = line[4:].removeprefix("b/").rstrip("\t")
+        elif found := re.match(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
+            number = int(found[2])
+            left = int(found[1] or 1) + int(found[3] or 1)
+        elif left > 0 and line[:1] == "+":
+            yield path, number, line[1:].rstrip("\r")
+            number, left = number + 1, left - 1
+        elif left > 0 and line[:1] == "-":
+            left -= 1
+        elif left > 0 and line[:1] in (" ", ""):
+            number, left = number + 1, left - 2
+
+
+def _changed(diff: str) -> dict[str, tuple[int, int]]:
+    """Return the changed files with the counts of lines added and removed."""
+    found: dict[str, tuple[int, int]] = {}
+    path = ""
+    for line in diff.split("\n"):
+        if head := re.match(r"diff --git a/.* b/(.*)$", line):
+            path = head[1]
+            found[path] = 0, 0
+        elif path and line.startswith("+") and not line.startswith("+++ "):
+            found[path] = found[path][0] + 1, found[path][1]
+        elif path and line.startswith("-") and not line.startswith("--- "):
+            found[path] = found[path][0], found[path][1] + 1
+    return found

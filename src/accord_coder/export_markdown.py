@@ -1,0 +1,88 @@
+"""A session as Markdown, for people to read and keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import UNSET
+
+from accord import Audio, Content, Diff, Image, Link, Resource
+from accord.agent.updates import PlanReport, Report, Said, ToolReport
+
+__all__ = ("markdown_of",)
+
+_MOST_LINES = 40  # of what a tool printed
+_MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
+
+
+def markdown_of(reports: Iterable[Report], title: str | None = None, *, until: str = "") -> str:
+    """Return what was said and done, up to the prompt with the message id `until`."""
+    parts = [f"# {title or 'A session with Accord'}"]
+    for report in reports:
+        match report:
+            case Said("user", message_id, content):
+                if message_id == until:
+                    break
+                parts += ["## User", _text(content)]
+            case Said("agent", _, content):
+                parts += ["## Agent", _text(content)]
+            case Said("thought", _, content):
+                parts.append(_quoted(_text(content)))
+            case ToolReport():
+                parts.append(_tool(report))
+            case PlanReport(_, entries):
+                lines = (f"- [{_MARKS.get(e.status, ' ')}] {e.content}" for e in entries)
+                parts.append("\n".join(lines))
+            case _:
+                pass
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _tool(report: ToolReport) -> str:
+    title = "" if report.title is UNSET else " ".join(report.title.split())
+    status = "" if report.status is UNSET else report.status
+    parts = [f"**{title}** ({status})"]
+    for item in () if report.content is UNSET else report.content:
+        match item:
+            case str():
+                parts.append(_fenced(item))
+            case Diff() if status != "completed":
+                parts.append(f"Not changed: `{item.path}`.")  # proposed, and not done
+            case Diff(patch=str() as patch):
+                parts.append(_fenced(patch, "diff"))
+            case Diff(path=path):
+                parts.append(f"Changed `{path}`.")
+            case _:
+                pass
+    return "\n\n".join(parts)
+
+
+def _text(content: Iterable[Content]) -> str:
+    found: list[str] = []
+    for part in content:
+        match part:
+            case str():
+                found.append(part)
+            case Link(uri=uri, name=name):
+                found.append(f"[{name}]({uri})")
+            case Resource(uri=uri):
+                found.append(f"[{uri}]({uri})")
+            case Image(mime_type=kind) | Audio(mime_type=kind):
+                found.append(f"({kind})")
+            case _:
+                pass
+    return "\n\n".join(found).strip()
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _fenced(text: str, language: str = "") -> str:
+    lines = text.rstrip("\n").splitlines()
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more lines"]
+    fence = "```"
+    while any(line.lstrip().startswith(fence) for line in lines):
+        fence += "`"
+    return "\n".join([f"{fence}{language}", *lines, fence])

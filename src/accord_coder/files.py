@@ -1,0 +1,312 @@
+"""The texts that tools work on: as the editor has them, and never changed unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from accord.local.files import OutsideRoots, Roots
+from accord_coder.tools.base import ToolFailed
+from accord_coder.tools.formatting import named
+
+if TYPE_CHECKING:
+    from accord import Session
+
+__all__ = ("MOST_BYTES", "Loaded", "WorkFiles", "in_thread")
+
+MOST_BYTES = 16 * 1024 * 1024  # of a text that is held as a whole
+_SNIFFED_BYTES = 8192
+_BOM = "\ufeff"
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """Run blocking work in a thread; a cancel makes what it is given true, so that it stops."""
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(work, stop.is_set)
+    finally:
+        stop.set()
+
+
+class Loaded(Struct, frozen=True):
+    """A text as models see it: line feeds alone where all lines end in CRLF, no byte order mark.
+
+    `raw` is the text as it is; `on_disk` is a digest of the file, None where there is no file.
+    """
+
+    path: str
+    raw: str
+    on_disk: bytes | None = None
+
+    @property
+    def has_bom(self) -> bool:
+        """Whether it begins with a byte order mark."""
+        return self.raw.startswith(_BOM)
+
+    @property
+    def is_crlf(self) -> bool:
+        """Whether all its lines end in CRLF."""
+        count = self.raw.count("\n")
+        return count > 0 and self.raw.count("\r\n") == count
+
+    @property
+    def text(self) -> str:
+        """What models see."""
+        text = self.raw.removeprefix(_BOM)
+        return text.replace("\r\n", "\n") if self.is_crlf else text
+
+    def raw_of(self, text: str) -> str:
+        """Return another text in the form of this one."""
+        if self.is_crlf:
+            text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+        return _BOM + text if self.has_bom else text
+
+
+class _Seen(Struct, frozen=True):
+    text: bytes
+    on_disk: bytes | None
+
+
+class WorkFiles:
+    """The texts of one session; relative paths belong to its `cwd`.
+
+    `granted` are real paths outside of the session's directories that the user has allowed. What
+    leads elsewhere raises `OutsideRoots`, what is missing `FileNotFoundError`, and what is no
+    text `ToolFailed`.
+    """
+
+    def __init__(self, session: Session, granted: Collection[str]) -> None:
+        self._session = session
+        self._inside = Roots(session.roots)
+        self.roots = Roots(session.roots, also=granted)
+        self._seen: dict[str, _Seen] = {}  # by real path
+        self._previewed: dict[str, Loaded | None] = {}  # by absolute path
+
+    # Paths.
+
+    def absolute(self, path: str) -> str:
+        """Return the path as it is named, absolute and without dots."""
+        return self.roots.absolute(os.path.expanduser(path))  # noqa: PTH111  # text, not a file
+
+    def shown(self, path: str) -> str:
+        """Return how models and users are told of a path: short where it is below `cwd`."""
+        # Names on the disk that are not UTF-8 can be shown, roughly, and not be named back.
+        absolute = os.fsencode(self.absolute(path)).decode("utf-8", "replace")
+        cwd = os.path.normpath(self._session.cwd).rstrip(os.sep) + os.sep
+        if absolute + os.sep == cwd:
+            return "."
+        return named(absolute.removeprefix(cwd))
+
+    async def is_reachable(self, path: str) -> bool:
+        """Tell whether a path is inside, or allowed already."""
+        try:
+            await asyncio.to_thread(self.roots.resolve, self.absolute(path))
+        except OutsideRoots:
+            return False
+        return True
+
+    async def need_entry(self, path: str) -> None:
+        """Raise `FileNotFoundError` when nothing is at a path that is reachable.
+
+        For what is asked about first: nobody should be asked about what cannot be done.
+        """
+        if await self.is_reachable(path) and not await self.has_entry(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    async def has_entry(self, path: str) -> bool:
+        """Tell whether something is at a path, a link that leads nowhere too."""
+        return await asyncio.to_thread(os.path.lexists, self.absolute(path))
+
+    # Reading.
+
+    async def head(self, path: str) -> bytes | None:
+        """Return how a file begins on the disk, None for a file that is not there."""
+        return await asyncio.to_thread(self._bytes, self.absolute(path), _SNIFFED_BYTES)
+
+    async def size(self, path: str) -> int | None:
+        """Return how many bytes a file has on the disk, None for one that is not there."""
+        return await asyncio.to_thread(self._size, self.absolute(path))
+
+    async def bytes(self, path: str, most: int) -> bytes | None:
+        """Return a file of the disk, or its first bytes; None for one that is not there."""
+        return await asyncio.to_thread(self._bytes, self.absolute(path), most)
+
+    async def load(self, path: str) -> Loaded:
+        """Return a text: the editor's, unsaved changes included, else that of the disk."""
+        absolute = self.absolute(path)
+        data = await asyncio.to_thread(self._bytes, absolute, MOST_BYTES + 1)
+        if data is not None and len(data) > MOST_BYTES:
+            raise ToolFailed(f"{path} is larger than {MOST_BYTES // 2**20} MiB.")
+        if data is not None and b"\0" in data[:_SNIFFED_BYTES]:
+            raise ToolFailed(f"{path} is a binary file.")
+        raw = await self._in_editor(absolute)
+        if data is None and not raw:  # some editors answer with no text for a missing file
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if raw is None:
+            raw = _decoded(data or b"", path)
+        return Loaded(absolute, raw, None if data is None else _digest_of_bytes(data))
+
+    async def load_for_change(self, path: str, *, previews: bool) -> Loaded | None:
+        """Return a text that is about to be changed; None for a file that does not exist.
+
+        What a preview has loaded is what the change works on, unless `forget_previews` was called:
+        one read for each change.
+        """
+        absolute = self.absolute(path)
+        if not previews and absolute in self._previewed:
+            return self._previewed.pop(absolute)
+        try:
+            loaded = await self.load(path)
+        except FileNotFoundError:
+            loaded = None
+        if previews:
+            self._previewed[absolute] = loaded
+        return loaded
+
+    def forget_previews(self) -> None:
+        """Load texts again before they are changed: time has passed since their preview."""
+        self._previewed.clear()
+
+    async def saw(self, loaded: Loaded) -> None:
+        """Remember that the model knows this text."""
+        real = await asyncio.to_thread(self.roots.resolve, loaded.path)
+        self._seen[real] = _Seen(_digest(loaded.text), loaded.on_disk)
+
+    # Writing.
+
+    async def check(self, loaded: Loaded) -> None:
+        """Raise `ToolFailed` unless the model knows the text as it is now."""
+        real = await asyncio.to_thread(self.roots.resolve, loaded.path)
+        seen = self._seen.get(real)
+        name = self.shown(loaded.path)
+        if seen is None:
+            raise ToolFailed(f"{name} has not been read yet: read it before changing it.")
+        text = _digest(loaded.text)
+        if text != seen.text or loaded.on_disk not in (seen.on_disk, seen.text):
+            raise ToolFailed(
+                f"{name} has changed since it was read. Nothing was written; read it again."
+            )
+
+    async def store(self, path: str, old: Loaded | None, text: str) -> None:
+        """Put a text in place of one that `load` gave, or make a new file.
+
+        Raises `ToolFailed` when the file has changed meanwhile; nothing is overwritten then.
+        """
+        absolute = self.absolute(path)
+        raw = text if old is None else old.raw_of(text)
+        try:
+            data = raw.encode("utf-8")
+        except UnicodeEncodeError as exc:
+            raise ToolFailed("The text has half of a surrogate pair in it.") from exc
+        on_disk: bytes | None = _digest_of_bytes(data)
+        if self._session.link.writes_files and await self._is_inside(absolute):
+            # Not `session.files`, which reads the text again to show the change.
+            await self._session.link.write_file(self._session.id, absolute, raw)
+            on_disk = None if old is None else old.on_disk  # the editor may save it later
+        else:
+            expected = None if old is None else old.on_disk
+            await asyncio.to_thread(self._replace, absolute, expected, data)
+        await self.saw(Loaded(absolute, raw, on_disk))
+
+    async def check_saved(self, path: str) -> None:
+        """Raise `ToolFailed` when the editor has changes of a file that are not on the disk."""
+        absolute = self.absolute(path)
+        raw = await self._in_editor(absolute)
+        if raw is None:
+            return
+        data = await asyncio.to_thread(self._bytes, absolute, MOST_BYTES)
+        if data is not None and _digest(Loaded(absolute, raw).text) != _digest_of_bytes(data):
+            raise ToolFailed(
+                f"{self.shown(path)} has unsaved changes in the editor: save it first."
+            )
+
+    async def moved(self, source: str, target: str) -> None:
+        """What was known of one path holds for another now, and for what is below it."""
+        target_real = await asyncio.to_thread(os.path.realpath, self.absolute(target))
+        folder = os.path.dirname(self.absolute(source))  # noqa: PTH120  # text, not a file
+        real_folder = await asyncio.to_thread(os.path.realpath, folder)
+        name = os.path.basename(self.absolute(source))  # noqa: PTH119  # as above
+        source_real = os.path.join(real_folder, name)  # noqa: PTH118  # as above
+        for path in list(self._seen):
+            if path == source_real or path.startswith(source_real + os.sep):
+                self._seen[target_real + path[len(source_real) :]] = self._seen.pop(path)
+
+    # Where texts are.
+
+    async def _in_editor(self, absolute: str) -> str | None:
+        """Return the client's text; None where it has none, or does not say."""
+        if not self._session.link.reads_files or not await self._is_inside(absolute):
+            return None
+        with suppress(FileNotFoundError):
+            return await self._session.files.read(absolute)
+        return None
+
+    async def _is_inside(self, absolute: str) -> bool:
+        try:
+            await asyncio.to_thread(self._inside.resolve, absolute)
+        except OutsideRoots:
+            return False
+        return True
+
+    def _bytes(self, absolute: str, most: int) -> bytes | None:
+        try:
+            fd = self.roots.open(absolute)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(fd, "rb") as file:
+            return file.read(most)
+
+    def _size(self, absolute: str) -> int | None:
+        try:
+            fd = self.roots.open(absolute)
+        except FileNotFoundError:
+            return None
+        try:
+            return os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+
+    def _replace(self, absolute: str, expected: bytes | None, data: bytes) -> None:
+        """Write a file as a whole: a full disk and a crash leave what was there before."""
+        changed = ToolFailed(f"{self.shown(absolute)} has changed meanwhile. Nothing was written.")
+
+        def check(was: bytes | None) -> None:
+            if was is None or _digest_of_bytes(was) != expected:
+                raise changed
+
+        if expected is not None:
+            self.roots.replace(absolute, data, expected=check)
+            return
+        try:
+            self.roots.create(absolute, data)
+        except FileExistsError:
+            raise changed from None
+
+
+def _decoded(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise ToolFailed(
+            f"{path} is not text in UTF-8: byte 0x{data[exc.start]:02x} at offset {exc.start}."
+        ) from exc
+
+
+def _digest_of_bytes(data: bytes) -> bytes:
+    try:
+        return _digest(Loaded("", data.decode("utf-8")).text)
+    except UnicodeDecodeError:
+        return hashlib.sha256(b"\xff" + data).digest()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,3 @@
+"""A turn of the coding agent: prompt, model, tools, history."""
+
+__all__ = ()

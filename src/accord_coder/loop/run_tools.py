@@ -1,0 +1,163 @@
+"""Carries out what a model wants done: finds the tool, asks for permission, reports, answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from accord import (
+    Content,
+    RemoteProtocolError,
+    RequestError,
+    StartError,
+    TransportError,
+    Turn,
+)
+from accord.agent import WorkCancelled
+from accord.local.files import OutsideRoots
+from accord_coder.loop.messages import Results, ToolResult, ToolUse
+from accord_coder.loop.session_state import Work
+from accord_coder.permissions.gate import Refused, go_on, judge
+from accord_coder.tools.base import Outcome, Tool, ToolFailed
+from accord_coder.wildcards import PatternTooLong
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+
+__all__ = ("carry_out",)
+
+log = logging.getLogger("accord_coder")
+
+_MAX_PATH_CHARACTERS = 4096  # PATH_MAX of Linux: links in longer paths would not be resolved
+
+
+async def carry_out(uses: Sequence[ToolUse], turn: Turn, work: Work) -> Results:
+    """Use the tools in this order, neighbours that only look at things side by side."""
+    results: list[ToolResult] = []
+    at = 0
+    while at < len(uses):
+        end = at + 1
+        while end < len(uses) and _parallel(uses[end - 1], work) and _parallel(uses[end], work):
+            end += 1
+        results += await _side_by_side(uses[at:end], turn, work)
+        at = end
+    return Results(tuple(results))
+
+
+async def _side_by_side(uses: Sequence[ToolUse], turn: Turn, work: Work) -> list[ToolResult]:
+    if len(uses) == 1:
+        return [await _use(uses[0], turn, work)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_use(use, turn, work)) for use in uses]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None  # the client has gone, for all of them
+    return [task.result() for task in tasks]
+
+
+def _parallel(use: ToolUse, work: Work) -> bool:
+    tool = work.tools.get(use.name)
+    return tool is not None and tool.parallel
+
+
+async def _use(use: ToolUse, turn: Turn, work: Work) -> ToolResult:
+    tool = work.tools.get(use.name)
+    try:
+        if tool is None:
+            known = ", ".join(sorted(work.tools))
+            raise ToolFailed(f"There is no tool {use.name}; there are {known}.")
+        given = tool.read(use.arguments)
+    except ToolFailed as error:
+        async with turn.tool(use.name, name=use.name, raw_input=_json(use.arguments)) as call:
+            await call.output({"error": str(error)})
+            await call.fail(str(error))
+        return _result(use, (str(error),), failed=True)
+    try:
+        return await _run(tool, given, use, turn, work)
+    except WorkCancelled:
+        return _result(use, ("The user stopped it.",), failed=True)
+
+
+async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work) -> ToolResult:
+    async with turn.tool(
+        tool.title(given, work),
+        kind=tool.kind,
+        name=tool.name,
+        locations=tool.locations(given, work),
+        raw_input=_json(use.arguments),
+        cancellable=tool.cancellable,
+    ) as call:
+        try:
+            access = tool.access(given, work)
+            if any("\0" in text for text in (*access.paths, access.subject)):
+                raise ToolFailed("There is a null character in it, which no system takes.")
+            if any(len(path) > _MAX_PATH_CHARACTERS for path in access.paths):
+                raise ToolFailed(f"A path is longer than {_MAX_PATH_CHARACTERS} characters.")
+            # What is refused anyway is not looked at first: the preview would say what to mend.
+            judged = await judge(access, work)
+            await tool.preview(given, call, work)
+            if judged.asks:
+                work.files.forget_previews()
+            await go_on(judged, call, work)
+            outcome = await tool.run(given, call, work)
+        except Refused as error:
+            await call.refuse(str(error), raw_output={"error": str(error)})
+            return _result(use, (str(error),), failed=True)
+        except StartError as error:
+            return await _failed(str(error), call, use)
+        except TransportError:
+            raise  # the client has gone
+        except Exception as error:
+            if turn.session.closed:
+                raise  # and nobody is told of anything any more
+            return await _failed(_why(error, tool), call, use)
+        await call.output(_raw(outcome))
+        if outcome.failed:
+            await call.fail()
+        return _result(use, outcome.content, failed=outcome.failed)
+
+
+async def _failed(why: str, call: ToolCall, use: ToolUse) -> ToolResult:
+    await call.output({"error": why})
+    await call.fail(why)
+    return _result(use, (why,), failed=True)
+
+
+def _why(error: Exception, tool: Tool[Any]) -> str:
+    """Say what went wrong, to the model and the user."""
+    match error:
+        case ToolFailed() | OutsideRoots() | PatternTooLong():
+            return str(error)
+        case FileNotFoundError(filename=str() as path):
+            return f"There is no file {path}."
+        case OSError(strerror=str() as reason, filename=str() as path):
+            return f"{path}: {reason}."
+        case OSError(strerror=str() as reason):
+            return f"{tool.name} failed: {reason}."
+        case RequestError():
+            return f"{tool.name} failed: the client says {error.text}"
+        case RemoteProtocolError():
+            return f"{tool.name} failed: the client broke the protocol. {error}"
+        case _:
+            log.error("! the tool %s failed", tool.name, exc_info=error)
+            return f"{tool.name} failed by a mistake of its own."
+
+
+def _raw(outcome: Outcome) -> dict[str, Any]:
+    text = "\n".join(part for part in outcome.content if isinstance(part, str))
+    return {"output": text, **(outcome.raw or {})}
+
+
+def _result(use: ToolUse, content: tuple[Content, ...], *, failed: bool) -> ToolResult:
+    return ToolResult(use.id, use.name, content, failed)
+
+
+def _json(arguments: str) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        return {"arguments": arguments}

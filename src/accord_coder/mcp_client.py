@@ -1,0 +1,272 @@
+"""MCP servers that the client gives to a session: started when they are needed, closed with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from accord import AccordError, McpHttp, McpStdio, __version__
+from accord.types.mcp import McpServer, McpSse
+
+if TYPE_CHECKING:
+    from mcp import Client, Tool
+    from mcp.client.session import IncomingMessage
+
+__all__ = ("McpConnection", "McpFailed", "McpServers")
+
+log = logging.getLogger("accord_coder")
+
+_START_S = 30.0  # to start, to shake hands and to tell the tools
+_CLOSE_S = 10.0  # to end, before the connection is cut
+_PAGES = 50
+
+
+class McpFailed(AccordError):
+    """A server does not do what it is asked for; the message is for the user and the model."""
+
+
+class McpConnection:
+    """One server: what it can do, and the task that has it."""
+
+    def __init__(self, server: McpServer, cwd: str) -> None:
+        self.server = server
+        self.name = server.name
+        self.tools: tuple[Tool, ...] = ()
+        self.is_lost = False
+        self._cwd = cwd
+        self._client: Client | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stop = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
+
+    async def ready(self) -> None:
+        """Return when its tools are known; raise `McpFailed`."""
+        try:
+            async with asyncio.timeout(_START_S):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise McpFailed(f"it has not answered for {_START_S:.0f} s") from None
+
+    async def call(self, tool: str, arguments: dict[str, Any], progress: Any) -> Any:
+        """Use a tool and return its result; a cancel is passed on. Raises `McpFailed`."""
+        from mcp import MCPError
+
+        if self._client is None:
+            raise McpFailed("it is not connected")
+        try:
+            return await self._client.call_tool(tool, arguments, progress_callback=progress)
+        except MCPError as exc:
+            self.is_lost = self._task.done() or exc.code == _connection_closed()
+            raise McpFailed(exc.message) from exc
+        except (RuntimeError, ValueError, OSError) as exc:
+            log.warning("! the MCP server %s: %s", self.name, exc)
+            raise McpFailed("its answer makes no sense") from exc
+
+    def stop(self) -> asyncio.Task[None]:
+        """Have it end; return what to wait for."""
+        self._stop.set()
+        if not self._ready.done():
+            self._task.cancel()
+        return self._task
+
+    async def _live(self) -> None:
+        """Have the connection, from its beginning to its end: it belongs to one task."""
+        try:
+            from mcp import Client, Implementation
+
+            logging.getLogger("mcp.client.stdio").addFilter(_short)
+            async with Client(
+                _transport(self.server, self._cwd),
+                client_info=Implementation(name="accord-coder", version=__version__),
+                message_handler=self._heard,
+                cache=None,
+            ) as client:
+                self._client = client
+                await self._list(client)
+                self._ready.set_result(None)
+                await self._follow(client)
+        except Exception as exc:  # noqa: BLE001  # whatever ends it, the session goes on
+            if self._ready.done():
+                log.warning("! the MCP server %s is gone: %s", self.name, _reason(exc))
+            else:
+                self._fail(_reason(exc))
+        finally:
+            self._client, self.is_lost = None, True
+            if not self._ready.done():
+                self._fail("it was stopped")
+
+    def _fail(self, why: str) -> None:
+        self._ready.set_exception(McpFailed(why))
+        self._ready.exception()  # there may be nobody to see it
+
+    async def _list(self, client: Client) -> None:
+        found: list[Tool] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            if (cursor := page.next_cursor) is None:
+                break
+        self.tools = tuple(found)
+
+    async def _follow(self, client: Client) -> None:
+        """Ask for the tools again whenever they have changed, until it is to end."""
+        async with asyncio.TaskGroup() as group:
+            waits = {group.create_task(self._stop.wait()), group.create_task(self._relist(client))}
+            listens = group.create_task(self._listen(client))
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*waits, listens):
+                task.cancel()
+
+    async def _relist(self, client: Client) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._list(client)
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes from a server that tells those alone who ask."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._changed.set()
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        from mcp.types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+
+def _short(record: logging.LogRecord) -> bool:
+    """Keep the library's log to a line for each line that a server should not have printed."""
+    record.exc_info = record.exc_text = None
+    return True
+
+
+def _connection_closed() -> int:
+    from mcp.types import CONNECTION_CLOSED
+
+    return CONNECTION_CLOSED
+
+
+def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
+    match server:
+        case McpStdio(_, command, args, env):
+            from mcp import StdioServerParameters, stdio_client
+
+            # Of our environment it gets what every program needs, and no key.
+            parameters = StdioServerParameters(
+                command=command, args=list(args), env=dict(env), cwd=cwd
+            )
+            return stdio_client(parameters, errlog=_stderr())
+        case McpHttp(_, url, headers):
+            return _http(url, dict(headers))
+        case McpSse(_, url, headers):
+            from mcp.client.sse import sse_client
+
+            return sse_client(url, headers=dict(headers))
+
+
+@asynccontextmanager
+async def _http(url: str, headers: dict[str, str]) -> AsyncGenerator[Any, None]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    timeout = httpx2.Timeout(_START_S, read=300.0)
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+def _stderr() -> TextIO:
+    """Return where servers may complain: never where the client listens."""
+    try:
+        sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return _nowhere()
+    return sys.stderr
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123  # as long as we run
+
+
+def _reason(exc: BaseException) -> str:
+    """Return the innermost of errors in groups, in a line."""
+    inner = exc
+    while isinstance(inner, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
+    match inner:
+        case ImportError():
+            return "it needs more than is installed: pip install 'accord[coder]'"
+        case FileNotFoundError():
+            return "there is no such command"
+        case OSError(strerror=str() as reason):
+            return reason
+        case _:
+            return " ".join(str(inner).split())[:300] or type(inner).__name__
+
+
+class McpServers:
+    """All the servers of a session."""
+
+    def __init__(self, servers: Sequence[McpServer], cwd: str) -> None:
+        self._servers = servers
+        self._cwd = cwd
+        self._open: dict[str, McpConnection] = {}
+        self._failed: set[str] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def connections(self) -> tuple[McpConnection, ...]:
+        """Those that run."""
+        return tuple(self._open.values())
+
+    async def connect(self) -> dict[str, str]:
+        """Start what does not run, all at once; return why some do not, told once of each."""
+        for server in self._servers:
+            known = self._open.get(server.name)
+            if known is not None and known.is_lost:
+                self._closing.add(known.stop())
+            if (known is None or known.is_lost) and server.name not in self._failed:
+                self._open[server.name] = McpConnection(server, self._cwd)
+        connections = self.connections
+        results = await asyncio.gather(
+            *(connection.ready() for connection in connections), return_exceptions=True
+        )
+        failed: dict[str, str] = {}
+        for connection, result in zip(connections, results, strict=True):
+            if isinstance(result, McpFailed):
+                failed[connection.name] = str(result)
+                self._closing.add(self._open.pop(connection.name).stop())
+            elif isinstance(result, BaseException):
+                raise result
+        self._failed |= failed.keys()
+        return failed
+
+    async def aclose(self) -> None:
+        """End all of them, at once."""
+        self._closing |= {connection.stop() for connection in self._open.values()}
+        self._open.clear()
+        if not self._closing:
+            return
+        _, late = await asyncio.wait(self._closing, timeout=_CLOSE_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        self._closing.clear()

@@ -1,0 +1,175 @@
+"""Keys of providers: from the environment, the user's keyring, or a file of the user's alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from accord_coder.models.providers import SOURCES, Source
+
+__all__ = ("Keys", "Place")
+
+log = logging.getLogger("accord_coder")
+
+Place = Literal["keyring", "file"]
+_SERVICE = "accord"  # in the keyring
+
+
+class _Kept(Struct, frozen=True, omit_defaults=True):
+    """Where a key is: in the keyring, or here."""
+
+    key: str | None = None
+
+    def __repr__(self) -> str:
+        return "_Kept()"  # never the key
+
+
+class Keys:
+    """The keys that there are. No key is ever logged, nor part of an error.
+
+    `folder` has the file that says which keys are kept; without it the environment is all.
+    """
+
+    def __init__(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> None:
+        self._path = None if folder is None else folder / "keys.json"
+        self._environ = os.environ if environ is None else environ
+        self._kept: dict[str, _Kept] | None = None
+        self._from_keyring: dict[str, str | None] = {}
+
+    def is_there(self, source: Source) -> bool:
+        """Tell whether there is a key, without asking the keyring: that may take long."""
+        return self.in_environment(source) or source.id in self._read()
+
+    def conceal(self) -> None:
+        """Keep other processes from reading the keys here, if there are any."""
+        if any(map(self.is_there, SOURCES)):
+            from accord_coder.process_memory import conceal_process
+
+            conceal_process()
+
+    def in_environment(self, source: Source) -> bool:
+        """Tell whether the environment has a key."""
+        return any(self._environ.get(name, "").strip() for name in source.variables)
+
+    def find(self, source: Source) -> str | None:
+        """Return the key. The keyring may ask the user something first: not for the event loop."""
+        for name in source.variables:
+            if key := self._environ.get(name, "").strip():
+                return key
+        kept = self._read().get(source.id)
+        if kept is None:
+            return None
+        if kept.key is not None:
+            return kept.key
+        if source.id not in self._from_keyring:
+            self._from_keyring[source.id] = _ask_keyring(source.id)
+        return self._from_keyring[source.id]
+
+    def look_again(self) -> None:
+        """Forget what was read: it may have changed."""
+        self._kept = None
+        self._from_keyring.clear()
+        self.conceal()
+
+    def keep(self, source: Source, key: str) -> Place:
+        """Keep a key, in the keyring or else in the file; return which. Raises `OSError`."""
+        self.look_again()
+        kept = dict(self._read())
+        in_keyring = _put_into_keyring(source.id, key)
+        kept[source.id] = _Kept() if in_keyring else _Kept(key)
+        self._write(kept)
+        return "keyring" if in_keyring else "file"
+
+    def forget(self) -> None:
+        """Delete all keys that were kept; those of the environment stay."""
+        self.look_again()
+        for source_id, kept in self._read().items():
+            if kept.key is None:
+                _delete_from_keyring(source_id)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        self.look_again()
+
+    def _read(self) -> dict[str, _Kept]:
+        if self._kept is None:
+            self._kept = {} if self._path is None else _read_private(self._path)
+        return self._kept
+
+    def _write(self, kept: dict[str, _Kept]) -> None:
+        from accord_coder.directories import private_dir
+
+        if self._path is None:
+            raise OSError("there is no directory to keep keys in")
+        private_dir(self._path.parent)
+        beside = self._path.with_suffix(".new")
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(kept))
+        beside.replace(self._path)
+        self._kept = kept
+
+
+def _read_private(path: Path) -> dict[str, _Kept]:
+    """Return what a file says, unless others may read it too."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if sys.platform != "win32" and stat.S_IMODE(mode) & 0o077:
+                log.warning("! %s is not read: others may read it; chmod 600 it", path)
+                return {}
+            return msgspec.json.decode(file.read(), type=dict[str, _Kept])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError) as exc:
+        # Not the error's own words: they may quote the file.
+        log.warning("! %s cannot be read: %s", path, type(exc).__name__)
+        return {}
+
+
+def _put_into_keyring(source_id: str, key: str) -> bool:
+    """Keep a key in the keyring; return whether it is there."""
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        return False
+    try:
+        keyring.set_password(_SERVICE, source_id, key)
+        return keyring.get_password(_SERVICE, source_id) == key
+    except (KeyringError, RuntimeError, OSError):
+        return False
+
+
+def _ask_keyring(source_id: str) -> str | None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        log.warning("! a key is in the keyring, and `keyring` is not installed")
+        return None
+    try:
+        return keyring.get_password(_SERVICE, source_id)
+    except (KeyringError, RuntimeError, OSError) as exc:
+        log.warning("! the keyring does not answer: %s", type(exc).__name__)
+        return None
+
+
+def _delete_from_keyring(source_id: str) -> None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        return
+    try:
+        keyring.delete_password(_SERVICE, source_id)
+    except (KeyringError, RuntimeError, OSError) as exc:
+        log.warning("! the keyring does not delete: %s", type(exc).__name__)

@@ -1,0 +1,168 @@
+"""The conversation as pydantic-ai has it, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from accord import Audio, Content, Cost, Image, Link, Resource, Tokens
+from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult
+from accord_coder.models.base import Request
+
+__all__ = ("cost_of", "messages_of", "native_of", "parameters_of", "tokens_of")
+
+
+def messages_of(request: Request, takes: frozenset[str]) -> list[ModelMessage]:
+    """Return the messages; what the model does not take is told as text."""
+    found: list[ModelMessage] = []
+    for message in request.messages:
+        converted = _message(message, takes)
+        if converted is not None:
+            found.append(converted)
+    if found and isinstance(found[-1], ModelRequest) and request.instructions:
+        found[-1].instructions = _sound(request.instructions)
+    return found
+
+
+def _message(message: Message, takes: frozenset[str]) -> ModelMessage | None:
+    match message:
+        case Prompt(content):
+            return ModelRequest([UserPromptPart(_content(content, takes))])
+        case Answer(native=ModelResponse() as native):
+            return native
+        case Answer(text=text, uses=uses):
+            calls = [ToolCallPart(_sound(use.name), _sound(use.arguments), use.id) for use in uses]
+            parts = [TextPart(_sound(text)), *calls] if text else calls
+            return ModelResponse(parts) if parts else None
+        case Results(results):
+            return ModelRequest([_result(result, takes) for result in results])
+
+
+def _result(result: ToolResult, takes: frozenset[str]) -> ToolReturnPart:
+    content = _content(result.content, takes)
+    return ToolReturnPart(
+        _sound(result.name),
+        content if isinstance(content, str) else list(content),
+        result.use_id,
+        outcome="failed" if result.failed else "success",
+    )
+
+
+def _content(content: Sequence[Content], takes: frozenset[str]) -> str | list[UserContent]:
+    """Return content as the model takes it: a text when it is no more than that."""
+    parts: list[UserContent] = []
+    for part in content:
+        made = _part(part, takes)
+        if isinstance(made, str):
+            made = _sound(made)
+        if isinstance(made, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += f"\n{made}"
+        else:
+            parts.append(made)
+    match parts:
+        case [str() as text]:
+            return text
+        case []:
+            return ""
+        case _:
+            return parts
+
+
+def _part(part: Content, takes: frozenset[str]) -> UserContent:
+    match part:
+        case str():
+            return part
+        case Image(data, mime_type, uri):
+            if "image" in takes:
+                return BinaryContent(data, media_type=mime_type)
+            return f"[An image ({mime_type}{_at(uri)}) that this model cannot see]"
+        case Audio(data, mime_type):
+            if "audio" in takes:
+                return BinaryContent(data, media_type=mime_type)
+            return f"[A sound ({mime_type}) that this model cannot hear]"
+        case Link(uri, name):
+            return f"[{name}]({uri})"
+        case Resource(uri, str() as text):
+            return f'<resource uri="{uri}">\n{text}\n</resource>'
+        case Resource(uri, bytes() as data, mime_type):
+            if mime_type is not None and mime_type.startswith("image/") and "image" in takes:
+                return BinaryContent(data, media_type=mime_type)
+            kind = mime_type or "unknown type"
+            return f"[A file, {uri} ({kind}, {len(data)} bytes), that this model cannot read]"
+        case _:
+            return "[Something that this agent does not know]"
+
+
+def _sound(text: str) -> str:
+    """Return text that can be sent: names of files, say, may hold halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def native_of(response: ModelResponse) -> ModelResponse | None:
+    """Return an answer as it is to be told back to the model; None when it cannot be sent."""
+    calls = [
+        part for call in response.tool_calls for part in (call.tool_name, call.args_as_json_str())
+    ]
+    texts = (response.text or "", response.thinking or "", *calls)
+    return response if all(_sound(text) == text for text in texts) else None
+
+
+def _at(uri: str | None) -> str:
+    return "" if uri is None else f", {uri}"
+
+
+def parameters_of(request: Request) -> ModelRequestParameters:
+    """Return the tools."""
+    return ModelRequestParameters(
+        function_tools=[
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=tool.parameters,
+            )
+            for tool in request.tools
+        ]
+    )
+
+
+def tokens_of(response: ModelResponse) -> Tokens | None:
+    """Return what an answer took; None when the provider does not say."""
+    usage = response.usage
+    if usage.unmeasured_requests or not usage.total_tokens:
+        return None
+    details: dict[str, Any] = usage.details
+    return Tokens(
+        total=usage.total_tokens,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        thought=details.get("reasoning_tokens"),
+        cached_read=usage.cache_read_tokens or None,
+        cached_write=usage.cache_write_tokens or None,
+    )
+
+
+def cost_of(response: ModelResponse) -> Cost | None:
+    """Return what an answer costs by the price list; None for a model that is not in it."""
+    try:
+        price = response.cost().total_price
+    except (AssertionError, LookupError, ValueError):
+        return None
+    return Cost(float(price))

@@ -1,0 +1,3 @@
+"""Which actions the coding agent may take without asking."""
+
+__all__ = ()

@@ -1,0 +1,116 @@
+"""The files that the words of a command name: secrets, guarded files, and what lies outside.
+
+What a program does with its words cannot be seen. A word is taken for a path wherever it could be
+one: `--file=.env`, `-f.env`, `HEAD:.env`, `user@host:.env`. Links are resolved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from accord_coder.permissions.command_line import MAX_CHARACTERS, argv_of, commands_in, words_in
+from accord_coder.permissions.command_rules import only_looks
+from accord_coder.permissions.sensitive_files import fits_secret, guarded, secret
+
+__all__ = ("NamedFiles", "files_named")
+
+_MAX_PATH = 4096
+# Within a word: --file=.env, user@host:.env, {.env,x}
+_BREAKS = re.compile(r"[={}:,@$]")
+# In a word that may be a command itself.
+_SPACES = re.compile(r"[\s;&|<>()`\"']")
+# What makes //host/path of a URL no path; file:///path is one.
+_URL = re.compile(r"(?<![a-z0-9+.-])(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PROC = re.compile(r"[/.]*/proc/")
+# Where a path may begin in short options that are written as one word: -rf/etc, -rf../x
+_IN_OPTIONS = re.compile(r"/+[^/=:,]+|\.\.(?=/|$)")
+
+
+class NamedFiles(Struct, frozen=True, kw_only=True):
+    """The first secret and the first guarded file that a command names, and if one is outside."""
+
+    secret: str | None = None
+    guarded: str | None = None
+    outside: bool = False
+
+
+def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> NamedFiles:
+    """Return what a command names, run in a directory; `is_inside` is for real paths. Blocks."""
+    argv = argv_of(command)
+    words = list(argv) if argv is not None else words_in(command)
+    # Programs work on what is in their directory without being told its name.
+    inside = os.path.join(cwd, "any")  # noqa: PTH118  # a text
+    found_secret = cwd if secret(inside) else None
+    found_guarded = cwd if guarded(inside) else None
+    outside = False
+    seen: set[tuple[str, bool, bool]] = set()
+    for number, word in enumerate(words):
+        is_operand = number > 0 or argv is None
+        for part, is_whole in _parts(word):
+            if (part, is_whole, is_operand) in seen:
+                continue
+            seen.add((part, is_whole, is_operand))
+            real = _real(part, cwd)
+            if found_secret is None and (
+                secret(part) or fits_secret(part) or (real is not None and secret(real))
+            ):
+                found_secret = part
+            if is_whole and found_guarded is None:
+                absolute = os.path.normpath(os.path.join(cwd, part))  # noqa: PTH118  # a text
+                if guarded(absolute) or (real is not None and guarded(real)):
+                    found_guarded = part
+            if is_operand and not outside:
+                outside = _leads_out(part, real, cwd, is_inside)
+    if len(command) > MAX_CHARACTERS:
+        found_secret = found_secret or "A part of this long command"
+    if found_guarded is not None and _looks(command, argv):
+        found_guarded = None
+    return NamedFiles(secret=found_secret, guarded=found_guarded, outside=outside)
+
+
+def _looks(command: str, argv: tuple[str, ...] | None) -> bool:
+    if argv is not None:
+        return only_looks(argv)
+    return ">" not in command and all(map(only_looks, commands_in(command)))
+
+
+def _parts(word: str) -> Iterator[tuple[str, bool]]:
+    """Yield what may be paths in a word, and whether it is more than a word of a text."""
+    if not word:
+        return
+    yield word, True
+    if word.startswith("-") and not word.startswith("--") and len(word) > 2:
+        yield word[2:], True
+        # -fsrc/x is no path from the root; one that is there may be meant.
+        if (found := _IN_OPTIONS.search(word, 2)) and os.path.lexists(found[0]):
+            yield word[found.start() :], True
+    whole = _BREAKS.split(_URL.sub("", word))
+    if len(whole) > 1 or whole[0] != word:
+        yield from ((part, True) for part in whole if part)
+    if _SPACES.search(word):
+        for inner in words_in(word):
+            yield from ((part, False) for part in (inner, *_BREAKS.split(inner)) if part)
+
+
+def _real(part: str, cwd: str) -> str | None:
+    """Return where a word leads as a path; None if it cannot be one, or nothing is there."""
+    if len(part) > _MAX_PATH or "\0" in part:
+        return None
+    path = os.path.join(cwd, os.path.expanduser(part))  # noqa: PTH111, PTH118  # a text
+    if "/" not in part and os.sep not in part and not os.path.lexists(path):
+        return None
+    return os.path.realpath(path)
+
+
+def _leads_out(part: str, real: str | None, cwd: str, is_inside: Callable[[str], bool]) -> bool:
+    if part.startswith(("~", "$HOME")):
+        return True
+    if part.startswith("/") or ".." in part.replace("\\", "/").split("/"):
+        # /proc/self/cwd is another directory for the command than for this process.
+        return real is None or not is_inside(real) or _PROC.match(part) is not None
+    # A link of the project's.
+    return real is not None and not is_inside(real) and os.path.lexists(os.path.join(cwd, part))  # noqa: PTH118  # a text

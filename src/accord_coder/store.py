@@ -1,0 +1,98 @@
+"""Where the coder keeps its sessions: a file of the user's, opened when the first is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accord import SessionStore
+
+if TYPE_CHECKING:
+    from accord.agent.store.base import Archived, Page, Stored
+
+# SQLite takes milliseconds to import, and an editor that starts an agent waits for it.
+
+__all__ = ("UserStore",)
+
+log = logging.getLogger("accord_coder")
+
+
+class UserStore(SessionStore):
+    """Keeps sessions in `sessions.sqlite` in a directory, which only the user can read.
+
+    If that cannot be, or can no longer be, they are kept as long as the process runs, and the log
+    says so: a full disk is no reason not to work.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._opened: SessionStore | None = None
+        self._opening = asyncio.Lock()
+
+    async def _store(self) -> SessionStore:
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    self._opened = await self._open()
+        return self._opened
+
+    async def _open(self) -> SessionStore:
+        import sqlite3
+
+        from accord import MemoryStore, SqliteStore
+        from accord.agent import FallbackStore
+        from accord_coder.directories import private_dir
+
+        path = self._folder / "sessions.sqlite"
+        try:
+            if not self._folder.is_dir():  # an existing folder keeps its mode
+                private_dir(self._folder)
+            store = SqliteStore(path)
+            await store.list(limit=1)
+        except (OSError, ValueError, sqlite3.Error) as exc:
+            log.error("! sessions are not kept: %s: %s", path, exc)
+            return MemoryStore()
+        return FallbackStore(store)
+
+    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+        await (await self._store()).create(session, entries)
+
+    async def get(self, session_id: str) -> Stored | None:
+        return await (await self._store()).get(session_id)
+
+    async def put(self, session: Stored) -> None:
+        await (await self._store()).put(session)
+
+    async def append(self, session_id: str, entry: bytes) -> None:
+        await (await self._store()).append(session_id, entry)
+
+    async def read(self, session_id: str) -> list[bytes]:
+        return await (await self._store()).read(session_id)
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        async for page in (await self._store()).read_pages(session_id):
+            yield page
+
+    async def copy(self, session_id: str, session: Stored) -> None:
+        await (await self._store()).copy(session_id, session)
+
+    async def list(
+        self,
+        *,
+        cwd: str | None = None,
+        archived: Archived = "exclude",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        store = await self._store()
+        return await store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
+
+    async def delete(self, session_id: str) -> None:
+        await (await self._store()).delete(session_id)
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened.aclose()

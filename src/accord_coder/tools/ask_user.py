@@ -1,0 +1,73 @@
+"""Asks the user a question, with a form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from accord import NotOffered, RemoteProtocolError
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.formatting import one_line
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Ask", "Asking")
+
+
+class Asking(Struct, frozen=True):
+    """What to ask."""
+
+    question: Annotated[str, Meta(min_length=1, description="The question, whole")]
+    choices: Annotated[list[str], Meta(description="The answers to choose from, if not any")] = []
+    multiple: Annotated[bool, Meta(description="Several of the choices may be chosen")] = False
+
+
+class Ask(Tool[Asking]):
+    """See the module."""
+
+    name = "ask"
+    kind = "other"
+    description = (
+        "Ask the user something that you cannot find out and that what you do depends on. Never "
+        "ask for passwords or keys."
+    )
+    takes = Asking
+
+    def title(self, given: Asking, work: Work) -> str:
+        """Show the question."""
+        return one_line(given.question)
+
+    def access(self, given: Asking, work: Work) -> Access:
+        """Touches nothing."""
+        return Access("none")
+
+    async def run(self, given: Asking, call: ToolCall, work: Work) -> Outcome:
+        """Return the answer."""
+        try:
+            filled = await work.session.elicit(_form(given), given.question)
+        except NotOffered:
+            raise ToolFailed(
+                "The user's editor shows no forms: ask in the text of your answer, and end your "
+                "turn."
+            ) from None
+        except RemoteProtocolError as exc:
+            raise ToolFailed(f"The answer is none that was asked for: {exc}") from exc
+        if filled is None:
+            raise ToolFailed("The user did not answer. Do what needs no answer, or stop here.")
+        answer: str | list[str] = filled.answer
+        text = answer if isinstance(answer, str) else "\n".join(answer)
+        await call.content(text or "(nothing)")
+        return Outcome((text or "[nothing was chosen]",))
+
+
+def _form(given: Asking) -> type[Any]:
+    """Return the form with the one field `answer`."""
+    choices = tuple(dict.fromkeys(choice for choice in given.choices if choice))
+    field: Any = Literal[choices] if choices else str
+    if choices and given.multiple:
+        field = list[field]
+    return msgspec.defstruct("Answer", [("answer", field)], module=__name__)

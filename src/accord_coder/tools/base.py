@@ -1,0 +1,98 @@
+"""What every tool is: a name, a form that models fill in, what it touches, and what it does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from accord import AccordError, Content, Location
+from accord_coder.models.base import ToolSpec
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Access", "AccessKind", "Outcome", "Tool", "ToolFailed")
+
+AccessKind = Literal["read", "edit", "delete", "execute", "fetch", "mcp", "none"]
+F = TypeVar("F", bound=Struct)
+
+
+class ToolFailed(AccordError):
+    """A tool could not do what it was asked for; the model and the user are told why."""
+
+
+class Access(Struct, frozen=True):
+    """What a call of a tool touches: absolute `paths`, or a command, an address, a tool's name.
+
+    `itself`: a path that is a link stands for the link, one of a directory for all that is in it.
+    """
+
+    kind: AccessKind
+    paths: tuple[str, ...] = ()
+    subject: str = ""
+    itself: bool = False
+
+
+class Outcome(Struct, frozen=True):
+    """What the model is told, and JSON for clients that show raw results.
+
+    What the user sees is shown on the call while the tool works. `failed` is for what went wrong
+    with all of it told: a command that did not exit with 0.
+    """
+
+    content: tuple[Content, ...]
+    raw: dict[str, Any] | None = None
+    failed: bool = False
+
+
+class Tool(ABC, Generic[F]):
+    """One thing that models can do. `takes` is the form, whose `Meta` describes its fields."""
+
+    name: str
+    kind: str  # of the protocol's kinds of tools
+    description: str
+    takes: type[F]
+    parallel: bool = False  # may run beside others
+    cancellable: bool = False  # the user may stop it alone, where the client can say so
+
+    @property
+    def spec(self) -> ToolSpec:
+        """How models are told of it."""
+        schema = msgspec.json.schema(self.takes, ref_template="#/$defs/{name}")
+        definitions = schema.pop("$defs", {})
+        body: dict[str, Any] = definitions.pop(self.takes.__name__)
+        body.pop("title", None)
+        if definitions:
+            body["$defs"] = definitions
+        return ToolSpec(self.name, self.description, body)
+
+    def read(self, arguments: str) -> F:
+        """Return the form filled in; raise `ToolFailed` naming what is wrong and where."""
+        try:
+            return msgspec.json.decode(arguments or "{}", type=self.takes, strict=False)
+        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            raise ToolFailed(f"The arguments of {self.name} are not valid: {exc}") from exc
+
+    @abstractmethod
+    def title(self, given: F, work: Work) -> str:
+        """Return what the user sees of it, in a line."""
+
+    def locations(self, given: F, work: Work) -> Sequence[Location]:
+        """Return the places that it works at, for editors that follow along."""
+        return ()
+
+    @abstractmethod
+    def access(self, given: F, work: Work) -> Access:
+        """Return what it touches; permission is decided by that, before `run`."""
+
+    async def preview(self, given: F, call: ToolCall, work: Work) -> None:
+        """Show what will happen, a diff say, before permission is asked; touches nothing."""
+
+    @abstractmethod
+    async def run(self, given: F, call: ToolCall, work: Work) -> Outcome:
+        """Do it; raise `ToolFailed`."""

@@ -1,0 +1,160 @@
+"""Gets pages of the web, where the user has turned that on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+from msgspec import Meta, Struct
+
+from accord import __version__
+from accord_coder.permissions.gate import pass_gate
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.formatting import MOST_CHARACTERS, fenced, one_line
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+    from accord_coder.tools.download import Page
+
+# What reaches the network is imported when it is used.
+
+__all__ = ("Fetch", "Fetching")
+
+_LONGEST_S = 30.0
+_MOST_BYTES = 5 * 1024 * 1024
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh")
+
+
+class Fetching(Struct, frozen=True):
+    """What to get."""
+
+    url: Annotated[str, Meta(description="The address, http or https")]
+
+
+class Fetch(Tool[Fetching]):
+    """See the module."""
+
+    name = "fetch"
+    kind = "fetch"
+    description = "Get a page or a text of the web; HTML comes as plain text with its links."
+    takes = Fetching
+    cancellable = True
+
+    def title(self, given: Fetching, work: Work) -> str:
+        """Name the address."""
+        return f"Fetch {one_line(given.url)}"
+
+    def access(self, given: Fetching, work: Work) -> Access:
+        """Gets the address."""
+        return Access("fetch", subject=given.url)
+
+    async def preview(self, given: Fetching, call: ToolCall, work: Work) -> None:
+        """Refuse what is no address of the web before anybody is asked."""
+        _checked(given.url)
+
+    async def run(self, given: Fetching, call: ToolCall, work: Work) -> Outcome:
+        """Get it, and follow where it leads; another host is asked about anew."""
+        url = _checked(given.url)
+        for _ in range(_MOST_REDIRECTS + 1):
+            page = await _get(url, work)
+            if page.status not in _REDIRECTS or page.location is None:
+                return await _told(url, page, call)
+            target = _checked(urljoin(urlunsplit(url), page.location))
+            if url.scheme == "https" and target.scheme == "http":
+                raise ToolFailed(f"{url.hostname} leads to an address that is not encrypted.")
+            if (target.hostname, target.port) != (url.hostname, url.port):
+                await call.update(title=f"Fetch {one_line(urlunsplit(target))}")  # asked about now
+                await pass_gate(Access("fetch", subject=urlunsplit(target)), call, work)
+            url = target
+        raise ToolFailed(f"{given.url} leads on and on.")
+
+
+def _checked(address: str) -> SplitResult:
+    """Return the parts of an address; raise `ToolFailed` for what is none."""
+    if any(ord(character) <= 32 or ord(character) > 126 for character in address):
+        raise ToolFailed("The address has characters that addresses do not have: encode them.")
+    try:
+        url = urlsplit(address)
+        port = url.port
+    except ValueError as exc:
+        raise ToolFailed(f"That is no address: {exc}") from exc
+    if url.scheme not in ("http", "https") or not url.hostname or port == 0:
+        raise ToolFailed("Only addresses that begin with http:// or https:// can be fetched.")
+    if url.username is not None or url.password is not None:
+        raise ToolFailed("An address with a user's name or a password in it is not fetched.")
+    return url._replace(fragment="")
+
+
+async def _get(url: SplitResult, work: Work) -> Page:
+    from http.client import HTTPException
+
+    from accord_coder.tools.download import Download
+
+    host = url.hostname or ""
+    try:
+        async with asyncio.timeout(_LONGEST_S):
+            address = await _address_of(url, work)
+            download = Download(url, address, _MOST_BYTES, f"accord/{__version__}")
+            try:
+                return await asyncio.to_thread(download.run)
+            finally:
+                download.stop()
+    except TimeoutError:
+        raise ToolFailed(f"{host} did not answer within {_LONGEST_S:.0f} s.") from None
+    except (OSError, HTTPException) as exc:
+        reason = getattr(exc, "strerror", None) or type(exc).__name__
+        raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
+
+
+async def _address_of(url: SplitResult, work: Work) -> str:
+    """Look the host up; raise `ToolFailed` for machines that the internet does not reach."""
+    from accord_coder.tools.download import private_among
+
+    host = url.hostname or ""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, url.port or 0, type=socket.SOCK_STREAM
+        )
+    except (OSError, UnicodeError) as exc:
+        raise ToolFailed(f"There is no host {host}.") from exc
+    addresses = [str(sockaddr[0]) for *_, sockaddr in found]
+    if not work.settings.fetch_private and (private := private_among(addresses)) is not None:
+        raise ToolFailed(
+            f"{host} is {private}, which is not on the public internet: that is not fetched."
+        )
+    return addresses[0]
+
+
+async def _told(url: SplitResult, page: Page, call: ToolCall) -> Outcome:
+    """Show a page and return it as text."""
+    is_cut = len(page.body) > _MOST_BYTES
+    raw = {"status": page.status, "url": urlunsplit(url), "type": page.mime_type}
+    kind = page.mime_type
+    is_text = kind.startswith("text/") or any(word in kind for word in _TEXTS)
+    if not is_text and b"\0" in page.body[:8192]:
+        raise ToolFailed(f"{urlunsplit(url)} is no text but {kind}.")
+    text = _decoded(page)
+    if kind in ("text/html", "application/xhtml+xml"):
+        from accord_coder.tools.html_text import text_of_html
+
+        text = await asyncio.to_thread(text_of_html, text)
+    if len(text) > MOST_CHARACTERS:
+        text, is_cut = text[:MOST_CHARACTERS], True
+    if is_cut:
+        text += "\n[the rest is left out]"
+    if page.status >= 400:
+        text = f"{text}\n[status {page.status}]"
+    await call.content(fenced(text))
+    return Outcome((text,), raw, failed=page.status >= 400)
+
+
+def _decoded(page: Page) -> str:
+    try:
+        return page.body.decode(page.charset or "utf-8", "replace")
+    except LookupError:
+        return page.body.decode("utf-8", "replace")

@@ -1,0 +1,184 @@
+"""Lists directories, and finds files by patterns of their names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+
+from accord import Location
+from accord_coder.files import in_thread
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.formatting import fenced
+from accord_coder.tools.walk import Entry, matcher, walk
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Glob", "Globbing", "List", "Listing")
+
+_MOST = 1000  # paths in a result
+_MAX_SECONDS = 30.0  # of a walk
+
+
+class Listing(Struct, frozen=True):
+    """What to list."""
+
+    path: Annotated[str, Meta(description="The directory")] = "."
+    depth: Annotated[int, Meta(ge=1, le=20, description="How many levels to show")] = 1
+
+
+class List(Tool[Listing]):
+    """Lists a directory."""
+
+    name = "list"
+    kind = "search"
+    description = (
+        "List a directory, one path per line; directories end in a slash. Deeper levels leave out "
+        "what is in .git and in directories that .gitignore names."
+    )
+    takes = Listing
+    parallel = True
+
+    def title(self, given: Listing, work: Work) -> str:
+        """Name the directory."""
+        return f"List {work.files.shown(given.path)}"
+
+    def locations(self, given: Listing, work: Work) -> Sequence[Location]:
+        """Point at the directory."""
+        return (Location(work.files.absolute(given.path)),)
+
+    def access(self, given: Listing, work: Work) -> Access:
+        """Reads the directory."""
+        return Access("read", (work.files.absolute(given.path),))
+
+    async def run(self, given: Listing, call: ToolCall, work: Work) -> Outcome:
+        """Return the paths."""
+        top = await _folder(given.path, work)
+
+        def listed(stop: Callable[[], bool]) -> _Found:
+            limit = _TimeLimit(stop)
+            return _kept(walk(top, stop=limit.reached, depth=given.depth), given, work, limit)
+
+        return await _told(await in_thread(listed), "The directory is empty.", call)
+
+
+class Globbing(Struct, frozen=True):
+    """What to find."""
+
+    pattern: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="As **/*.py or src/*.{ts,tsx}; without a slash it is for names anywhere",
+        ),
+    ]
+    path: Annotated[str, Meta(description="The directory to look in")] = "."
+
+
+class Glob(Tool[Globbing]):
+    """Finds files."""
+
+    name = "glob"
+    kind = "search"
+    description = (
+        "Find files and directories by a pattern, one path per line; directories end in a slash. "
+        "What .gitignore names is left out."
+    )
+    takes = Globbing
+    parallel = True
+
+    def title(self, given: Globbing, work: Work) -> str:
+        """Name the pattern, and the directory unless it is the session's."""
+        where = work.files.shown(given.path)
+        return f"Find {given.pattern}" + ("" if where == "." else f" in {where}")
+
+    def locations(self, given: Globbing, work: Work) -> Sequence[Location]:
+        """Point at the directory."""
+        return (Location(work.files.absolute(given.path)),)
+
+    def access(self, given: Globbing, work: Work) -> Access:
+        """Reads the directory."""
+        return Access("read", (work.files.absolute(given.path),))
+
+    async def run(self, given: Globbing, call: ToolCall, work: Work) -> Outcome:
+        """Return the paths."""
+        top = await _folder(given.path, work)
+        fits = matcher(given.pattern.removesuffix("/"))
+        only_folders = given.pattern.endswith("/")
+
+        def found(stop: Callable[[], bool]) -> _Found:
+            limit = _TimeLimit(stop)
+            entries = (
+                entry
+                for entry in walk(top, stop=limit.reached)
+                if not entry.is_ignored
+                and (entry.is_folder or not only_folders)
+                and fits(entry.path)
+            )
+            return _kept(entries, given, work, limit)
+
+        return await _told(await in_thread(found), "No path matches.", call)
+
+
+class _TimeLimit:
+    """Stops a walk when the call is cancelled, or has taken too long."""
+
+    def __init__(self, stop: Callable[[], bool]) -> None:
+        self._stop = stop
+        self._end = time.monotonic() + _MAX_SECONDS
+        self.was_reached = False
+
+    def reached(self) -> bool:
+        """Return whether to stop."""
+        self.was_reached = self.was_reached or time.monotonic() > self._end
+        return self.was_reached or self._stop()
+
+
+class _Found(NamedTuple):
+    paths: list[str]  # the first of them
+    total: int
+    is_complete: bool
+
+
+async def _folder(path: str, work: Work) -> str:
+    """Return where a directory really is; raise `ToolFailed`."""
+    real = await asyncio.to_thread(work.files.roots.resolve, work.files.absolute(path))
+    if not await asyncio.to_thread(os.path.isdir, real):
+        there = await asyncio.to_thread(os.path.exists, real)
+        raise ToolFailed(f"{path} is a file." if there else f"There is no directory {path}.")
+    return real
+
+
+def _kept(
+    entries: Iterable[Entry], given: Listing | Globbing, work: Work, limit: _TimeLimit
+) -> _Found:
+    """Return the first paths as models are told of them, and how many there are."""
+    kept: list[str] = []
+    count = 0
+    base = work.files.absolute(given.path)
+    for entry in entries:
+        count += 1
+        if count <= _MOST:
+            absolute = os.path.join(base, entry.path)  # noqa: PTH118  # text, not a file
+            kept.append(work.files.shown(absolute) + ("/" if entry.is_folder else ""))
+    return _Found(kept, count, not limit.was_reached)
+
+
+async def _told(found: _Found, nothing: str, call: ToolCall) -> Outcome:
+    stopped = f"[stopped after {_MAX_SECONDS:.0f} s: not all directories were searched]"
+    if not found.paths:
+        await call.content(nothing if found.is_complete else stopped)
+        return Outcome((f"[{nothing}]" if found.is_complete else stopped,), {"count": 0})
+    text = "\n".join(found.paths)
+    if found.total > len(found.paths):
+        text = f"{text}\n[{len(found.paths)} of {found.total} paths]"
+    if not found.is_complete:
+        text = f"{text}\n{stopped}"
+    await call.content(fenced(text))
+    return Outcome((text,), {"count": found.total})

@@ -1,0 +1,184 @@
+"""Searches files for a regular expression: with ripgrep where there is one, else by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from accord import Location
+from accord.local.command import LocalCommand
+from accord_coder.permissions.sensitive_files import secret
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.environment import without_keys
+from accord_coder.tools.formatting import fenced, one_line, places_in
+from accord_coder.tools.grep_matches import Matches
+from accord_coder.tools.searcher import MOST_FILE_BYTES, Search
+from accord_coder.tools.walk import matcher
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Grep", "Grepping")
+
+_LONGEST_S = 60.0
+_MOST_LOCATIONS = 50
+_BAD_PATTERN = 2  # exit status
+
+
+class Grepping(Struct, frozen=True):
+    """What to search for."""
+
+    pattern: Annotated[str, Meta(min_length=1, description="A regular expression, for one line")]
+    path: Annotated[str, Meta(description="The file or directory to search")] = "."
+    glob: Annotated[str | None, Meta(description="Only files that fit, as *.py")] = None
+    ignore_case: Annotated[bool, Meta(description="Take upper and lower case as the same")] = False
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines to show around matches")] = 0
+    limit: Annotated[int, Meta(ge=1, le=2000, description="The most matches to return")] = 200
+
+
+class Grep(Tool[Grepping]):
+    """See the module."""
+
+    name = "grep"
+    kind = "search"
+    description = (
+        "Search files for a regular expression. Gives `path:line: text` lines, with `context` also "
+        "`path-line- text`. Binary files, .git and what .gitignore names are left out."
+    )
+    takes = Grepping
+    parallel = True
+    cancellable = True
+
+    def title(self, given: Grepping, work: Work) -> str:
+        """Name the expression, and where it is searched for."""
+        where = work.files.shown(given.path)
+        if given.glob is not None:
+            where = given.glob if where == "." else f"{where} ({given.glob})"
+        return f"Search for {one_line(given.pattern)}" + ("" if where == "." else f" in {where}")
+
+    def locations(self, given: Grepping, work: Work) -> Sequence[Location]:
+        """Point at what is searched; at the matches in the end."""
+        return (Location(work.files.absolute(given.path)),)
+
+    def access(self, given: Grepping, work: Work) -> Access:
+        """Reads the directory."""
+        return Access("read", (work.files.absolute(given.path),))
+
+    async def run(self, given: Grepping, call: ToolCall, work: Work) -> Outcome:
+        """Return the lines that match."""
+        base = work.files.absolute(given.path)
+        real = await asyncio.to_thread(work.files.roots.resolve, base)
+        if not await asyncio.to_thread(os.path.exists, real):
+            raise ToolFailed(f"There is no {given.path}.")
+        notes: list[str] = []
+        matches = await _search(given, base, real, work, notes)
+        text = "\n".join([*matches.lines, *notes]) if matches.lines or notes else "[no matches]"
+        if matches.places:
+            places = [
+                Location(base + place.path.removeprefix(real), place.line)
+                for place in matches.places[:_MOST_LOCATIONS]
+                if _can_be_named(place.path)
+            ]
+            await call.update(locations=places)
+        await call.content(fenced(text))
+        return Outcome((text,), {"matches": len(matches.places)})
+
+
+async def _search(given: Grepping, base: str, real: str, work: Work, notes: list[str]) -> Matches:
+    """Run the search until it ends or has found enough; add to the notes what is left out."""
+    enough = asyncio.Event()
+    fits = None if given.glob is None else matcher(given.glob)
+    below = real.rstrip(os.sep) + os.sep
+    secrets: list[str] = []
+
+    def wanted(path: str) -> bool:
+        if path == real:
+            return True  # permission was for this very file
+        if fits is not None and not fits(path.removeprefix(below).replace(os.sep, "/")):
+            return False
+        if secret(path):
+            secrets.append(shown(path))
+            return False
+        return True
+
+    def shown(path: str) -> str:
+        return work.files.shown(base + path.removeprefix(real))
+
+    matches = Matches(given.limit, shown=shown, wanted=wanted, on_full=enough.set)
+    command = LocalCommand(
+        _argv(given, real),
+        cwd=work.session.cwd,
+        env=without_keys(),
+        output_bytes=0,
+        on_output=matches.feed,
+    )
+    waiting = {asyncio.ensure_future(command.wait()), asyncio.ensure_future(enough.wait())}
+    try:
+        done, _ = await asyncio.wait(
+            waiting, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        for task in waiting:
+            task.cancel()
+        await command.aclose()
+    if enough.is_set():
+        notes.append(f"[the first {places_in(given.limit, 'match', 'matches')}; there are more]")
+    elif not done:
+        notes.append(f"[stopped after {_LONGEST_S:.0f} s]")
+    elif command.status()[0] == _BAD_PATTERN and matches.complaint:
+        raise ToolFailed(f"That cannot be searched for: {matches.complaint.strip()}")
+    if secrets:
+        notes.append(f"[not shown, as they may hold secrets: {', '.join(secrets[:10])}]")
+    return matches
+
+
+def _can_be_named(path: str) -> bool:
+    return all(not "\ud800" <= character <= "\udfff" for character in path)
+
+
+def _argv(given: Grepping, real: str) -> list[str]:
+    program = shutil.which("rg")
+    if program is None:
+        search = Search(
+            pattern=given.pattern,
+            path=real,
+            glob=given.glob,
+            ignore_case=given.ignore_case,
+            context=given.context,
+        )
+        # -P: a directory that is worked on is no place to import from.
+        return [
+            sys.executable,
+            "-P",
+            "-m",
+            "accord_coder.tools.searcher",
+            msgspec.json.encode(search).decode(),
+        ]
+    argv = [
+        program,
+        "--json",
+        "--no-config",
+        "--no-messages",
+        "--hidden",
+        "--glob=!.git",
+        "--no-ignore-dot",
+        "--no-ignore-exclude",
+        "--no-ignore-global",
+        "--no-require-git",
+        "--sort=path",
+        "--crlf",
+        f"--max-filesize={MOST_FILE_BYTES}",
+        f"--context={given.context}",
+        f"--regexp={given.pattern}",
+    ]
+    if given.ignore_case:
+        argv.append("--ignore-case")
+    return [*argv, "--", real]

@@ -1,0 +1,156 @@
+"""The tools of MCP servers, as tools of the coder."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from accord import Audio, Content, Image, Link, Resource, Turn
+from accord_coder.mcp_client import McpConnection, McpFailed, McpServers
+from accord_coder.models.base import ToolSpec
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock
+    from mcp.types import Tool as Listed
+
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("McpTool", "connect_servers", "offer_tools")
+
+_LONGEST_NAME = 64  # that providers of models take
+
+
+async def connect_servers(turn: Turn, work: Work) -> None:
+    """Connect to the servers of a session that are not; tell the user of those that fail."""
+    if work.mcp is None:
+        work.mcp = McpServers(work.session.mcp_servers, work.session.cwd)
+    for name, why in (await work.mcp.connect()).items():
+        await turn.notice(f"The MCP server {name} cannot be used: {why}.", severity="warning")
+
+
+def offer_tools(work: Work) -> None:
+    """Offer the tools that the servers have now, beside those of the coder."""
+    if work.mcp is not None:
+        own = {name: tool for name, tool in work.tools.items() if not isinstance(tool, McpTool)}
+        work.tools = _tools_of(work.mcp.connections) | own
+
+
+def _tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
+    """Return the tools of servers by the names that models call them by."""
+    found: dict[str, Tool[Any]] = {}
+    for connection in connections:
+        for listed in connection.tools:
+            name = _name(connection.name, listed.name)
+            if name not in found:
+                found[name] = McpTool(name, connection, listed)
+    return found
+
+
+def _name(server: str, tool: str) -> str:
+    name = "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in ("mcp", server, tool))
+    if len(name) <= _LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(f"{server}/{tool}".encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - 9]}_{mark}"
+
+
+class McpTool(Tool[Any]):
+    """A tool of a server.
+
+    What the server says of it decides how it is shown, and never whether it may be used.
+    """
+
+    def __init__(self, name: str, connection: McpConnection, listed: Listed) -> None:
+        hints = listed.annotations
+        self.name = name
+        self.kind = "read" if hints is not None and hints.read_only_hint else "other"
+        self.description = listed.description or listed.title or listed.name
+        self.parallel = self.kind == "read"
+        self._shown = listed.title or (hints and hints.title) or listed.name
+        self._connection = connection
+        self._listed = listed
+
+    @property
+    def spec(self) -> ToolSpec:
+        """How models are told of it: as the server says."""
+        usual: dict[str, Any] = {"type": "object", "properties": {}}
+        return ToolSpec(self.name, self.description, usual | self._listed.input_schema)
+
+    def read(self, arguments: str) -> dict[str, Any]:
+        """Return the arguments; the server checks them."""
+        try:
+            return msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+        except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+            raise ToolFailed(f"The arguments of {self.name} are no JSON object: {exc}") from exc
+
+    def title(self, given: dict[str, Any], work: Work) -> str:
+        """Name the tool and its server."""
+        return f"{self._shown} ({self._connection.name})"
+
+    def access(self, given: dict[str, Any], work: Work) -> Access:
+        """Touches what the server touches."""
+        return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
+
+    async def run(self, given: dict[str, Any], call: ToolCall, work: Work) -> Outcome:
+        """Have the server do it."""
+        title = call.title
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            share = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+            await call.update(title=f"{title}: {message or 'working'} ({share})")
+
+        try:
+            result: CallToolResult = await self._connection.call(self._listed.name, given, progress)
+        except McpFailed as exc:
+            raise ToolFailed(f"The MCP server {self._connection.name}: {exc}") from exc
+        content = tuple(_content(block) for block in result.content)
+        structured = result.structured_content
+        if structured is not None and not content:
+            content = (msgspec.json.encode(structured).decode(),)
+        await call.content(*content)
+        raw = None if structured is None else {"structured": structured}
+        return Outcome(content or ("Done.",), raw, failed=bool(result.is_error))
+
+
+def _content(block: ContentBlock) -> Content:
+    from mcp import types
+
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.ImageContent():
+            data = _decoded(block.data)
+            return "[An image that is broken]" if data is None else Image(data, block.mime_type)
+        case types.AudioContent():
+            data = _decoded(block.data)
+            return "[A sound that is broken]" if data is None else Audio(data, block.mime_type)
+        case types.ResourceLink():
+            return Link(
+                str(block.uri),
+                block.name,
+                block.title,
+                block.description,
+                block.mime_type,
+                block.size,
+            )
+        case types.EmbeddedResource(resource=types.TextResourceContents() as inner):
+            return Resource(str(inner.uri), inner.text, inner.mime_type)
+        case types.EmbeddedResource(resource=inner):
+            data = _decoded(inner.blob) if isinstance(inner, types.BlobResourceContents) else None
+            if data is None:
+                return "[A resource that is broken]"
+            return Resource(str(inner.uri), data, inner.mime_type)
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None

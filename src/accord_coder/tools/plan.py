@@ -1,0 +1,114 @@
+"""What is to be done: the list of steps that the user sees, and the plan that ends plan mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from accord import PermissionOption, PlanEntry
+from accord_coder.permissions.gate import Refused
+from accord_coder.permissions.modes import switch_mode
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.formatting import places_in
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("ExitPlan", "Plan", "Proposal", "Step", "Steps")
+
+
+class Step(Struct, frozen=True):
+    """One step."""
+
+    content: Annotated[str, Meta(min_length=1, description="What is to be done, in a few words")]
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class Steps(Struct, frozen=True):
+    """All steps as they are now."""
+
+    entries: Annotated[list[Step], Meta(description="All steps, done ones too, in their order")]
+
+
+class Plan(Tool[Steps]):
+    """Shows the steps of a task."""
+
+    name = "plan"
+    kind = "think"
+    description = (
+        "Show the user the steps of a task of several steps, and how far you are: call it with all "
+        "steps each time one begins or is done."
+    )
+    takes = Steps
+
+    def title(self, given: Steps, work: Work) -> str:
+        """Say how much is done."""
+        done = sum(step.status == "completed" for step in given.entries)
+        return f"Plan: {done} of {places_in(len(given.entries), 'step', 'steps')} done"
+
+    def access(self, given: Steps, work: Work) -> Access:
+        """Touches nothing."""
+        return Access("none")
+
+    async def run(self, given: Steps, call: ToolCall, work: Work) -> Outcome:
+        """Show the steps."""
+        await work.session.plan(
+            PlanEntry(step.content, step.status, step.priority) for step in given.entries
+        )
+        return Outcome(("The user sees the plan.",))
+
+
+class Proposal(Struct, frozen=True):
+    """The plan."""
+
+    plan: Annotated[str, Meta(min_length=1, description="The plan in Markdown")]
+
+
+_APPROVALS = {
+    "acceptEdits": PermissionOption("acceptEdits", "Yes, and accept edits", "allow_always"),
+    "default": PermissionOption("default", "Yes, and ask before each edit", "allow_once"),
+    "plan": PermissionOption("plan", "No, keep planning", "reject_once"),
+}
+
+
+class ExitPlan(Tool[Proposal]):
+    """Has the user approve a plan."""
+
+    name = "exit_plan"
+    kind = "switch_mode"
+    description = (
+        "In plan mode, once you know what to do: show the plan to the user, who approves it, which "
+        "ends plan mode, or wants to go on planning."
+    )
+    takes = Proposal
+
+    def title(self, given: Proposal, work: Work) -> str:
+        """Ask."""
+        return "Ready to carry out this plan?"
+
+    def access(self, given: Proposal, work: Work) -> Access:
+        """Touches nothing; the user is asked all the same."""
+        return Access("none")
+
+    async def preview(self, given: Proposal, call: ToolCall, work: Work) -> None:
+        """Show the plan."""
+        if work.mode != "plan":
+            raise ToolFailed(f"This is not plan mode but the mode {work.mode}: go on.")
+        await call.content(given.plan)
+
+    async def run(self, given: Proposal, call: ToolCall, work: Work) -> Outcome:
+        """Ask, and switch the mode as the user wants."""
+        chosen = await call.ask(_APPROVALS.values())
+        if chosen is None or not chosen.allows:
+            raise Refused(
+                "The user does not approve the plan: this is still plan mode. Ask what to change, "
+                "or wait for what the user says."
+            )
+        await switch_mode(work.session, chosen.id)
+        how = (
+            "edits need no permission now" if chosen.id == "acceptEdits" else "edits are asked for"
+        )
+        return Outcome((f"The user approves the plan; {how}. Carry it out.",), {"mode": chosen.id})

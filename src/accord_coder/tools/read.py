@@ -1,0 +1,176 @@
+"""Reads files: text by lines, images whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from accord import Image, Location
+from accord_coder.files import MOST_BYTES, in_thread
+from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.formatting import MOST_CHARACTERS, fenced
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Read", "Reading")
+
+_MOST_IMAGE_BYTES = 5 * 1024 * 1024
+_PIECE_BYTES = 256 * 1024  # read at once of a line without end
+
+
+class Reading(Struct, frozen=True):
+    """What to read."""
+
+    path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
+    line: Annotated[int, Meta(ge=1, description="The first line to read")] = 1
+    limit: Annotated[int, Meta(ge=1, description="How many lines to read")] = 2000
+
+
+class Read(Tool[Reading]):
+    """See the module."""
+
+    name = "read"
+    kind = "read"
+    description = (
+        "Read a text file, or an image (PNG, JPEG, GIF, WebP). The text comes as it is; a last "
+        "line `[lines A-B of N]` says that there is more. Unsaved changes in the user's editor "
+        "count."
+    )
+    takes = Reading
+    parallel = True
+
+    def title(self, given: Reading, work: Work) -> str:
+        """Name the file."""
+        return f"Read {work.files.shown(given.path)}"
+
+    def locations(self, given: Reading, work: Work) -> Sequence[Location]:
+        """Point at the first line read."""
+        return (Location(work.files.absolute(given.path), given.line),)
+
+    def access(self, given: Reading, work: Work) -> Access:
+        """Reads the file."""
+        return Access("read", (work.files.absolute(given.path),))
+
+    async def preview(self, given: Reading, call: ToolCall, work: Work) -> None:
+        """Ask nobody about a file that is not there."""
+        files = work.files
+        if await files.is_reachable(given.path) and not await files.has_entry(given.path):
+            await files.load(given.path)  # the editor may have it
+
+    async def run(self, given: Reading, call: ToolCall, work: Work) -> Outcome:
+        """Return the text, or the image."""
+        files, path = work.files, given.path
+        head = await files.head(path)
+        if head is not None and (mime_type := _image_type(head)) is not None:
+            return await _image(mime_type, given, call, work)
+        size = await files.size(path)
+        if head is not None and (b"\0" in head or head.startswith(b"%PDF-")):
+            raise ToolFailed(f"{path} is a binary file of {size} bytes: it cannot be read as text.")
+        if size is not None and size > MOST_BYTES:
+            part = await in_thread(lambda stop: _part_of_large(given, work, stop))
+        else:
+            loaded = await files.load(path)
+            await files.saw(loaded)
+            part = _Part(given, path)
+            for line in _lines(loaded.text):
+                part.add(line)
+        text = part.result()
+        await call.content(fenced(text, PurePath(path).suffix.removeprefix(".")))
+        return Outcome((text,))
+
+
+class _Part:
+    """The lines that are wanted, as far as they fit."""
+
+    def __init__(self, given: Reading, path: str) -> None:
+        self._given = given
+        self._path = path
+        self._kept: list[str] = []
+        self._left = MOST_CHARACTERS
+        self._is_full = False
+        self._is_line_cut = False
+        self.total = 0
+
+    def add(self, line: str) -> None:
+        """Take the next line of the file."""
+        self.total += 1
+        if self._is_full or not self.wants(self.total):
+            return
+        if len(line) > self._left:
+            self._is_full = True
+            if not self._kept:  # a line that is too long alone
+                self._kept.append(line[: self._left])
+                self._is_line_cut = True
+            return
+        self._kept.append(line)
+        self._left -= len(line)
+
+    def wants(self, number: int) -> bool:
+        """Tell whether a line is among the wanted."""
+        return self._given.line <= number < self._given.line + self._given.limit
+
+    def result(self) -> str:
+        """Return the text, with a last line that says what is missing."""
+        first = self._given.line
+        if not self._kept:
+            if first == 1:
+                return ""
+            count = "1 line" if self.total == 1 else f"{self.total} lines"
+            raise ToolFailed(f"{self._path} has {count}; there is no line {first}.")
+        text = "".join(self._kept)
+        last = first + len(self._kept) - 1
+        if first == 1 and last == self.total and not self._is_line_cut:
+            return text
+        if self._is_line_cut:
+            text = f"{text}\n[line {first} goes on]"
+        end = "" if text.endswith("\n") else "\n"
+        return f"{text}{end}[lines {first}-{last} of {self.total}]"
+
+
+def _lines(text: str) -> list[str]:
+    parts = text.split("\n")
+    lines = [f"{part}\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def _part_of_large(given: Reading, work: Work, stop: Callable[[], bool]) -> _Part:
+    """Read what is too large to be held; such a file can be read and not edited."""
+    part = _Part(given, given.path)
+    fd = work.files.roots.open(work.files.absolute(given.path))
+    with os.fdopen(fd, "rb") as file:
+        goes_on = False
+        while not stop() and (piece := file.readline(_PIECE_BYTES)):
+            if not goes_on:
+                wanted = part.wants(part.total + 1)
+                part.add(piece.decode("utf-8", "replace") if wanted else "")
+            goes_on = not piece.endswith(b"\n")
+    return part
+
+
+async def _image(mime_type: str, given: Reading, call: ToolCall, work: Work) -> Outcome:
+    data = await work.files.bytes(given.path, _MOST_IMAGE_BYTES + 1)
+    if data is None or len(data) > _MOST_IMAGE_BYTES:
+        raise ToolFailed(f"The image {given.path} is larger than {_MOST_IMAGE_BYTES // 2**20} MiB.")
+    image = Image(data, mime_type)
+    await call.content(image)
+    said = f"{work.files.shown(given.path)} is this image ({mime_type}, {len(data)} bytes):"
+    return Outcome((said, image))
+
+
+def _image_type(head: bytes) -> str | None:
+    """Return the MIME type of an image that models take, by how the file begins."""
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    return None

@@ -1,0 +1,205 @@
+"""What is in a directory and below it, without what `.gitignore` files leave out.
+
+As ripgrep has it: the `.gitignore` files from the repository's root down count, or from the root
+of the file system where there is no repository. Not read are `.git/info/exclude`, the user's own
+list, and `.ignore` files. Links are shown and not followed; `.git` is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from accord_coder.parent_directories import with_parents
+from accord_coder.wildcards import PatternTooLong, Wildcards, check_length, git_pattern
+
+__all__ = ("Entry", "matcher", "walk")
+
+_MAX_IGNORE_CHARACTERS = 250_000  # of a file
+
+
+class Entry(NamedTuple):
+    """Something in a directory; `path` belongs to where the walk began, with slashes."""
+
+    path: str
+    is_folder: bool
+    is_link: bool
+    is_ignored: bool
+
+
+class _Rule(NamedTuple):
+    pattern: Wildcards
+    is_negated: bool
+    only_folders: bool
+    whole_path: bool  # else the name alone
+
+
+class _Ignore(NamedTuple):
+    base: str  # absolute, ends in a slash
+    rules: list[_Rule]
+
+    def verdict(self, absolute: str, *, is_folder: bool) -> bool | None:
+        path = absolute[len(self.base) :]
+        name = path.rpartition("/")[2]
+        for rule in reversed(self.rules):
+            if rule.only_folders and not is_folder:
+                continue
+            if rule.pattern.matches(path if rule.whole_path else name):
+                return not rule.is_negated
+        return None
+
+
+class _Folder(NamedTuple):
+    path: str  # in the walk, ends in a slash unless it is empty
+    depth: int
+    entries: Iterator[os.DirEntry[str]]
+    ignores: tuple[_Ignore, ...]  # the nearest first
+
+
+def walk(
+    top: str, *, stop: Callable[[], bool] = lambda: False, depth: int | None = None
+) -> Iterator[Entry]:
+    """Yield what is in a directory, sorted, and in those below up to a depth.
+
+    What is ignored is yielded as such and not entered. Raises `OSError` for `top` alone.
+    """
+    ignores = (*_ignore_of(top), *_above(top))
+    stack = [_Folder("", 1, _sorted(top), ignores)]
+    while stack and not stop():
+        here = stack[-1]
+        entry = next(here.entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        if entry.name == ".git":
+            continue
+        is_link = entry.is_symlink()
+        is_folder = _is_folder(entry)
+        absolute = _slashes(entry.path)
+        is_ignored = _ignored(here.ignores, absolute, is_folder=is_folder and not is_link)
+        path = here.path + entry.name
+        yield Entry(path, is_folder, is_link, is_ignored)
+        if is_folder and not is_link and not is_ignored and (depth is None or here.depth < depth):
+            try:
+                below = _sorted(entry.path)
+            except OSError:
+                continue
+            more = (*_ignore_of(entry.path), *here.ignores)
+            stack.append(_Folder(f"{path}/", here.depth + 1, below, more))
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return what tells whether a path fits a pattern with *, ?, [], {,} and **.
+
+    A pattern without a slash is for names, wherever they are. Raises `PatternTooLong`.
+    """
+    check_length(pattern)
+    pattern = pattern.removeprefix("./")
+    alternatives = [
+        found
+        for one in _alternatives(pattern)
+        if (found := git_pattern(one, lenient=True)) is not None
+    ]
+    names_only = "/" not in pattern
+
+    def fits(path: str) -> bool:
+        text = path.rpartition("/")[2] if names_only else path
+        return any(one.matches(text) for one in alternatives)
+
+    return fits
+
+
+def _sorted(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return iter(sorted(entries, key=lambda entry: os.fsencode(entry.name)))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _slashes(path: str) -> str:
+    return path if os.sep == "/" else path.replace(os.sep, "/")
+
+
+def _ignored(ignores: tuple[_Ignore, ...], absolute: str, *, is_folder: bool) -> bool:
+    for ignore in ignores:
+        verdict = ignore.verdict(absolute, is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _above(top: str) -> list[_Ignore]:
+    """Return the rules of the directories above, up to the repository's root."""
+    found: list[_Ignore] = []
+    for here in with_parents(top):
+        if here != os.path.normpath(top):
+            found += _ignore_of(here)
+        if os.path.lexists(os.path.join(here, ".git")):  # noqa: PTH118  # no Path here: speed
+            break
+    return found
+
+
+def _ignore_of(folder: str) -> tuple[_Ignore, ...]:
+    try:
+        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123  # as above
+            lines = file.read(_MAX_IGNORE_CHARACTERS).split("\n")
+    except OSError:
+        return ()
+    rules = [rule for line in lines if (rule := _rule(line)) is not None]
+    base = _slashes(folder).rstrip("/") + "/"
+    return (_Ignore(base, rules),) if rules else ()
+
+
+def _rule(line: str) -> _Rule | None:
+    stripped = line.rstrip()
+    if stripped.endswith("\\") and len(stripped) < len(line):
+        stripped = line[: len(stripped) + 1]  # a space that is meant
+    if not stripped or stripped.startswith("#"):
+        return None
+    is_negated = stripped.startswith("!")
+    text = stripped[1:] if is_negated else stripped
+    only_folders = text.endswith("/")
+    text = text.rstrip("/")
+    whole_path = "/" in text
+    try:
+        pattern = git_pattern(text.removeprefix("/"))
+    except PatternTooLong:
+        return None
+    if not text or pattern is None:
+        return None
+    return _Rule(pattern, is_negated, only_folders, whole_path)
+
+
+def _alternatives(pattern: str, most: int = 100) -> list[str]:
+    """Return the patterns that braces stand for; too many of them are taken as they are."""
+    done: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        one = waiting.pop()
+        braces = _innermost_braces(one)
+        if braces is None or len(waiting) + len(done) > most:
+            done.append(one)
+            continue
+        opened, closed = braces
+        before, after = one[:opened], one[closed + 1 :]
+        waiting += [f"{before}{part}{after}" for part in one[opened + 1 : closed].split(",")]
+    return done
+
+
+def _innermost_braces(pattern: str) -> tuple[int, int] | None:
+    """Return where the first braces with a comma and no braces in them are."""
+    opened = -1
+    for at, character in enumerate(pattern):
+        if character == "{":
+            opened = at
+        elif character == "}" and opened >= 0:
+            if "," in pattern[opened:at]:
+                return opened, at
+            opened = -1
+    return None

@@ -1,0 +1,75 @@
+"""Writes whole files: new ones, or in place of ones that were read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from accord import Location
+from accord_coder.files import Loaded
+from accord_coder.tools.base import Access, Outcome, Tool
+from accord_coder.tools.formatting import places_in
+
+if TYPE_CHECKING:
+    from accord.agent.tool_call import ToolCall
+    from accord_coder.loop.session_state import Work
+
+__all__ = ("Write", "Writing")
+
+
+class Writing(Struct, frozen=True):
+    """What to write."""
+
+    path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
+    text: Annotated[str, Meta(description="All of its text")]
+
+
+class Write(Tool[Writing]):
+    """See the module."""
+
+    name = "write"
+    kind = "edit"
+    description = (
+        "Create a text file, with the directories it is in, or replace all of one that you have "
+        "read. To change a part of a file use edit."
+    )
+    takes = Writing
+
+    def title(self, given: Writing, work: Work) -> str:
+        """Name the file."""
+        return f"Write {work.files.shown(given.path)}"
+
+    def locations(self, given: Writing, work: Work) -> Sequence[Location]:
+        """Point at the file."""
+        return (Location(work.files.absolute(given.path), 1),)
+
+    def access(self, given: Writing, work: Work) -> Access:
+        """Changes the file."""
+        return Access("edit", (work.files.absolute(given.path),))
+
+    async def preview(self, given: Writing, call: ToolCall, work: Work) -> None:
+        """Show the change, of a file that may be looked at."""
+        if await work.files.is_reachable(given.path):
+            await _changed(given, call, work, previews=True)
+
+    async def run(self, given: Writing, call: ToolCall, work: Work) -> Outcome:
+        """Write the text."""
+        old = await _changed(given, call, work, previews=False)
+        await work.files.store(given.path, old, given.text)
+        lines = given.text.count("\n") + (not given.text.endswith("\n") and bool(given.text))
+        name = work.files.shown(given.path)
+        verb = "Created" if old is None else "Wrote"
+        return Outcome((f"{verb} {name}: {places_in(lines, 'line', 'lines')}.",))
+
+
+async def _changed(given: Writing, call: ToolCall, work: Work, *, previews: bool) -> Loaded | None:
+    """Show the change; return the text that exists, which the model knows."""
+    old = await work.files.load_for_change(given.path, previews=previews)
+    if old is None:
+        await call.diff(work.files.absolute(given.path), None, given.text)
+        return None
+    await work.files.check(old)
+    await call.diff(work.files.absolute(given.path), old.raw, old.raw_of(given.text))
+    return old

@@ -1,0 +1,3 @@
+"""Tests an agent: starts it, plays scenarios, reports."""
+
+__all__ = ()

@@ -1,0 +1,58 @@
+"""What an agent says that it offers, by one name in both versions."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from accord.text.lenient_json import is_object
+
+__all__ = ("offered",)
+
+Json: TypeAlias = dict[str, Any]
+
+# In version 1 some are booleans; all else are markers, and `session` alone stands for a few.
+_BOOLEANS = ("loadSession", "promptCapabilities", "mcpCapabilities")
+_WHERE: dict[str, tuple[str, str]] = {
+    "load": ("loadSession", ""),
+    "resume": ("sessionCapabilities.resume", "session"),
+    "list": ("sessionCapabilities.list", "session"),
+    "close": ("sessionCapabilities.close", "session"),
+    "delete": ("sessionCapabilities.delete", "session.delete"),
+    "fork": ("sessionCapabilities.fork", "session.fork"),
+    "archive": ("sessionCapabilities.archive", "session.archive"),
+    "status": ("sessionCapabilities.status", "session.status"),
+    "title": ("sessionCapabilities.title", "session.title"),
+    "system prompts": ("sessionCapabilities.systemPrompt", "session.systemPrompt"),
+    "system prompts instead of its own": (
+        "sessionCapabilities.systemPrompt.mode.override",
+        "session.systemPrompt.mode.override",
+    ),
+    "additional directories": (
+        "sessionCapabilities.additionalDirectories",
+        "session.additionalDirectories",
+    ),
+    "images": ("promptCapabilities.image", "session.prompt.image"),
+    "sounds": ("promptCapabilities.audio", "session.prompt.audio"),
+    "resources": ("promptCapabilities.embeddedContext", "session.prompt.embeddedContext"),
+    "MCP over stdio": ("", "session.mcp.stdio"),
+    "MCP over HTTP": ("mcpCapabilities.http", "session.mcp.http"),
+    "logout": ("auth.logout", ""),
+    "login status": ("auth.status", "auth.status"),
+    "providers": ("providers", "providers"),
+    "next edit suggestions": ("nes", ""),
+}
+
+
+def offered(what: str, version: int, result: Json) -> bool:
+    """Tell whether the result of `initialize` offers something."""
+    path = _WHERE[what][version - 1]
+    if what == "logout" and version == 2:
+        return bool(result.get("authMethods"))
+    if what == "MCP over stdio" and version == 1:
+        return True  # R-MCP-01
+    if not path:
+        return False
+    found: Any = result.get("agentCapabilities" if version == 1 else "capabilities")
+    for step in path.split("."):
+        found = found.get(step) if is_object(found) else None
+    return found is True if version == 1 and path.startswith(_BOOLEANS) else is_object(found)

@@ -1,0 +1,180 @@
+"""What goes on beside the turn: background work, single cancels, subagents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.agent.client import Editor, Json
+from accord_conformance.agent.context import Stage, outcome_of
+from accord_conformance.harness.scenario import NotExercised, scenario
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Note
+
+__all__ = ("SCENARIOS",)
+
+_FINAL = ("completed", "failed", "cancelled")
+
+
+@scenario("beside/background", "R-BGW-08", "R-TCAN-04", versions=(2,))
+async def _in_background(stage: Stage) -> None:
+    """Work goes on when the turn is over, also after a cancel, and is ended alone."""
+    editor = stage.editor
+    session = await editor.new_session()
+    await editor.turn(session, "background")
+    items = _background(editor, session)
+    if not items:
+        raise NotExercised("the agent reported no background work")
+    item = items[0]
+    editor.cancel(session)
+    await editor.line.settle()
+    stage.judge(
+        "R-BGW-08",
+        not _ended(editor, session, item),
+        *_ended(editor, session, item),
+        expected="background work that goes on after `session/cancel`",
+        got="its end",
+    )
+    if _ended(editor, session, item):
+        return
+    kind = item.get("type")
+    if kind == "tool_call":
+        method, params = "tool_call/cancel", {"toolCallId": item.get("toolCallId")}
+    elif kind == "terminal":
+        method, params = "terminal/cancel", {"terminalId": item.get("terminalId")}
+    else:
+        raise NotExercised(f"work of the type {kind} cannot be cancelled by itself")
+    call = await editor.line.call(method, {"sessionId": session, **params})
+    if call.ok:
+        await _comes_to_an_end(stage, editor, session, item)
+
+
+@scenario("beside/nothing-to-cancel", "R-TCAN-05", versions=(2,))
+async def _nothing_to_cancel(stage: Stage) -> None:
+    """A tool call and a terminal are cancelled that there are not."""
+    session = await stage.editor.new_session()
+    for method, key in (("tool_call/cancel", "toolCallId"), ("terminal/cancel", "terminalId")):
+        call = await stage.editor.line.call(method, {"sessionId": session, key: "accord-unknown"})
+        if call.ok:  # errors are observed
+            stage.judge("R-TCAN-05", False, call, expected=f"-32602 from {method}", got="a result")
+
+
+@scenario("beside/tool-cancel", "R-TCAN-04", "R-TCAN-06", versions=(2,))
+async def _tool_cancel(stage: Stage) -> None:
+    """A tool call is cancelled by itself, in the middle of a turn."""
+    editor = stage.editor
+    session = await editor.new_session()
+    prompted = editor.ask_for(session, "tool_cancel")
+    told = editor.line.observer.talk
+
+    def cancellable() -> list[str]:
+        tools = told.sessions[session].tools if session in told.sessions else {}
+        return [
+            ident
+            for ident, tool in tools.items()
+            if tool.cancellable and tool.fields.get("status") not in _FINAL
+        ]
+
+    await editor.comes(lambda: bool(cancellable()) or prompted.over, "tool call")
+    if not cancellable():
+        raise NotExercised("no tool call could be cancelled by itself")
+    ident = cancellable()[0]
+    states = len(prompted.states())
+    call = await editor.line.call("tool_call/cancel", {"sessionId": session, "toolCallId": ident})
+    if not call.ok:
+        raise NotExercised(f"the tool call was not cancelled: {outcome_of(call)}")
+    answered = call.reply.frame.number if call.reply else 0
+    early = [
+        note
+        for note, update in prompted.states()[states:]
+        if note.frame.number < answered and update.get("stopReason") == "cancelled"
+    ]
+    stage.judge(
+        "R-TCAN-06",
+        not early,
+        call,
+        *early,
+        expected="the session's state as it was",
+        got="an idle state, cancelled",
+    )
+    await _comes_to_an_end(stage, editor, session, {"type": "tool_call", "toolCallId": ident})
+    if not prompted.over:
+        editor.cancel(session)
+    await prompted.end()
+
+
+@scenario("beside/subagent", "R-SUBAG-07", "R-SUBAG-08")
+async def _subagent(stage: Stage) -> None:
+    """A subagent works in a session of its own."""
+    editor = stage.editor
+    session = await editor.new_session()
+    prompted = await editor.turn(session, "subagent")
+    told = prompted.updates("subagent_update")
+    named = (update.get("sessionId") for _, update in told)
+    children = {ident for ident in named if isinstance(ident, str)}
+    if not children:
+        raise NotExercised("the agent showed no subagent")
+    mirrored = [
+        (update.get("sessionId"), update["state"].get("state"))
+        for _, update in told
+        if is_object(update.get("state"))
+    ]
+    if stage.version == 1:
+        wrong = [note for note in editor.line.notes if _is_state(note, children)]
+        stage.judge(
+            "R-SUBAG-08",
+            not wrong and bool(mirrored),
+            *wrong,
+            *(note for note, _ in told[:1]),
+            expected="the state of a child in `subagent_update` alone",
+            got="a `state_update`" if wrong else "no state",
+        )
+        return
+    for child in children:
+        for note, update in editor.updates(str(child), "state_update"):
+            stage.judge(
+                "R-SUBAG-07",
+                (child, update.get("state")) in mirrored,
+                note,
+                expected=f"the state {update.get('state')} in a `subagent_update`, too",
+                got=f"{[state for ident, state in mirrored if ident == child]}",
+            )
+
+
+def _is_state(note: Note, children: set[Any]) -> bool:
+    return note.session_id in children and update_of(note).get("sessionUpdate") == "state_update"
+
+
+def _background(editor: Editor, session: str) -> list[Json]:
+    """Return the work that the last state lists."""
+    states = editor.updates(session, "state_update")
+    items = states[-1][1].get("background") if states else None
+    return [item for item in items if is_object(item)] if is_array(items) else []
+
+
+def _ended(editor: Editor, session: str, item: Json) -> list[Note]:
+    """Return what told of the end of some work."""
+    key = "terminalId" if item.get("type") == "terminal" else "toolCallId"
+    return [
+        note
+        for note, update in editor.updates(session, "tool_call_update", "terminal_update")
+        if update.get(key) == item.get(key)
+        and (update.get("status") in _FINAL or is_object(update.get("exitStatus")))
+    ]
+
+
+async def _comes_to_an_end(stage: Stage, editor: Editor, session: str, item: Json) -> None:
+    ended = await editor.comes(
+        lambda: bool(_ended(editor, session, item)), "end", within_s=stage.settings.answer
+    )
+    calls = [call for call in editor.line.observer.talk.calls if call.session_id == session]
+    stage.judge(
+        "R-TCAN-04",
+        ended,
+        *calls[-1:],
+        expected="an update that tells its end",
+        got=f"none in {stage.settings.answer:g} s",
+    )
+
+
+SCENARIOS = (_in_background, _nothing_to_cancel, _tool_cancel, _subagent)

@@ -1,0 +1,81 @@
+"""MCP servers that a session is given: good ones, and lists that cannot be taken."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.agent.client import Json
+from accord_conformance.agent.context import Stage
+from accord_conformance.harness.scenario import scenario
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("SCENARIOS",)
+
+_SERVER = Path(__file__).with_name("mcp_server.py")
+
+
+def _server(version: int, name: str = "accord-check") -> Json:
+    """Return an entry for a server that does nothing."""
+    entry: Json = {"name": name, "command": sys.executable, "args": [str(_SERVER)], "env": []}
+    return entry if version == 1 else {"type": "stdio", **entry}
+
+
+@scenario("mcp/stdio", "R-MCP-01")
+async def _stdio(stage: Stage) -> None:
+    """A session gets an MCP server on stdio."""
+    editor = stage.editor
+    editor.needs("MCP over stdio")
+    await editor.new_session()
+    call = editor.line.ask("session/new", editor.setup(mcpServers=[_server(stage.version)]))
+    await editor.line.reply(call, within_s=stage.settings.timeout)
+    await stage.succeeds("R-MCP-01", editor, call, why="a session with an MCP server on stdio")
+
+
+@scenario("mcp/malformed", "R-MCP-12")
+async def _malformed(stage: Stage) -> None:
+    """One of the servers is malformed, so there is no session."""
+    editor = stage.editor
+    await editor.new_session()
+    odd: dict[str, Json] = {
+        "an MCP server whose name is a number": _server(stage.version) | {"name": 5},
+        "an MCP server that is not said how to reach": {"name": "nowhere", "type": "stdio"},
+    }
+    for why, entry in odd.items():
+        servers = [_server(stage.version), entry] if editor.offers("MCP over stdio") else [entry]
+        call = editor.line.ask("session/new", editor.setup(mcpServers=servers))
+        await editor.line.reply(call, within_s=stage.settings.timeout)
+        await stage.refused("R-MCP-12", editor, call, (), why=why)
+
+
+@scenario("mcp/duplicates", "R-MCP-15", versions=(2,))
+async def _duplicates(stage: Stage) -> None:
+    """Two servers have one name; one comes by a way that is not offered."""
+    editor = stage.editor
+    await editor.new_session()
+    if editor.offers("MCP over stdio"):
+        entries = [_server(2), _server(2)]
+        await _refused(stage, entries, "name", "accord-check", "two servers of one name")
+    if not editor.offers("MCP over HTTP"):
+        web: Json = {"type": "http", "name": "web", "url": "https://example.com/mcp", "headers": []}
+        await _refused(stage, [web], "type", "http", "a transport that is not offered")
+
+
+async def _refused(stage: Stage, servers: list[Json], key: str, value: str, why: str) -> None:
+    editor = stage.editor
+    call = editor.line.ask("session/new", editor.setup(mcpServers=servers))
+    await editor.line.reply(call, within_s=stage.settings.timeout)
+    error: Any = call.reply.error if call.reply else None
+    data = error.get("data") if is_object(error) else None
+    stage.judge(
+        "R-MCP-15",
+        call.code == -32602 and is_object(data) and data.get(key) == value,
+        call,
+        expected=f"-32602 with the {key} in `data` for {why}",
+        got=f"code {call.code}, data {shown(data)}",
+    )
+
+
+SCENARIOS = (_stdio, _malformed, _duplicates)

@@ -1,0 +1,122 @@
+"""Modes and options: set to each value there is, and to some that there are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.agent.client import Editor, Json
+from accord_conformance.agent.context import Stage
+from accord_conformance.harness.scenario import NotExercised, scenario
+
+__all__ = ("SCENARIOS",)
+
+_SET = "session/set_config_option"
+
+
+@scenario("options/set")
+async def _each_value(stage: Stage) -> None:
+    """Each option is set to its values, and back."""
+    editor = stage.editor
+    session, setup = await _session(editor)
+    options = _options(setup)
+    if not options:
+        raise NotExercised("the agent offers no options")
+    for option in options:
+        current = option.get("currentValue")
+        others = [value for value in _values(option) if value != current]
+        for value in (*others[:2], current):
+            await editor.open(_SET, _params(stage.version, session, option, value))
+
+
+@scenario("options/unknown")
+async def _unknown(stage: Stage) -> None:
+    """An option is set that there is not, and one to a value that it has not."""
+    editor = stage.editor
+    session, setup = await _session(editor)
+    options = _options(setup)
+    if not options:
+        raise NotExercised("the agent offers no options")
+    selects = [option for option in options if option.get("type") == "select"]
+    odd: list[tuple[Json, Any]] = [({"id": "accord-unknown", "configId": "accord-unknown"}, "a")]
+    odd += [(option, "accord-unknown") for option in selects[:1]]
+    for option, value in odd:
+        await editor.line.call(_SET, _params(stage.version, session, option, value))
+
+
+@scenario("options/modes", "R-MODE-05", versions=(1,))
+async def _modes(stage: Stage) -> None:
+    """The mode is changed, as a mode and as an option."""
+    editor = stage.editor
+    session, setup = await _session(editor)
+    offered = setup.get("modes")
+    if not is_object(offered) or not is_array(offered.get("availableModes")):
+        raise NotExercised("the agent offers no modes")
+    option = next((one for one in _options(setup) if one.get("category") == "mode"), None)
+    stage.judge(
+        "R-MODE-05",
+        option is not None,
+        editor.line.observer.talk.sessions[session].setup,
+        expected="an option of category mode besides the modes",
+        got="none",
+    )
+    current = offered.get("currentModeId")
+    ids = [mode.get("id") for mode in offered["availableModes"] if is_object(mode)]
+    others = [ident for ident in ids if isinstance(ident, str) and ident != current]
+    if option is None or not others:
+        return
+    call = await editor.open("session/set_mode", {"sessionId": session, "modeId": others[0]})
+    if not call.ok:
+        raise NotExercised(f"the mode was not set: error {call.code}")
+    told = editor.line.observer.talk.sessions[session]
+
+    def now() -> Any:
+        return (told.option(option.get("id")) or {}).get("currentValue")
+
+    await editor.comes(
+        lambda: now() == others[0], "option update", within_s=min(2.0, stage.settings.answer)
+    )
+    stage.judge(
+        "R-MODE-05",
+        now() == others[0],
+        call,
+        expected=f"the option {option.get('id')!r} to follow the mode {others[0]!r}",
+        got=f"{now()!r}",
+    )
+    await editor.open("session/set_mode", {"sessionId": session, "modeId": current})
+
+
+async def _session(editor: Editor) -> tuple[str, Json]:
+    """Return a new session with what its setup said."""
+    session = await editor.new_session()
+    setup = editor.line.observer.talk.sessions[session].setup
+    assert setup is not None, "just made"
+    return session, setup.result
+
+
+def _options(setup: Json) -> list[Json]:
+    options = setup.get("configOptions")
+    return [option for option in options if is_object(option)] if is_array(options) else []
+
+
+def _values(option: Json) -> list[Any]:
+    if option.get("type") == "boolean":
+        return [True, False]
+    found: list[Any] = []
+    options: list[Any] = option.get("options") or []
+    for entry in options:
+        if is_object(entry):
+            group: list[Any] = entry.get("options") or [entry]
+            found += [one.get("value") for one in group if is_object(one)]
+    return found
+
+
+def _params(version: int, session: str, option: Json, value: Any) -> Json:
+    ident = option.get("id" if version == 1 else "configId")
+    params: Json = {"sessionId": session, "configId": ident, "value": value}
+    if isinstance(value, bool):
+        return {**params, "type": "boolean"}
+    return params if version == 1 else {**params, "type": "id"}
+
+
+SCENARIOS = (_each_value, _unknown, _modes)

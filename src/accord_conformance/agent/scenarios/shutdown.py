@@ -1,0 +1,46 @@
+"""The program itself: it leaves when nobody listens any more."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from accord.errors import ConnectionLost
+from accord.rules.quirks import tolerates
+from accord_conformance.agent.context import Stage
+from accord_conformance.harness.scenario import Objection, scenario
+
+__all__ = ("SCENARIOS",)
+
+# A transport gives a process so long to leave by itself before it is told to.
+_LEAVES_S = 2.0
+_TERMINATED = -int(signal.SIGTERM)
+_KILLED = -int(getattr(signal, "SIGKILL", 9))
+
+
+@scenario("process/leaves", own=True)
+@tolerates("stays-after-stdin")
+async def _leaves(stage: Stage) -> None:
+    """Its stdin is closed while it waits for the next request, and it goes."""
+    editor = await stage.initialized()
+    # As far as it has, without a login.
+    await editor.open("session/new", editor.setup())
+    began = time.monotonic()
+    await editor.line.aclose()
+    took = time.monotonic() - began
+    lost = await editor.line.ended()
+    status = lost.exit_status if isinstance(lost, ConnectionLost) else None
+    if took < _LEAVES_S and status not in (_TERMINATED, _KILLED):
+        return
+    if status == _KILLED:
+        how = "SIGTERM did not end it either, so it was killed"
+    else:
+        how = "it went when it got SIGTERM"
+    raise Objection(
+        f"still running {_LEAVES_S:g} s after its stdin was closed; {how}",
+        "End the program at the end of its stdin: editors kill it then (R-STDIO-07), and what it "
+        "still had to write is lost.",
+    )
+
+
+SCENARIOS = (_leaves,)

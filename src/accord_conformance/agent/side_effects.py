@@ -1,0 +1,112 @@
+"""What shows that something was done for which the user was asked.
+
+A status alone shows little: some agents end a rejected call as `completed`, with a word that it
+was declined.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.agent.client import Editor, Json, Prompted
+from accord_conformance.traffic.message import Call, Note
+
+__all__ = ("Sign", "deeds", "tool_of")
+
+_MOST_FILES = 10_000
+
+
+class Sign(NamedTuple):
+    """Something that shows that a tool call was worked on."""
+
+    words: str
+    seen: tuple[Call | Note, ...]
+
+
+def deeds(editor: Editor, prompted: Prompted, answered: list[Call]) -> Iterator[Sign]:
+    """Yield what was done of that for which permission was asked, once that was answered.
+
+    The editor's folder is the turn's own, and was empty before.
+    """
+    told = {call.frame.number: _told(editor, prompted, call) for call in answered}
+    asked = "".join(told.values()) + _text(prompted.call)
+    for path in sorted(islice(editor.folder.rglob("*"), _MOST_FILES)):
+        if _names(asked, path.name) and not path.is_dir():
+            yield Sign(f"{path.name} is there", ())
+    for call in answered:
+        for used in _later(editor, prompted, call):
+            if what := _named(used, told[call.frame.number]):
+                yield Sign(f"{used.method} for {what}", (call, used))
+
+
+def tool_of(call: Call) -> Json:
+    """Return the tool call that a permission request is about, or an empty object."""
+    params = call.params if is_object(call.params) else {}
+    subject = params.get("subject")
+    tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
+    return tool if is_object(tool) else {}
+
+
+def _told(editor: Editor, prompted: Prompted, call: Call) -> str:
+    """Return all that was said of what the user was asked for."""
+    session = editor.line.observer.talk.session(prompted.session)
+    tool = session.tools.get(str(tool_of(call).get("toolCallId"))) if session else None
+    return _text(call) + "\n".join(_strings(tool.fields if tool else None))
+
+
+def _text(call: Call) -> str:
+    return "\n".join(_strings(call.params)) + "\n"
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every text in some JSON."""
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif is_array(value):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def _names(text: str, name: str) -> bool:
+    """Tell whether a text has the name of a file, and not as a part of another word."""
+    return bool(name) and bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text))
+
+
+def _later(editor: Editor, prompted: Prompted, answered: Call) -> list[Call]:
+    """Return what the agent asked of the client in this session after an answer."""
+    if answered.reply is None:
+        return []
+    return [
+        call
+        for call in editor.line.calls
+        if call.session_id == prompted.session
+        and call.frame.number > answered.reply.frame.number
+        and is_object(call.params)
+    ]
+
+
+def _named(used: Call, told: str) -> str:
+    """Return what a request is for when that is what the user was asked."""
+    match used.method:
+        case "fs/write_text_file":
+            name = Path(str(used.params.get("path"))).name
+            return name if _names(told, name) else ""
+        case "terminal/create":
+            args = used.params.get("args")
+            words = [str(word) for word in args] if is_array(args) else []
+            # One word may be the name of a file that is looked at.
+            whole = " ".join([str(used.params.get("command")), *words])
+            for line in (whole, " ".join(words)):
+                if " " in line and line in told:
+                    return f"`{line}`"
+            return ""
+        case _:
+            return ""

@@ -1,0 +1,127 @@
+"""How the conformance kit's rules and reports are shown at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from accord.text.excerpt import one_line
+from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.frame_lines import frame_line
+from accord_conformance.reports.report import Outcome, Report
+from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.sources import links
+from accord_conformance.traffic.frame import Frame
+
+__all__ = ("show_failures", "show_frames", "show_report", "show_rules", "show_verdict")
+
+MOST_SHOWN = 3  # findings of one rule; the rest are counted
+_FRAME_CHARACTERS = 400
+
+
+def show_rules(rules: Iterable[Requirement]) -> None:
+    """List rules: who must do what, and who judges it."""
+    console = Console(highlight=False, emoji=False)
+    for rule in rules:
+        mark = "" if rule.stability == "stable" else f" {rule.stability}"
+        versions = " and ".join(f"v{version}" for version in rule.versions)
+        how = f"{rule.how}: {rule.reason}" if rule.reason else rule.how
+        of = " or ".join(dict.fromkeys(AUTHORITIES[one] for one in rule.authority.values()))
+        head = f"[bold]{rule.id}[/] {rule.level}, {rule.who}, {versions}{mark} [dim]{of}; {how}[/]"
+        console.print(head, soft_wrap=True)
+        console.print(Padding(escape(rule.rule), (0, 0, 0, 4)))
+
+
+def show_report(report: Report) -> None:
+    """Show each broken rule with the frames that show it, and the sums of the areas."""
+    show_failures(report)
+    console = Console(highlight=False, emoji=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Area")
+    titles = ("passed", "failed", "warned", "advised", "not exercised")
+    for title in titles:
+        table.add_column(title, justify="right")
+    quiet: list[str] = []
+    for area in report.by_area():
+        numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
+        if not any(numbers[:-1]):
+            quiet.append(f"{area.area} ({area.not_exercised})")
+            continue
+        styles = ("green", "bold red", "yellow", "cyan", "dim")
+        cells = [
+            f"[{style}]{number}[/]" if number else "[dim]·[/]"
+            for number, style in zip(numbers, styles, strict=True)
+        ]
+        table.add_row(f"{area.area} [dim]{escape(area.title)}[/]", *cells)
+    console.print(table)
+    if quiet:
+        console.print(f"[dim]Not exercised at all: {', '.join(quiet)}.[/]")
+    failed, warned, advised = (len(report.problems(one)) for one in ("failed", "warned", "advised"))
+    version = f"version {report.version}" if report.version else "no version agreed"
+    console.print(
+        f"\n{report.frames} frames, {version}: {_count(failed, 'rule')} broken, "
+        f"{_count(warned, 'warning')}, {advised} advised."
+    )
+
+
+_STYLES: dict[Outcome, str] = {"failed": "bold red", "warned": "yellow", "advised": "cyan"}
+
+
+def show_failures(report: Report) -> None:
+    """Show each broken rule with the frames that show it: what decides first, advice last."""
+    console = Console(highlight=False, emoji=False)
+    for outcome, style in _STYLES.items():
+        rules = report.problems(outcome)
+        if outcome == "advised" and rules:
+            console.print(f"[{style}]Advice[/]: the protocol itself does not demand this.\n")
+        for rule in rules:
+            _rule(console, rule, report, style)
+
+
+def _rule(console: Console, rule: Requirement, report: Report, style: str) -> None:
+    result = report.rules[rule.id]
+    head = f"[{style}]{rule.id}[/] [bold]{rule.level}[/] {escape(rule.rule)}"
+    console.print(head, soft_wrap=True)
+    for finding in result.failures[:MOST_SHOWN]:
+        _finding(console, finding)
+    if result.broken > MOST_SHOWN:
+        console.print(f"  … and {_count(result.broken - MOST_SHOWN, 'more time')}")
+    if rule.hint:
+        console.print(f"  [bold]fix[/]     {escape(rule.hint)}", soft_wrap=True)
+    said = ", ".join(link.url or link.label for link in links(rule, report.version))
+    authority = AUTHORITIES[report.authority(rule)]
+    console.print(f"  [dim]source  {authority}: {escape(said)}[/]", soft_wrap=True)
+    console.print()
+
+
+def show_verdict(words: str, status: int) -> None:
+    """Show the verdict on a run, the last line of all."""
+    style = {0: "bold green", 3: "bold yellow"}.get(status, "bold red")
+    console = Console(highlight=False, emoji=False)
+    console.print(f"[{style}]{escape(one_line(words))}[/]", soft_wrap=True)
+
+
+def _finding(console: Console, finding: Finding) -> None:
+    where = f", in {finding.where}" if finding.where else ""
+    console.print(f"  broken by the {finding.by}{escape(where)}")
+    console.print(f"    expected  {_safe(finding.expected)}", soft_wrap=True)
+    console.print(f"    got       {_safe(finding.got)}", soft_wrap=True)
+    show_frames(console, finding.frames)
+
+
+def show_frames(console: Console, frames: Iterable[Frame]) -> None:
+    """Show frames, a line each."""
+    for frame in frames:
+        console.print(f"    [dim]{escape(frame_line(frame, _FRAME_CHARACTERS))}[/]", soft_wrap=True)
+
+
+def _safe(text: str) -> str:
+    return escape(one_line(text))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

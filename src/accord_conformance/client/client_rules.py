@@ -1,0 +1,256 @@
+"""What a client does by itself, unasked: judged wherever the kit poses as its agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.client.fixtures import BROKEN_LOGIN, COMMAND
+from accord_conformance.harness.raw_connection import Line, Silence
+from accord_conformance.judges.base import Seen, found
+from accord_conformance.reports.report import Report
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.connection_state import SETUPS
+from accord_conformance.traffic.message import Call
+
+__all__ = ("WATCHED", "Watch")
+
+Json: TypeAlias = dict[str, Any]
+
+WATCHED = (
+    "R-AUTH-12",
+    "R-AUTH-30",
+    "R-INIT-07",
+    "R-INIT-15",
+    "R-INIT-32",
+    "R-INIT-36",
+    "R-REQCAN-14",
+    "R-PROMPT-17",
+    "R-PROMPT-18",
+    "R-PROV-11",
+    "R-SESS-17",
+    "R-SESS-28",
+    "R-TOOL-11",
+    "R-LIST-04",
+    "R-LIST-09",
+    "R-STATUS-05",
+    "R-STATUS-07",
+    "R-SYSP-09",
+    "R-MODE-04",
+    "R-CMD-02",
+    "R-EXT-05",
+    "R-STDIO-07",
+)
+
+
+class Watch:
+    """Judges one connection's client; `report` is where all findings of the kit go."""
+
+    def __init__(self, report: Report, version: Callable[[], int | None]) -> None:
+        self.report = report
+        self.where = ""
+        self._version = version
+        self._prompts: dict[str, tuple[Any, Call]] = {}
+        self._first: Call | None = None  # the initialize that asked for version 2
+        self._second_page: Call | None = None
+        self._refused: Call | None = None  # for want of a login
+        self._login: Call | None = None
+
+    def judge(self, rule: str, kept: bool, *seen: Seen, expected: str = "", got: str = "") -> None:
+        """Tell whether a rule was kept; nothing is told when it is not of the version spoken."""
+        version = self._version()
+        if version is not None and version not in requirements()[rule].versions:
+            return
+        self.report.add(
+            found(rule, kept, "client", *seen, expected=expected, got=got, where=self.where)
+        )
+
+    # The handshake.
+
+    def held(self, early: Call, line: Line) -> None:
+        """Judge what was asked before `initialize` is answered: it waits."""
+        self.judge(
+            "R-INIT-36",
+            early.reply is None and not line.hung_up,
+            early,
+            expected="requests that come before `initialize` is answered are held",
+            got="it hung up" if line.hung_up else "an answer before that",
+        )
+
+    def initialized(self, call: Call) -> None:
+        """`initialize` has been answered."""
+        asked = call.params.get("protocolVersion") if is_object(call.params) else None
+        if asked == 2 and self._version() == 1:
+            self._first = call
+
+    async def left(self, line: Line) -> None:
+        """Judge that it leaves when it gets a version that nobody speaks."""
+        before = len(line.calls)
+        with suppress(Silence):
+            await line.until(lambda: line.hung_up or len(line.calls) > before, "end")
+        more = line.calls[before:]
+        call = line.calls[0]
+        asked = call.params.get("protocolVersion") if is_object(call.params) else None
+        got = f"it calls {more[0].method}" if more else "it stays"
+        expected = "a client that hangs up, as it cannot speak this version"
+        seen = (call, *more)
+        self.judge("R-INIT-07", not more and line.hung_up, *seen, expected=expected, got=got)
+        if asked == 2 and (more or line.hung_up):
+            self.judge("R-INIT-32", not more, *seen, expected=expected, got=got)
+
+    def login_asked(self, call: Call) -> None:
+        """Something is refused for want of a login."""
+        self._refused = call
+
+    def login_tried(self, call: Call, method: Any) -> None:
+        """The client logs in."""
+        self._login = call
+        self.judge(
+            "R-AUTH-30",
+            method != BROKEN_LOGIN,
+            call,
+            expected="a malformed entry of `authMethods` is not used",
+            got=f"a login by {method}",
+        )
+
+    # Requests.
+
+    def called(self, call: Call, params: Json) -> None:
+        """The client asks for something."""
+        self._fell_back(call, params)
+        ident = params.get("sessionId")
+        if call.method in SETUPS and self._login is not None and self._refused is not None:
+            self.judge("R-AUTH-12", True)
+            self._refused = None
+        match call.method:
+            case "session/load" | "session/resume" | "session/fork":
+                if isinstance(ident, str):
+                    self._reopened(call, params, ident)
+            case "session/list":
+                self._listed(call, params)
+            case "session/set_mode" | "session/set_config_option":
+                self._switched(call, params)
+            case "session/prompt":
+                self._prompted(call, params)
+            case _:
+                pass
+
+    def opened(self, ident: str, call: Call, params: Json) -> None:
+        """A session gets its id."""
+        self._prompts[ident] = params.get("systemPrompt"), call
+
+    def _fell_back(self, call: Call, params: Json) -> None:
+        first, self._first = self._first, None
+        if first is None or not is_object(first.params):
+            return
+        offers = first.params.get("capabilities")
+        if not is_object(offers) or not any(offers.values()):
+            return  # it has nothing to say that version 1 would not know
+        again = call.method == "initialize" and params.get("protocolVersion") == 1
+        self.judge(
+            "R-INIT-15",
+            again,
+            first,
+            call,
+            expected="`initialize` once more as version 1 has it, as that one was answered with 1",
+            got=call.method,
+        )
+
+    def _reopened(self, call: Call, params: Json, ident: str) -> None:
+        known = self._prompts.get(ident)
+        if known is None or known[0] is None:
+            return
+        given, made = known
+        self.judge(
+            "R-SYSP-09",
+            params.get("systemPrompt") == given,
+            made,
+            call,
+            expected="the system prompt that the session was made with",
+            got="another" if params.get("systemPrompt") else "none",
+        )
+
+    def _listed(self, call: Call, params: Json) -> None:
+        cursor = params.get("cursor")
+        if cursor is None:
+            self._unfollowed()
+        elif cursor == "2":
+            self._second_page = call
+        elif cursor == "":
+            self._second_page = None
+            self.judge("R-LIST-04", True)
+
+    def _unfollowed(self) -> None:
+        """Judge a listing that is over: its second cursor, an empty text, was none."""
+        page, self._second_page = self._second_page, None
+        if page is None or self._version() != 2 or not page.ok:
+            return
+        self.judge(
+            "R-LIST-04",
+            False,
+            page,
+            expected='a call with the cursor `""`, as with the one before',
+            got="the listing ends",
+        )
+
+    def _switched(self, call: Call, params: Json) -> None:
+        if params.get("configId", "mode") == "mode":
+            self.judge(
+                "R-MODE-04",
+                call.method == "session/set_config_option",
+                call,
+                expected="`session/set_config_option`, as the session has `configOptions`",
+                got=call.method,
+            )
+
+    def _prompted(self, call: Call, params: Json) -> None:
+        blocks = params.get("prompt")
+        for block in blocks if is_array(blocks) else []:
+            words = block.get("text") if is_object(block) else None
+            if isinstance(words, str) and words.strip().lstrip("/").startswith(COMMAND):
+                self.judge(
+                    "R-CMD-02",
+                    words.strip().startswith("/"),
+                    call,
+                    expected=f"`/{COMMAND}` and what follows it",
+                    got=words.strip(),
+                )
+
+    # Turns, and the end.
+
+    def waits_for_idle(self, line: Line, call: Call) -> None:
+        """The prompt was answered a moment ago, and no state was told yet."""
+        self.judge(
+            "R-PROMPT-17",
+            not line.hung_up,
+            call,
+            expected="a client that follows the state of the session",
+            got="it hung up when the prompt was answered",
+        )
+
+    def terminated(self, line: Line) -> None:
+        """Tell that a signal came while stdin was open."""
+        self.judge(
+            "R-STDIO-07",
+            False,
+            line.observer.talk.frames[-1] if line.observer.talk.frames else None,
+            expected="stdin closed, and only then a signal",
+            got="SIGTERM while stdin was open",
+        )
+
+    def finished(self, line: Line) -> None:
+        """Nothing more will come."""
+        self._unfollowed()
+        if self._refused is not None and self._login is not None and self._login.ok:
+            self.judge(
+                "R-AUTH-12",
+                False,
+                self._refused,
+                self._login,
+                expected="the request once more, after the login that it was refused for",
+                got="no such request",
+            )
+        if line.hung_up and line.lost is None:
+            self.judge("R-STDIO-07", True)

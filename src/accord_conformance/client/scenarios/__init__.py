@@ -1,0 +1,41 @@
+"""The scenarios for clients, in the order in which `check: all` plays them."""
+
+from __future__ import annotations
+
+from accord_conformance.client.context import Scene
+from accord_conformance.client.scenarios import (
+    elicitation,
+    files,
+    malformed,
+    permissions,
+    state_activity,
+    state_messages,
+    state_meta,
+    state_session,
+    state_subagents,
+    state_terminals,
+    state_tool_calls,
+    terminals,
+    updates,
+    user_cancel,
+)
+from accord_conformance.harness.scenario import Scenario
+
+__all__ = ("SCENARIOS",)
+
+SCENARIOS: tuple[Scenario[Scene], ...] = (
+    *malformed.SCENES,
+    *updates.SCENES,
+    *state_messages.SCENES,
+    *state_tool_calls.SCENES,
+    *state_terminals.SCENES,
+    *state_session.SCENES,
+    *state_activity.SCENES,
+    *state_subagents.SCENES,
+    *state_meta.SCENES,
+    *permissions.SCENES,
+    *files.SCENES,
+    *terminals.SCENES,
+    *elicitation.SCENES,
+    *user_cancel.SCENES,
+)

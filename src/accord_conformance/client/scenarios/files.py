@@ -1,0 +1,120 @@
+"""Files that the client reads and writes for the agent (version 1)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.client.context import Json, Scene, outcome_of
+from accord_conformance.harness.scenario import scenario
+from accord_conformance.traffic.message import Call
+
+__all__ = ("SCENES",)
+
+_READ, _WRITE = "fs/read_text_file", "fs/write_text_file"
+_TEXT = "one\ntwo\nthree\n"
+_SECRET = "nobody may read this\n"
+
+
+@scenario("files/read", "R-GEN-08", "R-FS-03", "R-FS-06", "R-FS-09", versions=(1,))
+async def _reading(scene: Scene) -> None:
+    """Reads a file whole and in part, with unknown keys, with wrong numbers, and one not there."""
+    note = await _note(scene)
+    extras: list[Json] = [{"accordUnheardOf": [1, {}]}, {"_meta": {"accord": {"any": True}}}]
+    for extra in extras:
+        call = await scene.ask(_READ, scene.here(path=note, **extra))
+        expected = "the text of the file, whatever other keys there are"
+        scene.judge("R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=outcome_of(call))
+    call = await scene.ask(_READ, scene.here(path=note, line=None, limit=None))
+    expected = "all of the file, as null is none"
+    scene.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
+    call = await scene.ask(_READ, scene.here(path=note, line=2, limit=1))
+    kept = call.ok and str(_text(call)).splitlines() == ["two"]
+    expected = "the second line alone: lines are counted from 1"
+    scene.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
+    for wrong in ({"line": "2"}, {"line": -1}, {"limit": 1.5}, {"limit": "all"}):
+        call = scene.line.ask(_READ, scene.here(path=note, **wrong))
+        await scene.refused("R-FS-09", call, -32602, f"{wrong}, which is no uint32")
+    missing = str(Path(note).with_name("missing.txt"))
+    call = scene.line.ask(_READ, scene.here(path=missing))
+    await scene.refused("R-FS-06", call, -32002, "a file that is not there")
+
+
+@scenario("files/write", "R-FS-04", versions=(1,))
+async def _writing(scene: Scene) -> None:
+    """Writes a file that is not there, and reads it again."""
+    scene.needs(scene.offers_to("fs", "writeTextFile"), "the client writes no files")
+    folder = await scene.folder()
+    path = str(folder / "written.txt")
+    call = await scene.ask(_WRITE, scene.here(path=path, content=_TEXT))
+    expected = "the file is made"
+    scene.judge("R-FS-04", call.ok, call, expected=expected, got=outcome_of(call))
+    if call.ok and scene.offers_to("fs", "readTextFile"):
+        again = await scene.ask(_READ, scene.here(path=path))
+        kept = _text(again) == _TEXT
+        scene.judge("R-FS-04", kept, call, again, expected=expected, got=_got(again))
+
+
+@scenario("files/roots", "R-DIR-12", "R-DIR-10", "R-FS-07", versions=(1,))
+async def _roots(scene: Scene) -> None:
+    """Reads and writes outside of the session's directories, also over links."""
+    note = Path(await _note(scene))
+    folder = await scene.outside()
+    secret = folder / "secret.txt"
+    secret.write_text(_SECRET)
+    up = os.path.relpath(secret, note.parent)  # noqa: ASYNC240  # no I/O in it
+    await _hidden(scene, "R-DIR-12", str(secret), "a path outside")
+    await _hidden(scene, "R-DIR-12", f"{note.parent}{os.sep}{up}", "a path that climbs out")
+    link, links = note.with_name("link.txt"), note.with_name("links")
+    try:
+        link.symlink_to(secret)
+        links.symlink_to(folder, target_is_directory=True)
+    except (OSError, NotImplementedError):
+        link = None
+    if link is not None:
+        await _hidden(scene, "R-DIR-10", str(link), "a link to a file outside")
+        await _hidden(scene, "R-DIR-10", str(links / "secret.txt"), "a link to a folder outside")
+    if scene.offers_to("fs", "writeTextFile"):
+        await _untouched(scene, "R-DIR-12", folder / "a.txt", str(folder / "a.txt"))
+        if link is not None:
+            await _untouched(scene, "R-DIR-10", folder / "b.txt", str(links / "b.txt"))
+    call = await scene.ask(_READ, {"sessionId": "accord-nobody", "path": str(note)})
+    expected = "an error, as there is no such session"
+    scene.judge("R-FS-07", not call.ok, call, expected=expected, got=outcome_of(call))
+
+
+async def _note(scene: Scene) -> str:
+    """Make a file, and see that the client can read it."""
+    scene.needs(scene.offers_to("fs", "readTextFile"), "the client reads no files")
+    path = await scene.folder() / "note.txt"
+    path.write_text(_TEXT, newline="\n")
+    call = await scene.ask(_READ, scene.here(path=str(path)))
+    scene.needs(_text(call) == _TEXT, "the client does not see the files that this program makes")
+    return str(path)
+
+
+async def _hidden(scene: Scene, rule: str, path: str, what: str) -> None:
+    call = await scene.ask(_READ, scene.here(path=path))
+    expected = f"an error for {what} of the session's directories"
+    scene.judge(rule, not call.ok, call, expected=expected, got=outcome_of(call))
+
+
+async def _untouched(scene: Scene, rule: str, there: Path, path: str) -> None:
+    call = await scene.ask(_WRITE, scene.here(path=path, content="written"))
+    expected = "an error for a file outside of the session's directories, which is not made"
+    made = there.name in os.listdir(there.parent)  # noqa: PTH208  # no coroutine does it
+    got = "the file is there" if made else outcome_of(call)
+    scene.judge(rule, not call.ok and not made, call, expected=expected, got=got)
+
+
+def _text(call: Call) -> Any:
+    return call.result.get("content") if is_object(call.result) else None
+
+
+def _got(call: Call) -> str:
+    return "another text" if call.ok else outcome_of(call)
+
+
+SCENES = (_reading, _writing, _roots)

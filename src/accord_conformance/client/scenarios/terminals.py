@@ -1,0 +1,134 @@
+"""Commands that the client runs for the agent (version 1)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.client.context import Gone, Scene, outcome_of
+from accord_conformance.harness.raw_connection import Silence
+from accord_conformance.harness.scenario import NotExercised, scenario
+from accord_conformance.traffic.message import Call
+
+__all__ = ("SCENES",)
+
+_LONG = "import time; print('begun', flush=True); time.sleep(60)"
+_WIDE = "import sys; sys.stdout.buffer.write('ä'.encode() * 100)"
+_WHERE = "import os; print(os.environ.get('ACCORD_CHECK'), os.getcwd(), sep='|')"
+
+
+@scenario("terminals/command", "R-TERM-03", "R-TERM-05", versions=(1,))
+async def _command(scene: Scene) -> None:
+    """Runs a command in a folder with a variable, one that fails, one whose output is cut."""
+    folder = str(await scene.folder())
+    env = [{"name": "ACCORD_CHECK", "value": "set"}]
+    ident, create = await _create(scene, _WHERE, cwd=folder, env=env)
+    output = await _ended(scene, ident)
+    name, _, where = output.strip().rpartition("\n")[2].partition("|")
+    kept = name == "set" and os.path.realpath(where) == os.path.realpath(folder)  # noqa: ASYNC240
+    scene.judge(
+        "R-TERM-03",
+        kept,
+        create,
+        expected=f"a command that runs in {folder} with ACCORD_CHECK=set",
+        got=f"ACCORD_CHECK={name} in {where}",
+    )
+    await _release(scene, ident)
+
+    ident, create = await _create(scene, _WIDE, outputByteLimit=51)
+    output = await _ended(scene, ident)
+    size = len(output.encode("utf-8", "surrogatepass"))
+    kept = not output.strip("ä") and 0 < size <= 51
+    expected = "whole characters, at most 51 bytes of them"
+    got = f"{size} bytes, beginning with {output[:2]!a}"
+    scene.judge("R-TERM-05", kept, create, expected=expected, got=got)
+    await _release(scene, ident)
+
+    ident, _ = await _create(scene, "raise SystemExit(3)")
+    await _ended(scene, ident)
+    await scene.ask("terminal/output", _at(scene, ident))  # observed
+    await _release(scene, ident)
+
+
+@scenario("terminals/kill", "R-REQCAN-13", versions=(1,))
+async def _kill(scene: Scene) -> None:
+    """Waits for a command, cancels the waiting, kills it, releases it and uses its id again."""
+    ident, _ = await _create(scene, _LONG)
+    waiting = scene.line.ask("terminal/wait_for_exit", _at(scene, ident))
+    scene.withdraw(waiting)
+    await scene.posing.alive()
+    if waiting.reply is not None and not waiting.ok:
+        kept = waiting.code == -32800
+        expected = "error -32800 for a request that was cancelled"
+        scene.judge("R-REQCAN-13", kept, waiting, expected=expected, got=outcome_of(waiting))
+    await scene.ask("terminal/output", _at(scene, ident))
+    await scene.ask("terminal/kill", _at(scene, ident))
+    await _ended(scene, ident)
+    await scene.ask("terminal/output", _at(scene, ident))
+    await _release(scene, ident)
+    await scene.ask("terminal/output", _at(scene, ident))  # observed: the id is gone
+    many = [await _create(scene, _LONG) for _ in range(5)]
+    for ident, _ in many:
+        await _release(scene, ident)
+
+
+@scenario("terminals/params", "R-TERM-14", versions=(1,))
+async def _params(scene: Scene) -> None:
+    """Starts commands with null lists, and with lists and numbers that are wrong."""
+    ident, _ = await _create(scene, "pass")
+    await _release(scene, ident)
+    null = scene.here(command=sys.executable, args=None, env=None, outputByteLimit=None)
+    # Without a script the interpreter reads its stdin: whether it ends is not the question.
+    call = await scene.ask("terminal/create", null)
+    expected = "a terminal, as null is an empty list"
+    scene.judge("R-TERM-14", call.ok, call, expected=expected, got=outcome_of(call))
+    if call.ok and is_object(call.result):
+        await _release(scene, call.result.get("terminalId"))
+    wrong: tuple[dict[str, Any], ...] = (
+        {"args": [1]},
+        {"args": "-c"},
+        {"env": [{"name": "A"}]},
+        {"cwd": 1},
+        {"outputByteLimit": -1},
+    )
+    for bad in wrong:
+        params = scene.here(**{"command": sys.executable, "args": ["-c", "pass"], **bad})
+        call = scene.line.ask("terminal/create", params)
+        await scene.refused("R-TERM-14", call, -32602, f"{bad}, which is malformed")
+        if call.ok and is_object(call.result):
+            await _release(scene, call.result.get("terminalId"))
+
+
+async def _create(scene: Scene, code: str, **more: Any) -> tuple[str, Call]:
+    """Start the interpreter that runs this program; return the id of the terminal."""
+    scene.needs(scene.offers_to("terminal"), "the client runs no commands")
+    params = scene.here(command=sys.executable, args=["-c", code], **more)
+    call = await scene.ask("terminal/create", params)
+    found = call.result.get("terminalId") if is_object(call.result) else None
+    if not isinstance(found, str):
+        raise NotExercised(f"the client did not start {sys.executable}")
+    return found, call
+
+
+async def _ended(scene: Scene, ident: str) -> str:
+    """Wait for the end of a command; return its output."""
+    await scene.ask("terminal/wait_for_exit", _at(scene, ident))
+    call = await scene.ask("terminal/output", _at(scene, ident))
+    output = call.result.get("output") if is_object(call.result) else None
+    return output if isinstance(output, str) else ""
+
+
+async def _release(scene: Scene, ident: Any) -> None:
+    try:
+        await scene.ask("terminal/release", _at(scene, ident))
+    except Silence as silence:
+        raise Gone(str(silence)) from None
+
+
+def _at(scene: Scene, ident: Any) -> dict[str, Any]:
+    return scene.here(terminalId=ident)
+
+
+SCENES = (_command, _kill, _params)

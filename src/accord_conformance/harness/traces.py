@@ -1,0 +1,35 @@
+"""What passed on a connection, as a file that `accord check trace` reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from accord_conformance.harness.raw_connection import Line
+from accord_conformance.traffic import recording
+from accord_conformance.traffic.frame import other
+
+__all__ = ("trace_bytes", "write_trace")
+
+PRIVATE = 0o600  # the mode of a trace
+
+
+def write_trace(folder: Path, name: str, line: Line) -> Path:
+    """Write the frames of a connection into a folder; return the file.
+
+    Only the user can read the file: prompts, file contents and secrets pass in frames.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (name.replace("/", "-") + ".ndjson")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+    with os.fdopen(descriptor, "wb") as file:
+        path.chmod(PRIVATE)  # of a file that was there before
+        file.write(trace_bytes(line))
+    return path
+
+
+def trace_bytes(line: Line) -> bytes:
+    """Return the frames of a connection as a file has them; the peer is who is to be judged."""
+    frames = line.observer.talk.frames
+    rows = (recording.write(frame.time, frame.sender, frame.text) for frame in frames)
+    return b"".join((recording.write_subject(other(line.side)), *rows))

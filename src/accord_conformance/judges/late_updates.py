@@ -1,0 +1,67 @@
+"""What an agent of version 2 still says in a turn that it has told to be cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord_conformance.judges.base import Judge
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("LateWords",)
+
+_CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
+
+
+class LateWords(Judge):
+    """R-CANCEL-09 of version 2, by messages: work on tool calls may go on in the background."""
+
+    rules = ("R-CANCEL-09",)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._begun: dict[str, set[str]] = {}  # messages of the work, by session
+        self._over: dict[str, Note] = {}  # the state that told of the end, by session
+
+    def called(self, call: Call) -> None:
+        if call.method == "session/resume" and call.session_id is not None:
+            self._forget(call.session_id)  # all of it may be told again
+
+    def noted(self, note: Note) -> None:
+        session = note.session_id
+        if self.talk.version != 2 or note.method != "session/update" or session is None:
+            return
+        update = update_of(note)
+        kind = update.get("sessionUpdate")
+        if kind == "state_update":
+            self._state(session, update, note)
+        elif kind in _CHUNKS and isinstance(update.get("messageId"), str):
+            self._chunk(session, update["messageId"], note)
+
+    def _state(self, session: str, update: dict[str, Any], note: Note) -> None:
+        if update.get("state") != "idle":
+            if session in self._over:
+                self._forget(session)
+        elif update.get("stopReason") == "cancelled" and update.get("background") == []:
+            self._over[session] = note
+            self.judge("R-CANCEL-09", True)
+
+    def _forget(self, session: str) -> None:
+        self._over.pop(session, None)
+        self._begun.pop(session, None)
+
+    def _chunk(self, session: str, message: str, note: Note) -> None:
+        begun = self._begun.setdefault(session, set())
+        over = self._over.get(session)
+        if over is None:
+            begun.add(message)
+        elif message in begun:
+            self.judge(
+                "R-CANCEL-09",
+                False,
+                over,
+                note,
+                expected="all of a message before the idle state of its cancelled turn",
+                got=f"more of {shown(message)} after it",
+            )

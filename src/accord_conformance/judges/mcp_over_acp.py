@@ -1,0 +1,198 @@
+"""MCP over ACP: messages of an MCP server that the client keeps, carried by the connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.judges.base import Judge
+from accord_conformance.judges.paths import items
+from accord_conformance.judges.turns import NOTICED_S
+from accord_conformance.traffic.connection_state import SETUPS
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("McpOverAcp",)
+
+_CARRY = "mcp/message"
+_CANCELLED = -32800
+_NO_SERVER = -33001
+# What the carrying itself fails with.
+_CODES = (-32602, _CANCELLED, -33000, _NO_SERVER, -33002)
+# What MCP servers fail with: no method, no resource, headers, version, a page to visit.
+_INNER_CODES = (-32601, -32002, -32020, -32022, -32042)
+_META = "io.modelcontextprotocol/"
+
+_Key = tuple[str, str]
+
+
+class McpOverAcp(Judge):
+    """R-MOA, but for what a wrong field shows."""
+
+    rules = (
+        "R-MOA-02",
+        "R-MOA-08",
+        "R-MOA-09",
+        "R-MOA-10",
+        "R-MOA-11",
+        "R-MOA-12",
+        "R-MOA-13",
+        "R-MOA-15",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._requests: dict[_Key, Call] = {}
+        self._while_declared: dict[int, Call] = {}  # setups, by the frame of the request
+        self._served = False  # the client answered such a message before
+
+    def called(self, call: Call) -> None:
+        if self.talk.version is None or not is_object(call.params):
+            return
+        if call.sender == "client" and call.method in SETUPS:
+            self._servers(call, call.params)
+        elif call.sender == "agent" and call.method == _CARRY:
+            key = _key(call.params)
+            if key is not None:  # drafts had other keys, and a handshake
+                self._inner(call, call.params)
+                self._again(self._requests.get(key), call)
+                self._requests[key] = call
+                setup = self._declaring(key[0])
+                if setup is not None:
+                    self._while_declared[call.frame.number] = setup
+
+    def noted(self, note: Note) -> None:
+        key = _key(note.params)
+        if note.sender != "client" or note.method != _CARRY or key is None:
+            return
+        if self.talk.version is None:
+            return
+        request = self._requests.get(key)
+        self.judge(
+            "R-MOA-09",
+            request is not None,
+            note,
+            expected="notifications that belong to a request of the agent",
+            got=f"one for {shown(key[1])}, which it never made",
+            by="client",
+        )
+        if request is not None:
+            self.judge(
+                "R-MOA-15",
+                request.reply is None,
+                request,
+                note,
+                expected="no notification after the answer",
+                got="one after it",
+                by="client",
+            )
+
+    def answered(self, call: Call) -> None:
+        if call.sender != "agent" or call.method != _CARRY or self.talk.version is None:
+            return
+        if call.cancelled is not None:
+            self._cancelled(call)
+        elif not call.ok:
+            self._failed(call)
+        self._served |= call.ok
+        self._early(call)
+
+    def _early(self, call: Call) -> None:
+        """Judge what came of a request that was made while its server was being declared."""
+        setup = self._while_declared.pop(call.frame.number, None)
+        if setup is not None and call.code != _CANCELLED:
+            self.judge(
+                "R-MOA-08",
+                call.code != _NO_SERVER,
+                setup,
+                call,
+                expected="a server that serves as soon as it is declared",
+                got=f"error {_NO_SERVER}",
+            )
+
+    def _declaring(self, server: str) -> Call | None:
+        """Return the unanswered call that declares a server."""
+        for method in SETUPS:
+            for setup in self.talk.waiting("client", method):
+                servers = items(setup.params, "mcpServers") if is_object(setup.params) else []
+                if any(s.get("type") == "acp" and s.get("serverId") == server for s in servers):
+                    return setup
+        return None
+
+    def _servers(self, call: Call, params: dict[str, Any]) -> None:
+        found = [
+            server.get("serverId")
+            for server in items(params, "mcpServers")
+            if server.get("type") == "acp" and isinstance(server.get("serverId"), str)
+        ]
+        if found:
+            self.judge(
+                "R-MOA-02",
+                len(found) == len(set(found)),
+                call,
+                expected="another serverId for each server",
+                got=shown(found),
+            )
+
+    def _inner(self, call: Call, params: dict[str, Any]) -> None:
+        inner = params.get("params")
+        if inner is not None and not is_object(inner):
+            return  # R-MOA-05 tells of it
+        expected, got = "", ""
+        if params.get("method") == "initialize":
+            expected, got = "requests without a handshake before them", "initialize"
+        else:
+            meta = inner.get("_meta") if inner is not None else None
+            meta = meta if is_object(meta) else {}
+            if not isinstance(meta.get(f"{_META}protocolVersion"), str):
+                expected, got = f"{_META}protocolVersion in _meta", shown(meta)
+            elif not is_object(meta.get(f"{_META}clientCapabilities")):
+                expected, got = f"{_META}clientCapabilities in _meta", shown(meta)
+        self.judge("R-MOA-13", not expected, call, expected=expected, got=got, by="agent")
+
+    def _again(self, earlier: Call | None, call: Call) -> None:
+        if earlier is not None and earlier.reply is None and earlier.cancelled is not None:
+            return  # whether a cancelled request counts as active may be seen in two ways
+        self.judge(
+            "R-MOA-10",
+            earlier is None or earlier.reply is not None,
+            earlier,
+            call,
+            expected="a requestId that no active request of this server has",
+            got=shown(call.params.get("requestId")),
+        )
+
+    def _cancelled(self, call: Call) -> None:
+        assert call.cancelled is not None
+        assert call.reply is not None
+        kept = call.ok or call.code == _CANCELLED
+        if kept or call.reply.frame.time - call.cancelled.time >= NOTICED_S:
+            self.judge(
+                "R-MOA-11",
+                kept,
+                call,
+                call.cancelled,
+                expected=f"{_CANCELLED}, or a result that was faster",
+                got=f"error {shown(call.code)}",
+                by="client",
+            )
+
+    def _failed(self, call: Call) -> None:
+        """What else an error may mean, a bug in the client say, is not told of here."""
+        leaked = call.code in _INNER_CODES and self._served
+        if leaked or call.code in _CODES:
+            self.judge(
+                "R-MOA-12",
+                not leaked,
+                call,
+                expected="an error of the MCP server inside the result",
+                got=f"error {shown(call.code)} of the connection",
+                by="client",
+            )
+
+
+def _key(params: Any) -> _Key | None:
+    if not is_object(params):
+        return None
+    server, request = params.get("serverId"), params.get("requestId")
+    return (server, request) if isinstance(server, str) and isinstance(request, str) else None

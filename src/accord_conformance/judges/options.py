@@ -1,0 +1,177 @@
+"""Modes, config options and slash commands."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.judges.base import Judge, Seen
+from accord_conformance.judges.paths import items
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.session_state import Session
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("Options",)
+
+_SET = "session/set_config_option"
+
+
+class Options(Judge):
+    """R-CONF, R-MODE and R-CMD."""
+
+    rules = (
+        "R-CONF-02",
+        "R-CONF-07",
+        "R-CONF-11",
+        "R-CONF-17",
+        "R-CONF-18",
+        "R-MODE-02",
+        "R-MODE-03",
+        "R-CMD-06",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._values: dict[tuple[str, str], set[str]] = {}  # ever told, by session and option
+        self._misfits: list[Call] = []  # set an option that there is not
+
+    def called(self, call: Call) -> None:
+        session = self.talk.session(call.session_id)
+        if call.sender != "client" or session is None or not _is_set_up(session):
+            return
+        if call.method == "session/set_mode":
+            mode = call.params.get("modeId")
+            self.judge(
+                "R-MODE-02",
+                str(mode) in (session.modes or ()),
+                call,
+                expected="one of the modes that the setup listed",
+                got=shown(mode),
+            )
+        elif call.method == _SET:
+            self._set(session, call)
+
+    def _set(self, session: Session, call: Call) -> None:
+        ident, value = call.params.get("configId"), call.params.get("value")
+        option = session.option(ident)
+        if option is None:
+            if session.options is not None and isinstance(ident, str):
+                self._misfits.append(call)
+            return
+        match option.get("type"):
+            case "select":
+                kept = str(value) in self._values.get((session.id, str(ident)), ())
+                expected = "one of the option's values"
+            case "boolean":
+                kept, expected = isinstance(value, bool), "true or false"
+            case _:
+                return
+        self.judge("R-CONF-07", kept, call, expected=expected, got=shown(value))
+
+    def answered(self, call: Call) -> None:
+        if call.sender != "client":
+            return
+        session = self.talk.session(call.session_id)
+        if call.method == _SET and session is not None:
+            self._was_set(session, call)
+        if is_object(call.result):
+            ident = call.result.get("sessionId", call.session_id)
+            if isinstance(ident, str):
+                self._told(ident, call.result, call)
+
+    def _was_set(self, session: Session, call: Call) -> None:
+        if session.options:
+            self.judge(
+                "R-CONF-18",
+                call.code != -32601,
+                call,
+                expected=f"{_SET} is served where there are options",
+                got="-32601, method not found",
+            )
+        if call in self._misfits:
+            self.judge(
+                "R-CONF-11",
+                call.code == -32602,
+                call,
+                expected="-32602 for an unknown option",
+                got="a result" if call.ok else shown(call.code),
+            )
+        elif call.ok and is_object(call.result) and is_array(call.result.get("configOptions")):
+            ids = {
+                str(option.get("id") or option.get("configId"))
+                for option in items(call.result, "configOptions")
+            }
+            self.judge(
+                "R-CONF-02",
+                str(call.params.get("configId")) in ids,
+                call,
+                expected="the complete list, with the option that was set",
+                got=shown(sorted(ids)),
+            )
+
+    def noted(self, note: Note) -> None:
+        session = self.talk.session(note.session_id)
+        if note.method != "session/update" or session is None:
+            return
+        update = update_of(note)
+        if update.get("sessionUpdate") == "current_mode_update" and session.modes is not None:
+            mode = update.get("currentModeId")
+            self.judge(
+                "R-MODE-03",
+                str(mode) in session.modes,
+                session.setup,
+                note,
+                expected="one of the modes that the setup listed",
+                got=shown(mode),
+            )
+        self._told(session.id, update, note)
+
+    def _told(self, session_id: str, value: dict[str, Any], seen: Seen) -> None:
+        for option in items(value, "configOptions"):
+            if option.get("type") == "select":
+                self._select(session_id, option, seen)
+        commands = items(value, "availableCommands")
+        if commands:
+            self._commands(commands, seen)
+
+    def _select(self, session_id: str, option: dict[str, Any], seen: Seen) -> None:
+        values = _values(option)
+        ident = str(option.get("id") or option.get("configId"))
+        self._values.setdefault((session_id, ident), set()).update(values)
+        current = option.get("currentValue")
+        if not values or not isinstance(current, str):
+            return  # the judge of shapes tells of it
+        self.judge(
+            "R-CONF-17",
+            len(values) == len(set(values)) and current in values,
+            seen,
+            expected="values that are unique, `currentValue` among them",
+            got=f"{shown(current)} and {shown(values)}",
+        )
+
+    def _commands(self, commands: list[dict[str, Any]], seen: Seen) -> None:
+        names = [name for command in commands if isinstance(name := command.get("name"), str)]
+        bad = [name for name in names if name.startswith("/") or re.search(r"\s", name)]
+        twice = [name for name in names if names.count(name) > 1]
+        self.judge(
+            "R-CMD-06",
+            not bad and not twice,
+            seen,
+            expected="names without leading slash and white space, each once",
+            got=shown(bad or twice),
+        )
+
+
+def _is_set_up(session: Session) -> bool:
+    return session.setup is not None and session.setup.ok
+
+
+def _values(option: dict[str, Any]) -> list[str]:
+    """Return the values of a select option, those in groups included."""
+    found: list[str] = []
+    for entry in items(option, "options"):
+        choices = items(entry, "options") or [entry]
+        found += [value for choice in choices if isinstance(value := choice.get("value"), str)]
+    return found

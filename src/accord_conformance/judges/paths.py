@@ -1,0 +1,139 @@
+"""Paths are absolute, and lines count from 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.judges.base import Judge, Seen
+from accord_conformance.traffic.connection_state import SETUPS, update_of
+from accord_conformance.traffic.frame import Side, other
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("Paths", "is_absolute", "items")
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+_Path = tuple[str, str, Any]  # rule, where, path
+
+
+class Paths(Judge):
+    """Each path has a rule of its own where the catalogue has one, else it is R-GEN-01."""
+
+    rules = (
+        "R-GEN-01",
+        "R-GEN-02",
+        "R-GEN-15",
+        "R-SESS-03",
+        "R-DIR-02",
+        "R-MCP-10",
+        "R-FS-05",
+        "R-TOOL-17",
+        "R-TOOL-25",
+        "R-PERM-11",
+        "R-DTERM-04",
+    )
+
+    def called(self, call: Call) -> None:
+        if is_object(call.params):
+            self._all(_in_call(call.method, call.params), call.sender, call)
+            if call.method == "fs/read_text_file" and "line" in call.params:
+                self._line(call.params["line"], call, call.sender)
+
+    def noted(self, note: Note) -> None:
+        if note.method == "session/update":
+            update = update_of(note)
+            self._all(_in_update(update, self.talk.version), note.sender, note)
+            for location in items(update, "locations"):
+                if "line" in location and self.talk.version == 1:
+                    self._line(location["line"], note, note.sender)
+
+    def answered(self, call: Call) -> None:
+        if call.method == "session/list" and is_object(call.result):
+            found = (
+                ("R-GEN-01", f"sessions[{index}].cwd", session.get("cwd"))
+                for index, session in enumerate(items(call.result, "sessions"))
+            )
+            self._all(found, other(call.sender), call)
+
+    def _all(self, found: Iterator[_Path], by: Side, seen: Seen) -> None:
+        for rule, where, path in found:
+            if not isinstance(path, str):
+                continue
+            is_uri = bool(_URI.match(path)) and self.talk.version == 2
+            if is_uri:
+                rule = "R-GEN-15"
+            else:
+                self.judge("R-GEN-15", True, by=by)
+            self.judge(
+                rule,
+                is_absolute(path) and not is_uri,
+                seen,
+                expected=f"an absolute path at {where}",
+                got=shown(path),
+                by=by,
+            )
+
+    def _line(self, line: Any, seen: Seen, by: Side) -> None:
+        if isinstance(line, int):
+            self.judge(
+                "R-GEN-02", line != 0, seen, expected="lines that count from 1", got="0", by=by
+            )
+
+
+def is_absolute(path: str) -> bool:
+    """Tell whether a path is absolute on some system; nobody tells on which the agent runs."""
+    return path.startswith(("/", "\\\\")) or bool(_DRIVE.match(path))
+
+
+def items(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the objects in a list of an object, if it has one there."""
+    found = value.get(key)
+    return [item for item in found if is_object(item)] if is_array(found) else []
+
+
+def _in_call(method: str, params: dict[str, Any]) -> Iterator[_Path]:
+    if method in SETUPS:
+        yield "R-SESS-03", "cwd", params.get("cwd")
+        directories = params.get("additionalDirectories")
+        for index, path in enumerate(directories if is_array(directories) else ()):
+            yield "R-DIR-02", f"additionalDirectories[{index}]", path
+        for index, server in enumerate(items(params, "mcpServers")):
+            yield "R-MCP-10", f"mcpServers[{index}].command", server.get("command")
+    elif method in ("fs/read_text_file", "fs/write_text_file"):
+        yield "R-FS-05", "path", params.get("path")
+    elif method in ("terminal/create", "session/list"):
+        yield "R-GEN-01", "cwd", params.get("cwd")
+    elif method == "session/request_permission":
+        subject = params.get("subject")
+        if is_object(subject) and subject.get("type") == "command":
+            yield "R-PERM-11", "subject.cwd", subject.get("cwd")
+
+
+def _in_update(update: dict[str, Any], version: int | None) -> Iterator[_Path]:
+    kind = update.get("sessionUpdate")
+    if kind == "terminal_update":
+        yield "R-DTERM-04", "update.cwd", update.get("cwd")
+    elif kind == "subagent_update":
+        yield "R-GEN-01", "update.cwd", update.get("cwd")
+    for index, location in enumerate(items(update, "locations")):
+        yield "R-GEN-01", f"update.locations[{index}].path", location.get("path")
+    content = items(update, "content")
+    if kind == "tool_call_content_chunk" and is_object(update.get("content")):
+        content = [update["content"]]
+    for index, item in enumerate(content):
+        if item.get("type") != "diff":
+            continue
+        if version == 1:
+            yield "R-TOOL-17", f"update.content[{index}].path", item.get("path")
+        for number, change in enumerate(items(item, "changes")):
+            for key in ("oldPath", "path"):
+                yield (
+                    "R-TOOL-25",
+                    f"update.content[{index}].changes[{number}].{key}",
+                    change.get(key),
+                )

@@ -1,0 +1,92 @@
+"""Permission requests, and what follows from their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.judges.base import Judge
+from accord_conformance.judges.paths import items
+from accord_conformance.judges.turns import outcome_of
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("Permissions",)
+
+_ASK = "session/request_permission"
+
+
+class Permissions(Judge):
+    """R-PERM."""
+
+    rules = ("R-PERM-04", "R-PERM-08", "R-PERM-17", "R-PERM-18", "R-PERM-19")
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._refused: dict[tuple[str, str], Call] = {}  # tool calls, by session
+
+    def called(self, call: Call) -> None:
+        if call.method != _ASK or not is_object(call.params):
+            return
+        self._refused.pop(_tool_of(call), None)  # it asks again
+        options = items(call.params, "options")
+        self.judge("R-PERM-08", bool(options), call, expected="at least one option", got="none")
+        ids = [repr(option.get("optionId")) for option in options]
+        self.judge(
+            "R-PERM-17",
+            len(ids) == len(set(ids)),
+            call,
+            expected="each option id once",
+            got=shown(options),
+        )
+
+    def answered(self, call: Call) -> None:
+        if call.method != _ASK or not is_object(call.params):
+            return
+        outcome = outcome_of(call)
+        if call.cancelled is not None:
+            self.judge(
+                "R-PERM-19",
+                call.ok,
+                call.cancelled,
+                call,
+                expected="the outcome cancelled for what the agent withdrew",
+                got=f"error {shown(call.code)}",
+            )
+        if outcome == "selected":
+            chosen = call.result["outcome"].get("optionId")
+            offered = [option.get("optionId") for option in items(call.params, "options")]
+            self.judge(
+                "R-PERM-04",
+                chosen in offered,
+                call,
+                expected=f"one of {shown(offered)}",
+                got=shown(chosen),
+            )
+        if outcome == "cancelled" and self.talk.version == 2:
+            self.judge("R-PERM-18", True)
+            self._refused[_tool_of(call)] = call
+
+    def noted(self, note: Note) -> None:
+        update = update_of(note)
+        if note.method != "session/update" or not self._refused:
+            return
+        key = (note.session_id or "", str(update.get("toolCallId")))
+        refused = self._refused.get(key)
+        if refused is not None and update.get("status") in ("in_progress", "completed"):
+            self.judge(
+                "R-PERM-18",
+                False,
+                refused,
+                note,
+                expected="no work on what was not allowed",
+                got=f"the status {update.get('status')}",
+            )
+
+
+def _tool_of(call: Call) -> tuple[str, str]:
+    """Return the session and the tool call that a request is about."""
+    subject = call.params.get("subject")
+    tool: Any = subject.get("toolCall") if is_object(subject) else None
+    return call.session_id or "", str(tool.get("toolCallId") if is_object(tool) else None)

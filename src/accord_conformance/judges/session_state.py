@@ -1,0 +1,273 @@
+"""The life of a session in version 2: states, prompts, background work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.judges.base import Judge
+from accord_conformance.judges.paths import items
+from accord_conformance.judges.turns import NOTICED_S
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.session_state import Session
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("States",)
+
+_WORKING = ("running", "requires_action")
+_BLOCKS = ("text", "image", "audio", "resource_link", "resource")
+_STOPS = ("session/close", "session/delete", "session/archive", "tool_call/cancel")
+
+
+class States(Judge):
+    """R-PROMPT, R-CANCEL, R-BGW and R-TOOL-04 of version 2."""
+
+    rules = (
+        "R-PROMPT-10",
+        "R-PROMPT-11",
+        "R-PROMPT-13",
+        "R-PROMPT-25",
+        "R-PROMPT-26",
+        "R-PROMPT-32",
+        "R-CANCEL-07",
+        "R-CANCEL-08",
+        "R-CANCEL-14",
+        "R-BGW-02",
+        "R-BGW-03",
+        "R-BGW-04",
+        "R-BGW-05",
+        "R-TOOL-04",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._echoed: dict[str, set[Any]] = {}  # message ids, by session
+        self._inserted: list[Call] = []
+        self._idle: dict[str, int] = {}  # number of the last frame that said so, by session
+        self._cancels: dict[str, tuple[Note, list[Call]]] = {}
+        self._told: dict[str, dict[str, Any]] = {}  # the last state update, by session
+        self._unended: set[tuple[str, str]] = set()  # tool calls that were told of
+        self._may_stop = False  # the client asked somewhere for something to stop
+
+    def called(self, call: Call) -> None:
+        if call.sender == "agent":
+            # What the user answers may stop the work.
+            self._may_stop |= call.method.startswith(("session/request", "elicitation/"))
+            return
+        self._may_stop |= call.method in _STOPS
+        if call.method == "session/prompt" and is_object(call.params):
+            self.judge(
+                "R-PROMPT-25",
+                call.params.get("prompt") != [],
+                call,
+                expected="at least one block",
+                got="an empty prompt",
+            )
+
+    def answered(self, call: Call) -> None:
+        if call.method != "session/prompt" or self.talk.version != 2:
+            return
+        blocks = items(call.params, "prompt") if is_object(call.params) else []
+        if any(block.get("type") not in _BLOCKS for block in blocks):
+            self.judge(
+                "R-PROMPT-26",
+                call.code == -32602,
+                call,
+                expected="-32602 for a block of a type that is not supported",
+                got="a result" if call.ok else shown(call.code),
+            )
+        if call.ok and is_object(call.result) and isinstance(call.result.get("messageId"), str):
+            self._inserted.append(call)
+
+    def noted(self, note: Note) -> None:
+        if self.talk.version != 2:
+            return
+        session = self.talk.session(note.session_id)
+        if note.sender == "client":
+            self._may_stop |= note.method in ("session/cancel", "$/cancel_request")
+            if note.method == "session/cancel" and session and session.state in _WORKING:
+                asked = self.talk.waiting("agent", "session/request_permission", session.id)
+                self._cancels.setdefault(session.id, (note, asked))
+            return
+        if note.method != "session/update" or session is None:
+            return
+        update = update_of(note)
+        match update.get("sessionUpdate"):
+            case "user_message" | "user_message_chunk":
+                self._echoed.setdefault(session.id, set()).add(str(update.get("messageId")))
+            case "state_update":
+                self._background(session, update, note)
+                self._told[session.id] = update
+                if update.get("state") == "idle":
+                    self._idles(session, update, note)
+            case _:
+                pass
+
+    def _idles(self, session: Session, update: dict[str, Any], note: Note) -> None:
+        self._idle[session.id] = note.frame.number
+        reason = update.get("stopReason")
+        if session.state in _WORKING:
+            self.judge(
+                "R-PROMPT-13",
+                reason is not None,
+                note,
+                expected="a stop reason where work ends",
+                got="none",
+            )
+            self._cancelled(session, reason, note)
+            if reason == "end_turn" and update.get("background") == []:
+                self._tools(session, note)
+        made_here = session.setup is not None and session.setup.method == "session/new"
+        if not made_here or reason is None:
+            return
+        if any(call.session_id == session.id for call in self._inserted):
+            self.judge(
+                "R-PROMPT-11",
+                session.ever_worked,
+                note,
+                expected="running or requires_action before the idle that ends the work",
+                got="idle alone",
+            )
+        if reason == "cancelled":
+            self.judge(
+                "R-PROMPT-32",
+                self._may_stop,
+                note,
+                expected="cancelled only where the user or the client stopped the work",
+                got="cancelled, and nobody did",
+            )
+
+    def _tools(self, session: Session, note: Note) -> None:
+        """Judge that no tool call is left in progress where nothing goes on any more."""
+        for ident, tool in session.tools.items():
+            if (session.id, ident) in self._unended:
+                continue
+            left = tool.fields.get("status") == "in_progress"
+            if left:
+                self._unended.add((session.id, ident))
+            self.judge(
+                "R-TOOL-04",
+                not left,
+                tool.first,
+                tool.last,
+                note,
+                expected=f"a final status of {shown(ident)} before all work is over",
+                got="in_progress",
+            )
+
+    def _cancelled(self, session: Session, reason: Any, note: Note) -> None:
+        if session.id not in self._cancels:
+            return
+        cancel, asked = self._cancels.pop(session.id)
+        if reason == "cancelled":
+            self.judge("R-CANCEL-07", True)
+            self.judge("R-CANCEL-08", True)
+            for call in asked:
+                if session.reports_background and session.background:
+                    continue  # the request may belong to what goes on
+                settled = call.reply is not None or call.cancelled is not None
+                self.judge(
+                    "R-CANCEL-14",
+                    settled,
+                    call,
+                    cancel,
+                    note,
+                    expected="$/cancel_request for what the cancelled work had asked",
+                    got="the request left open",
+                )
+            return
+        if asked or note.frame.time - cancel.frame.time >= NOTICED_S:
+            self.judge(
+                "R-CANCEL-08" if reason == "error" else "R-CANCEL-07",
+                False,
+                cancel,
+                note,
+                expected="the stop reason cancelled",
+                got=shown(reason),
+            )
+
+    def _background(self, session: Session, update: dict[str, Any], note: Note) -> None:
+        background = update.get("background")
+        if session.reports_background:
+            self.judge(
+                "R-BGW-02",
+                is_array(background) or update.get("state") not in (*_WORKING, "idle"),
+                note,
+                expected="`background` on every state_update once it was reported",
+                got=shown(background),
+            )
+        if not is_array(background):
+            return
+        known = [_entity(item) for item in background if is_object(item)]
+        self.judge(
+            "R-BGW-04",
+            len(known) == len(set(known)),
+            note,
+            expected="each work once",
+            got=shown(background),
+        )
+        if session.setup is None or session.setup.method != "session/new":
+            return  # it was told of on another connection, perhaps
+        for kind, ident in known:
+            if kind in ("terminal", "tool_call", "subagent"):
+                self._listed(session, kind, ident, note)
+            if kind == "subagent" and ident in self._told:
+                child = self._told[ident]
+                self.judge(
+                    "R-BGW-05",
+                    child.get("state") != "idle" or child.get("background") != [],
+                    note,
+                    expected="only subagents that still have something running",
+                    got=f"{shown(ident)}, which is idle and told of no work",
+                )
+        for item in session.background:
+            if is_object(item) and _entity(item) not in known:
+                self._delisted(session, *_entity(item), note)
+
+    def _listed(self, session: Session, kind: str, ident: str, note: Note) -> None:
+        told = {"terminal": session.shown, "tool_call": session.tools}.get(kind, self.talk.sessions)
+        self.judge(
+            "R-BGW-03",
+            ident in told,
+            note,
+            expected=f"an update for {shown(ident)} before it is listed",
+            got="none",
+        )
+
+    def _delisted(self, session: Session, kind: str, ident: str, note: Note) -> None:
+        if kind == "terminal" and ident in session.shown:
+            ended = is_object(session.shown[ident].fields.get("exitStatus"))
+        elif kind == "tool_call" and ident in session.tools:
+            ended = session.tools[ident].fields.get("status") in (
+                "completed",
+                "failed",
+                "cancelled",
+            )
+        else:
+            return
+        self.judge(
+            "R-BGW-03",
+            ended,
+            note,
+            expected=f"the end of {shown(ident)} before it is listed no more",
+            got="none",
+        )
+
+    def finished(self) -> None:
+        for call in self._inserted:
+            assert call.reply is not None
+            if self._idle.get(call.session_id or "", 0) < call.reply.frame.number:
+                continue  # the work may not have come so far
+            self.judge(
+                "R-PROMPT-10",
+                call.result["messageId"] in self._echoed.get(call.session_id or "", ()),
+                call,
+                expected=f"the user message {shown(call.result['messageId'])} as an update",
+                got="none",
+            )
+
+
+def _entity(item: dict[str, Any]) -> tuple[str, str]:
+    ident = item.get("terminalId") or item.get("toolCallId") or item.get("sessionId")
+    return str(item.get("type")), str(ident)

@@ -1,0 +1,333 @@
+"""Sessions: made, opened again, closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord.v2.session import ReplayFromStart
+from accord_conformance.judges.base import Judge
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.session_state import Session
+from accord_conformance.traffic.strict_types import problems, shown
+
+__all__ = ("Sessions",)
+
+_HISTORY_V1 = ("user_message_chunk", "tool_call")
+_HISTORY_V2 = ("user_message", "user_message_chunk")
+_OPENS = ("session/load", "session/resume")
+_ASKS = ("session/request_permission", "elicitation/create")
+
+
+class Sessions(Judge):
+    """R-SESS, and which session a message may name."""
+
+    rules = (
+        "R-SESS-01",
+        "R-SESS-02",
+        "R-SESS-09",
+        "R-SESS-12",
+        "R-SESS-13",
+        "R-SESS-16",
+        "R-SESS-22",
+        "R-SESS-29",
+        "R-SESS-33",
+        "R-SESS-34",
+        "R-PROMPT-01",
+        "R-STATUS-03",
+        "R-STATUS-04",
+        "R-SUBAG-02",
+        "R-SUBAG-03",
+        "R-SUBAG-05",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._loaded: set[str] = set()  # by an answered session/load, and not prompted since
+        self._states: set[str] = set()  # sessions that told their state since they were resumed
+        self._asked_status: set[str] = set()
+        self._nameless: dict[str, Note | Call] = {}  # sessions named before anybody told of them
+        self._asked: dict[str, list[Call]] = {}  # of the user, when a session was to be closed
+
+    def called(self, call: Call) -> None:
+        ident = call.session_id
+        if ident is None:
+            return
+        if call.sender == "agent":
+            self._named(ident, call)
+            return
+        session = self.talk.session(ident)
+        if session is not None and session.child_of and call.method in _OPENS:
+            self.judge(
+                "R-SUBAG-03",
+                False,
+                call,
+                expected="no call to hear of a child session",
+                got=call.method,
+            )
+        match call.method:
+            case "session/prompt":
+                self._loaded.discard(ident)
+                self._prompt(ident, session, call)
+            case "session/resume":
+                self._states.discard(ident)
+            case "session/status":
+                self._asked_status.add(ident)
+            case "session/close":
+                self._asked[ident] = self._waiting(ident)
+            case "session/set_mode" | "session/set_config_option":
+                self._named(ident, call)
+            case _:
+                pass
+
+    def _prompt(self, ident: str, session: Session | None, call: Call) -> None:
+        if session is not None and session.child_of is not None and not session.attached:
+            self._child(session, call)
+            return
+        ready = session is not None and session.attached
+        waits = session is not None and session.setup is not None and session.setup.reply is None
+        rule = "R-STATUS-04" if ident in self._asked_status else "R-PROMPT-01"
+        self.judge(
+            rule,
+            ready and not waits,
+            call,
+            expected="a session that was set up here",
+            got=f"a prompt for {shown(ident)}",
+        )
+
+    def _child(self, session: Session, seen: Call | Note) -> None:
+        allowed = seen.method == "session/cancel" and session.child_cancel
+        self.judge(
+            "R-SUBAG-05",
+            allowed,
+            seen,
+            expected="calls for a child session only with its own capability",
+            got=seen.method,
+        )
+
+    def noted(self, note: Note) -> None:
+        ident = note.session_id
+        if ident is None:
+            return
+        session = self.talk.session(ident)
+        if note.sender == "client":
+            is_child = session is not None and session.child_of and not session.attached
+            if note.method == "session/cancel" and session is not None and is_child:
+                self._child(session, note)
+            return
+        self._named(ident, note)
+        if note.method != "session/update" or session is None:
+            return
+        update = update_of(note)
+        kind = update.get("sessionUpdate")
+        if kind == "state_update":
+            self._states.add(ident)
+        if kind == "subagent_update":
+            self._announced(update)
+        if kind == "user_message_chunk" and ident in self._loaded:
+            self.judge(
+                "R-SESS-09",
+                False,
+                session.setup,
+                note,
+                expected="the whole history before the answer to session/load",
+                got="more of it after",
+            )
+        history = _HISTORY_V1 if self.talk.version == 1 else _HISTORY_V2
+        if kind in history:
+            self._history(session, note)
+
+    def _history(self, session: Session, note: Note) -> None:
+        """A resumed session may not tell its past, unless it was asked to."""
+        setup = session.setup
+        if setup is None or setup.method != "session/resume" or setup.reply is not None:
+            return
+        if setup.params.get("replayFrom") is not None or session.turn is not None:
+            return
+        if session.state in ("running", "requires_action"):
+            return
+        self.judge(
+            "R-SESS-12" if self.talk.version == 1 else "R-SESS-13",
+            False,
+            setup,
+            note,
+            expected="no history before the answer to session/resume",
+            got=shown(update_of(note).get("sessionUpdate")),
+        )
+
+    def _named(self, ident: str, seen: Call | Note) -> None:
+        session = self.talk.session(ident)
+        if self.talk.version is None:
+            return
+        if session is None and self.talk.setting_up:
+            return  # perhaps the one that is being made
+        if session is None and seen.sender == "agent":
+            self._nameless.setdefault(ident, seen)  # perhaps it is announced too late
+            return
+        self.judge(
+            "R-SESS-02",
+            session is not None,
+            seen,
+            expected="a session that was told of on this connection",
+            got=shown(ident),
+            by=seen.sender,
+        )
+        if session is not None and session.closed is not None and seen.sender == "agent":
+            self.judge(
+                "R-SESS-33",
+                session.attached,
+                session.closed,
+                seen,
+                expected="nothing more for a session after session/close was answered",
+                got=seen.method,
+            )
+
+    def _announced(self, update: dict[str, Any]) -> None:
+        """A child was told of: not after it was heard."""
+        ident = update.get("sessionId")
+        if isinstance(ident, str) and self.talk.session(ident) is None:
+            early = self._nameless.pop(ident, None)
+            self.judge(
+                "R-SUBAG-02",
+                early is None,
+                early,
+                expected=f"a subagent_update for {shown(ident)} before anything else that names it",
+                got="a message of the child before it",
+            )
+
+    def finished(self) -> None:
+        if any(session.closed is not None for session in self.talk.sessions.values()):
+            self.judge("R-SESS-33", True)
+        if any(session.child_of for session in self.talk.sessions.values()):
+            self.judge("R-SUBAG-03", True)
+        for ident, seen in self._nameless.items():
+            self.judge(
+                "R-SESS-02",
+                False,
+                seen,
+                expected="a session that was told of on this connection",
+                got=shown(ident),
+                by="agent",
+            )
+
+    def answered(self, call: Call) -> None:
+        if call.sender != "client":
+            return
+        ident = call.session_id
+        session = self.talk.session(ident)
+        match call.method:
+            case "session/new" | "session/fork" if call.ok:
+                self._made(call)
+            case "session/load" if call.ok and ident is not None:
+                self._loaded.add(ident)
+                self.judge("R-SESS-09", True)
+            case "session/resume" if ident is not None:
+                self._resumed(ident, call)
+            case "session/close" if call.ok and session is not None:
+                self._closed(session, call)
+            case "session/status" if call.code == -32002:
+                self._status(call)
+            case "session/prompt" if session is not None and session.turn is not None:
+                closed = session.turn.call is call and session.turn.closed
+                if closed and self.talk.version == 1:
+                    self.judge(
+                        "R-SESS-22",
+                        call.ok,
+                        closed,
+                        call,
+                        expected="an answer with a stop reason, when the session was closed",
+                        got=f"error {shown(call.code)}",
+                    )
+            case _:
+                pass
+
+    def _made(self, call: Call) -> None:
+        ident = call.result.get("sessionId") if is_object(call.result) else None
+        known = self.talk.session(ident)
+        if isinstance(ident, str):
+            self.judge(
+                "R-SESS-01",
+                known is None or known.setup is None,
+                known.setup if known else None,
+                call,
+                expected="an id that no session has",
+                got=shown(ident),
+            )
+        others = [
+            other
+            for other in self.talk.open["client"].values()
+            if other.method in ("session/new", "session/fork") and other is not call
+        ]
+        for session in self.talk.sessions.values():
+            unknown = session.setup is None and session.child_of is None
+            if unknown and session.id != ident and not others:
+                self.judge(
+                    "R-SESS-02",
+                    False,
+                    call,
+                    expected=f"updates for {shown(ident)}, which was being made",
+                    got=f"updates for {shown(session.id)}",
+                    by="agent",
+                )
+                session.child_of = ""  # told once
+
+    def _resumed(self, ident: str, call: Call) -> None:
+        replay = call.params.get("replayFrom")
+        rule = "R-SESS-12" if self.talk.version == 1 else "R-SESS-13"
+        if call.ok and replay is None:
+            self.judge(rule, True)
+        if replay is not None and problems(ReplayFromStart, replay):
+            self.judge(
+                "R-SESS-16",
+                call.code == -32602,
+                call,
+                expected="-32602 for a `replayFrom` that it does not know",
+                got="a result" if call.ok else shown(call.code),
+            )
+        elif call.ok:
+            self.judge(
+                "R-SESS-29",
+                ident in self._states,
+                call,
+                expected="a state_update before the answer to session/resume",
+                got="none",
+            )
+
+    def _closed(self, session: Session, call: Call) -> None:
+        if self.talk.version != 2:
+            return
+        self.judge(
+            "R-SESS-22",
+            session.state not in ("running", "requires_action"),
+            call,
+            expected="an idle state before the answer to session/close",
+            got=f"the state {shown(session.state)}",
+        )
+        before = self._asked.pop(session.id, [])
+        since = [asked for asked in self._waiting(session.id) if asked not in before]
+        for asked in (*before, *since):
+            if asked.cancelled is None and asked.reply is not None:
+                continue  # the client was faster
+            self.judge(
+                "R-SESS-34",
+                asked.cancelled is not None,
+                asked,
+                call,
+                expected="$/cancel_request for what the closed session had asked",
+                got=f"{asked.method} left open",
+            )
+
+    def _waiting(self, ident: str) -> list[Call]:
+        return [call for method in _ASKS for call in self.talk.waiting("agent", method, ident)]
+
+    def _status(self, call: Call) -> None:
+        error: Any = call.reply.error if call.reply else None
+        data = error.get("data") if is_object(error) else None
+        self.judge(
+            "R-STATUS-03",
+            is_object(data) and data.get("sessionId") == call.session_id,
+            call,
+            expected="`data` with the `sessionId`",
+            got=shown(data),
+        )

@@ -1,0 +1,295 @@
+"""Tool calls and diffs, and cancelling a single one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.judges.base import Judge
+from accord_conformance.judges.paths import is_absolute, items
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.session_state import Entity, Session
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("Tools",)
+
+# What the agent says may cross with what the client does.
+_CROSSING_S = 1.0
+_FINAL = ("completed", "failed", "cancelled")
+_BEGUN = ("pending", "in_progress", "paused")
+_PATH_LINE = re.compile(r"(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.*)")
+
+
+class Tools(Judge):
+    """R-TOOL and R-TCAN."""
+
+    rules = (
+        "R-TOOL-01",
+        "R-TOOL-02",
+        "R-TOOL-09",
+        "R-TOOL-19",
+        "R-TOOL-21",
+        "R-TOOL-24",
+        "R-DTERM-01",
+        "R-TCAN-01",
+        "R-TCAN-03",
+        "R-TCAN-05",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._announced: dict[tuple[str, str], Note] = {}  # by `tool_call`
+        self._shown: set[tuple[str, str]] = set()  # client terminals that tool calls show
+        self._released: dict[tuple[str, str], Call] = {}
+        self._cancellable: dict[int, Entity] = {}  # that were at some time, by identity
+        self._ended: dict[tuple[str, str], Note] = {}  # what told the end of a tool call
+        self._prompted: dict[str, Call] = {}  # the last prompt, by session
+
+    def called(self, call: Call) -> None:
+        session = self.talk.session(call.session_id)
+        if session is None or not is_object(call.params):
+            return
+        match call.method:
+            case "session/load" | "session/resume":
+                # What is replayed is told of again.
+                replayed = call.method == "session/load"
+                for told in (self._announced, self._ended) if replayed else (self._ended,):
+                    for key in [key for key in told if key[0] == session.id]:
+                        del told[key]
+            case "session/prompt":
+                self._prompted[session.id] = call
+            case "terminal/release":
+                key = (session.id, str(call.params.get("terminalId")))
+                self._released.setdefault(key, call)
+            case "tool_call/cancel":
+                self._cancel(session, session.tools.get(str(call.params.get("toolCallId"))), call)
+            case "terminal/cancel":
+                self._cancel(session, session.shown.get(str(call.params.get("terminalId"))), call)
+            case "session/request_permission":
+                subject = call.params.get("subject")
+                tool = (subject if is_object(subject) else call.params).get("toolCall")
+                if is_object(tool):
+                    self._first(session, tool, call)
+                    self._again(session, tool, call)
+            case _:
+                pass
+
+    def _cancel(self, session: Session, entity: Entity | None, call: Call) -> None:
+        if session.setup is None or session.setup.method != "session/new":
+            return
+        withdrawn = (
+            entity is not None and not entity.cancellable and id(entity) in self._cancellable
+        )
+        if withdrawn and entity and call.frame.time - entity.last.time < _CROSSING_S:
+            return
+        self.judge(
+            "R-TCAN-01",
+            entity is not None and entity.cancellable,
+            entity.last if entity else None,
+            call,
+            expected="only what advertises `capabilities.cancel`",
+            got=shown(call.params),
+        )
+
+    def answered(self, call: Call) -> None:
+        if call.method in ("tool_call/cancel", "terminal/cancel") and not call.ok:
+            self.judge(
+                "R-TCAN-05",
+                call.code == -32602,
+                call,
+                expected="-32602 for what cannot be cancelled",
+                got=shown(call.code),
+                # The schema names -32602 for an unknown call, but not for an agent without calls.
+                authority="sdk" if call.code == -32601 else None,
+            )
+
+    def noted(self, note: Note) -> None:
+        session = self.talk.session(note.session_id)
+        if note.method != "session/update" or session is None:
+            return
+        self._remember(session)
+        update = update_of(note)
+        if update.get("sessionUpdate") == "terminal_update":
+            self._reused(session, update, note)
+        kind, tool = update.get("sessionUpdate"), update.get("toolCallId")
+        if not isinstance(tool, str):
+            return
+        if kind == "tool_call":
+            self._new(session, tool, note)
+        elif kind == "tool_call_update" and self.talk.version == 1:
+            self._known(session, tool, note)
+            self._again(session, update, note)
+        elif kind == "tool_call_update":
+            self._first(session, update, note)
+            self._again(session, update, note)
+        if kind in ("tool_call", "tool_call_update") and update.get("status") in _FINAL:
+            self._ended.setdefault((session.id, tool), note)
+        content = items(update, "content")
+        if kind == "tool_call_content_chunk" and is_object(update.get("content")):
+            content = [update["content"]]
+        for item in content:
+            if item.get("type") == "terminal" and self.talk.version == 1:
+                self._terminal(session, str(item.get("terminalId")), note)
+            elif item.get("type") == "diff" and is_object(item.get("patch")):
+                self._patch(item, item["patch"], note)
+
+    def _new(self, session: Session, tool: str, note: Note) -> None:
+        if self.talk.version != 1:
+            return
+        earlier = self._announced.get((session.id, tool))
+        self.judge(
+            "R-TOOL-02",
+            earlier is None,
+            earlier,
+            note,
+            expected="an id that no other tool call of the session has",
+            got=shown(tool),
+            by="agent",
+        )
+        self._announced[session.id, tool] = note
+        self._ended.pop((session.id, tool), None)
+
+    def _again(self, session: Session, told: dict[str, Any], seen: Note | Call) -> None:
+        """A call that ended in an earlier turn begins anew: it is another one."""
+        key = (session.id, str(told.get("toolCallId")))
+        prompt, ended = self._prompted.get(session.id), self._ended.get(key)
+        later = prompt and ended and ended.frame.number < prompt.frame.number
+        if ended and later and _begins(told, session.tools.get(key[1])):
+            self._ended.pop(key)
+            self.judge(
+                "R-TOOL-02",
+                False,
+                ended,
+                prompt,
+                seen,
+                expected="an id that no other tool call of the session has",
+                got=f"{shown(key[1])} for one that begins when that has ended",
+                by="agent",
+            )
+        elif key[1] not in session.tools and self.talk.version == 2:
+            self.judge("R-TOOL-02", True, by="agent")
+
+    def _known(self, session: Session, tool: str, note: Note) -> None:
+        if session.setup is not None and session.setup.method == "session/resume":
+            return  # it may have been told of before
+        self.judge(
+            "R-TOOL-01",
+            tool in session.tools,
+            note,
+            expected=f"a tool_call for {shown(tool)} before its updates",
+            got="none",
+        )
+
+    def _first(self, session: Session, told: dict[str, Any], seen: Note | Call) -> None:
+        if str(told.get("toolCallId")) in session.tools or self.talk.version != 2:
+            return
+        if session.setup is not None and session.setup.method == "session/resume":
+            return
+        self.judge(
+            "R-TOOL-09",
+            isinstance(told.get("title"), str),
+            seen,
+            expected="`title` in the first report of a tool call",
+            got=shown(told),
+        )
+
+    def _terminal(self, session: Session, terminal: str, note: Note) -> None:
+        key = (session.id, terminal)
+        if key not in self._shown:
+            self.judge(
+                "R-TOOL-19",
+                key not in self._released,
+                self._released.get(key),
+                note,
+                expected="a terminal that is not released yet",
+                got=shown(terminal),
+            )
+        self._shown.add(key)
+
+    def _reused(self, session: Session, update: dict[str, Any], note: Note) -> None:
+        known = session.shown.get(str(update.get("terminalId")))
+        command = update.get("command")
+        if known is None or not isinstance(command, str):
+            return
+        before = known.fields.get("command")
+        again = is_object(known.fields.get("exitStatus")) and before not in (None, command)
+        self.judge(
+            "R-DTERM-01",
+            not again,
+            known.last,
+            note,
+            expected="a terminal of its own for another command",
+            got=f"{shown(command)} in the one of {shown(before)}",
+        )
+
+    def _patch(self, diff: dict[str, Any], patch: dict[str, Any], note: Note) -> None:
+        text = patch.get("text")
+        if patch.get("format") != "git_patch" or not isinstance(text, str):
+            return
+        wrong = "" if text.startswith("diff --git ") else text.partition("\n")[0]
+        named = list(_paths_of(text))
+        for path in named:
+            if path != "/dev/null" and not path.startswith('"') and not is_absolute(path):
+                wrong = wrong or path
+        self.judge(
+            "R-TOOL-24",
+            not wrong,
+            note,
+            expected="`diff --git` sections with absolute paths",
+            got=shown(wrong),
+        )
+        if wrong:
+            return
+        paths = [change.get("path") for change in items(diff, "changes")]
+        lost = [path for path in paths if isinstance(path, str) and path not in text]
+        self.judge(
+            "R-TOOL-21",
+            not lost or '"' in text,  # quoted as git does
+            note,
+            expected="the paths of `changes` in the patch",
+            got=f"{shown(lost)} only in `changes`",
+        )
+
+    def _remember(self, session: Session) -> None:
+        for entities in (session.tools, session.shown):
+            for entity in entities.values():
+                if entity.cancellable:
+                    self._cancellable[id(entity)] = entity
+
+    def finished(self) -> None:
+        for session in self.talk.sessions.values():
+            self._remember(session)
+        for entity in self._cancellable.values():
+            ended = entity.fields.get("status") in _FINAL
+            ended = ended or is_object(entity.fields.get("exitStatus"))
+            if ended:
+                self.judge(
+                    "R-TCAN-03",
+                    not entity.cancellable,
+                    entity.last,
+                    expected="no `capabilities.cancel` once it is over",
+                    got="still there",
+                )
+
+
+def _begins(told: dict[str, Any], known: Entity | None) -> bool:
+    """Tell whether a report of a call that has ended is about another one."""
+    if told.get("status") in _BEGUN:
+        return True
+    before = known.fields.get("rawInput") if known else None
+    return None not in (before, told.get("rawInput")) and before != told["rawInput"]
+
+
+def _paths_of(text: str) -> Iterator[str]:
+    """Yield the paths in the headers of a git patch; what stands in hunks is not looked at."""
+    in_header = False
+    for line in text.splitlines():
+        if line.startswith("diff --git "):
+            in_header = True
+        elif line.startswith("@@"):
+            in_header = False
+        elif in_header and (found := _PATH_LINE.fullmatch(line.rstrip("\t"))):
+            yield found[1]

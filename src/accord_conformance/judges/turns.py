@@ -1,0 +1,119 @@
+"""A turn of version 1: what belongs before its answer, and what a cancel asks of both sides."""
+
+from __future__ import annotations
+
+from accord.text.lenient_json import is_object
+from accord_conformance.judges.base import Judge
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.session_state import Session, Turn
+from accord_conformance.traffic.strict_types import shown
+
+__all__ = ("NOTICED_S", "Turns", "outcome_of")
+
+# By then a message of the other side has been read: what is sent later is sent in knowledge of it.
+NOTICED_S = 2.0
+_FINAL = ("completed", "failed")
+
+
+class Turns(Judge):
+    """R-PROMPT and R-CANCEL of version 1; the agent's late words and the client's answers."""
+
+    rules = (
+        "R-PROMPT-08",
+        "R-TOOL-04",
+        "R-CANCEL-03",
+        "R-CANCEL-05",
+        "R-CANCEL-06",
+        "R-CANCEL-09",
+        "R-PERM-03",
+    )
+
+    def noted(self, note: Note) -> None:
+        session = self.talk.session(note.session_id)
+        if self.talk.version != 1 or session is None or note.method != "session/update":
+            return
+        update = update_of(note)
+        last, tool = session.last_turn, str(update.get("toolCallId"))
+        if update.get("sessionUpdate") != "tool_call_update" or last is None:
+            return
+        if session.turn is None and tool in last.tools:
+            self.judge(
+                "R-CANCEL-09" if last.cancelled else "R-PROMPT-08",
+                False,
+                last,
+                note,
+                expected="all updates of a turn before the answer to its prompt",
+                got="one of a tool call of that turn after it",
+            )
+
+    def answered(self, call: Call) -> None:
+        session = self.talk.session(call.session_id)
+        if self.talk.version != 1 or session is None:
+            return
+        if call.method == "session/request_permission" and call.sender == "agent":
+            self._permission(session, call)
+        elif call.method == "session/prompt" and session.turn and session.turn.call is call:
+            self._prompt(session, session.turn, call)
+
+    def _permission(self, session: Session, call: Call) -> None:
+        turn = session.turn
+        if turn is None or turn.cancelled is None:
+            return
+        # Asked before or after: it is the turn that got cancelled.
+        rule = "R-CANCEL-03" if call.frame.number < turn.cancelled.number else "R-PERM-03"
+        self.judge(
+            rule,
+            outcome_of(call) == "cancelled",
+            turn.cancelled,
+            call,
+            expected="the outcome cancelled, since the turn was cancelled",
+            got=shown(call.result) if call.ok else f"error {shown(call.code)}",
+        )
+
+    def _prompt(self, session: Session, turn: Turn, call: Call) -> None:
+        reason = call.result.get("stopReason") if is_object(call.result) else None
+        self.judge("R-PROMPT-08", True)
+        if turn.cancelled is not None:
+            self._cancelled(turn, call, reason)
+        elif reason == "end_turn":
+            for ident in sorted(turn.tools):
+                tool = session.tools.get(ident)
+                if tool is None or tool.turn is not turn:
+                    continue
+                self.judge(
+                    "R-TOOL-04",
+                    tool.fields.get("status") in _FINAL,
+                    tool.first,
+                    tool.last,
+                    call,
+                    expected=f"completed or failed for {shown(ident)} before the end of the turn",
+                    got=shown(tool.fields.get("status", "pending")),
+                )
+
+    def _cancelled(self, turn: Turn, call: Call, reason: object) -> None:
+        assert turn.cancelled is not None
+        assert call.reply is not None
+        self.judge("R-CANCEL-09", True)
+        if reason == "cancelled":
+            self.judge("R-CANCEL-05", True)
+            self.judge("R-CANCEL-06", True)
+            return
+        late = call.reply.frame.time - turn.cancelled.time >= NOTICED_S
+        if not turn.asked_when_cancelled and not late:
+            return  # the two may have crossed
+        rule = "R-CANCEL-05" if call.ok else "R-CANCEL-06"
+        self.judge(
+            rule,
+            False,
+            turn.cancelled,
+            call,
+            expected="the stop reason cancelled",
+            got=shown(reason) if call.ok else f"error {shown(call.code)}",
+        )
+
+
+def outcome_of(call: Call) -> object:
+    """Return the outcome of an answered permission request."""
+    outcome = call.result.get("outcome") if is_object(call.result) else None
+    return outcome.get("outcome") if is_object(outcome) else None

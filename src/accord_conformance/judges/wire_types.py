@@ -1,0 +1,196 @@
+"""Every message against the wire types of the version that was agreed."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from accord.rules.quirks import tolerates
+from accord.text.lenient_json import is_array, is_object
+from accord.v1.early_spellings import LEGACY_METHODS
+from accord.wire.method import Method
+from accord_conformance.judges.base import Judge, Seen
+from accord_conformance.judges.fields import FIELD_RULES, rule_of, rules_kept
+from accord_conformance.judges.handshake import OTHER_KEYS, is_of_other_version
+from accord_conformance.judges.vocabulary import protocol_keys
+from accord_conformance.traffic.connection_state import methods
+from accord_conformance.traffic.frame import Side, other
+from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.strict_types import Problem, Visit, problems, shown
+
+__all__ = ("Shapes",)
+
+# Keys of early drafts, which programs that serve old peers still send in addition to the new ones.
+_EARLY_KEYS = tolerates("set-model")({"models"})
+# A client that knows both versions says who it is in the words of both.
+_EITHER_VERSION = {"clientInfo", "clientCapabilities", "info", "capabilities"}
+
+
+class Shapes(Judge):
+    """Fields, their types and values; methods of the other version."""
+
+    rules = (
+        *sorted(FIELD_RULES),
+        "R-INIT-08",
+        "R-INIT-09",
+        "R-GEN-10",
+        "R-FS-08",
+        "R-TERM-13",
+        "R-MOA-09",
+    )
+
+    def called(self, call: Call) -> None:
+        if call.method == "initialize":
+            self._ask(call)
+        elif self.talk.version is not None and self._known(call.method, call.sender, call):
+            self._value(call.method, "params", call.params, self.talk.version, call.sender, call)
+
+    def _ask(self, call: Call) -> None:
+        """Judge what a client says of itself by the version that it asks for."""
+        version = call.params.get("protocolVersion") if is_object(call.params) else None
+        if isinstance(version, int) and version > 2:
+            return  # its shape is not known yet
+        self._value("initialize", "params", call.params, 2 if version == 2 else 1, "client", call)
+
+    def noted(self, note: Note) -> None:
+        if self.talk.version is not None and self._known(note.method, note.sender, note):
+            self._value(note.method, "note", note.params, self.talk.version, note.sender, note)
+
+    def answered(self, call: Call) -> None:
+        replier = other(call.sender)
+        if not call.ok:
+            return
+        if call.method == "initialize":
+            if is_object(call.result) and not is_of_other_version(call.result):
+                says = call.result.get("protocolVersion")
+                version = 2 if says == 2 or (says != 1 and "info" in call.result) else 1
+                self._value("initialize", "result", call.result, version, replier, call)
+            return
+        if self.talk.version is None:
+            return
+        method = _method(call.method, "result", self.talk.version)
+        if method is None:
+            return
+        if call.result is None:
+            if _may_be_null(method):
+                self.judge("R-GEN-10", False, call, expected="an object", got="null", by=replier)
+                return
+        elif call.result == {}:
+            self.judge("R-GEN-10", True, by=replier)
+        self._value(call.method, "result", call.result, self.talk.version, replier, call)
+
+    def _known(self, method: str, sender: Side, seen: Seen) -> bool:
+        """Judge the method itself; return whether there is something to judge its params by."""
+        version = self.talk.version
+        assert version is not None
+        if method.startswith(("_", "$/")) and method != "$/cancel_request":
+            return False
+        if _method(method, None, version) is not None:
+            self.judge("R-INIT-09", True, by=sender)
+            expected = _sent_otherwise(method, version, sender, isinstance(seen, Call))
+            rule = "R-MOA-09" if expected and method == "mcp/message" else "R-INIT-08"
+            self.judge(rule, not expected, seen, expected=expected, got=method, by=sender)
+            return not expected
+        if method in LEGACY_METHODS:
+            return False
+        rule, expected = "R-INIT-08", f"a method of version {version}, or one that begins with `_`"
+        if _method(method, None, 3 - version) is not None:
+            rule = "R-INIT-09"
+            if version == 2 and method.startswith("fs/"):
+                rule = "R-FS-08"
+            elif version == 2 and method.startswith("terminal/"):
+                rule = "R-TERM-13"
+            elif version == 2 and method == "session/set_mode":
+                rule = "R-MODE-06"
+            elif version == 2 and method.startswith(("nes/", "document/")):
+                rule = "R-NES-12"
+            expected = f"a method of version {version}"
+        self.judge(rule, False, seen, expected=expected, got=method, by=sender)
+        return False
+
+    def _value(
+        self, method: str, part: str, value: Any, version: int, sender: Side, seen: Seen
+    ) -> None:
+        found = _method(method, part, version)
+        if found is None:
+            return
+        visits: set[Visit] = set()
+        tp = found.result if part == "result" else found.params
+        broken: set[str] = set()
+        for problem in problems(tp, value, visits):
+            if _is_forgiven(problem, value, version):
+                continue
+            rule = rule_of(problem, version)
+            if rule == "":
+                continue
+            rule = rule or "R-INIT-08"
+            broken.add(rule)
+            got = "nothing" if problem.what == "missing" else shown(problem.got)
+            expected = f"{problem.expected} at {problem.path} of {method}"
+            if rule == "R-INIT-08":
+                expected += f", as version {version} has it"
+            # A name that the protocol has elsewhere, stable or not, is not a custom one.
+            known = rule == "R-GEN-12" and problem.key in protocol_keys()
+            self.judge(
+                rule,
+                False,
+                seen,
+                expected=expected,
+                got=got,
+                by=sender,
+                authority="derived" if known else None,
+            )
+        for rule in ({"R-INIT-08"} | rules_kept(visits, version)) - broken:
+            self.judge(rule, True, by=sender)
+
+
+@tolerates("null-result")
+def _may_be_null(method: Method) -> bool:
+    """Return whether a method's result has no required member, so that null reads as empty."""
+    return not problems(method.result, {})
+
+
+def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> str:
+    """Say how a method is sent that was sent in another way; nothing if it was right."""
+    found = [method for method in methods(version) if method.name == name]
+    kinds = [method for method in found if method.is_request is is_request]
+    if not kinds:
+        return f"a {'notification' if is_request else 'request'}"
+    if all(method.to == sender for method in kinds):
+        return f"a method that the {sender} serves, and the {other(sender)} calls"
+    return ""
+
+
+def _is_forgiven(problem: Problem, value: Any, version: int) -> bool:
+    if problem.what == "variant" and problem.got == "env_var":
+        return True  # R-AUTH-24 tells of it
+    if problem.what != "extra":
+        return False
+    if problem.key in _EARLY_KEYS and problem.path.count(".") == 1 and version == 1:
+        return True
+    if problem.owner == "InitializeRequest" and problem.key in _EITHER_VERSION:
+        return True
+    if problem.owner == "InitializeResponse" and problem.key in OTHER_KEYS[version]:
+        return True  # R-INIT-12 tells of it
+    # A v1 method of a type that nobody knows reads as one without a type, whatever it holds.
+    return problem.owner == "AuthMethodAgent" and _has_type(value, problem.path)
+
+
+def _has_type(value: Any, path: str) -> bool:
+    """Tell whether the auth method that a path leads into says its type."""
+    methods = value.get("authMethods") if is_object(value) else None
+    index = path.partition("[")[2].partition("]")[0]
+    if not is_array(methods) or not index.isdigit():
+        return False
+    method = methods[int(index)]
+    return is_object(method) and "type" in method
+
+
+@cache
+def _method(name: str, part: str | None, version: int) -> Method | None:
+    """Return a method by its name: the request or the notification, where it is both."""
+    for method in methods(version):
+        fits = part is None or (part == "note") is not method.is_request
+        if method.name == name and fits and not name.startswith("proxy/"):
+            return method
+    return None

@@ -1,0 +1,139 @@
+"""The fixture for authors of agents: connections to it, all of whose traffic is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from accord.client.ask import Answer, ask
+from accord.client.connect import ConnectedAgent, connect
+from accord.transports.command_line import argv_of
+from accord.types.content import Content
+from accord_conformance.judges.observer import Observer
+from accord_conformance.pytest_plugin.failures import RuleBroken, told
+from accord_conformance.reports.report import Report
+from accord_conformance.traffic.frame import Side
+
+__all__ = ("AgentUnderTest", "chosen")
+
+T = TypeVar("T")
+
+TURN_S = 60.0
+
+
+class AgentUnderTest:
+    """What the fixture `accord_agent` is: each connection starts the agent anew.
+
+    `folder` is empty at first, and where sessions of `ask` work. `reports` has what was found on
+    each connection, from when it was closed.
+    """
+
+    def __init__(self, command: Sequence[str], *, folder: Path) -> None:
+        self.command = tuple(command)
+        self.folder = folder
+        self.reports: list[Report] = []
+
+    @asynccontextmanager
+    async def connect(self, **options: Any) -> AsyncGenerator[ConnectedAgent, None]:
+        """Start the agent, and end it on leaving; `options` and errors are those of `connect`."""
+        watched = _Watched(options)
+        try:
+            async with connect(self.command, **watched.options) as agent:
+                yield agent
+        finally:
+            self.reports.append(watched.finish())
+
+    def ask(
+        self, prompt: Content | Sequence[Content], *, timeout_s: float = TURN_S, **options: Any
+    ) -> Answer:
+        """Start the agent, run one turn in `folder`, end the agent: for tests without a loop."""
+        watched = _Watched(options)
+        given: dict[str, Any] = {"cwd": self.folder, **watched.options}
+        try:
+            return ask(self.command, prompt, timeout_s=timeout_s, **given)
+        finally:
+            self.reports.append(watched.finish())
+
+    def run(
+        self,
+        function: Callable[[ConnectedAgent], Awaitable[T]],
+        *,
+        timeout_s: float = TURN_S,
+        **options: Any,
+    ) -> T:
+        """Run a coroutine function with the connected agent: for tests without a loop.
+
+        Raises `TimeoutError` when that takes too long.
+        """
+
+        async def main() -> T:
+            async with asyncio.timeout(timeout_s), self.connect(**options) as agent:
+                return await function(agent)
+
+        return asyncio.run(main())
+
+    def check(self, *, strict: bool = False) -> None:
+        """Raise `RuleBroken` when the agent broke a rule so far, with `strict` also a SHOULD."""
+        if faults := [fault for report in self.reports for fault in report.faults]:
+            raise RuntimeError("\n".join(("Error in the conformance kit:", *faults)))
+        texts = [
+            f"protocol version {report.version or 'not agreed'}\n{told(report, broken)}"
+            for report in self.reports
+            if (broken := report.broken(strict=strict))
+        ]
+        if texts:
+            raise RuleBroken("The agent broke rules of the protocol:\n" + "\n\n".join(texts))
+
+
+class _Watched:
+    """Options for a connection, with an observer in them that judges the agent."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._observer = Observer(only="agent")
+        self._began = time.monotonic()
+        self._on_noise: Callable[[str], None] | None = options.get("on_noise")
+        observers = (*options.get("observers", ()), self._frame)
+        self.options: dict[str, Any] = {**options, "observers": observers, "on_noise": self._noise}
+
+    def finish(self) -> Report:
+        """Return what was found."""
+        self._observer.end("client")
+        return self._observer.finish()
+
+    def _frame(self, direction: str, frame: bytes | bytearray) -> None:
+        sender: Side = "client" if direction == "sent" else "agent"
+        self._observer.receive(sender, bytes(frame), time.monotonic() - self._began)
+
+    def _noise(self, text: str) -> None:
+        self._observer.receive("agent", text.encode(), time.monotonic() - self._began)
+        if self._on_noise is not None:
+            self._on_noise(text)
+
+
+def chosen(request: pytest.FixtureRequest) -> tuple[list[str], bool]:
+    """Return what starts the agent of a test, and whether it is judged; fail when nobody said."""
+    node: pytest.Item = request.node
+    marker = node.get_closest_marker("accord_agent")
+    judged = bool(marker.kwargs.get("judge", True)) if marker else True
+    if marker is not None and marker.args:
+        return [os.fspath(word) for word in argv_of(*_words(marker.args))], judged
+    command = request.config.getoption("accord_agent") or request.config.getini("accord_agent")
+    if not command:
+        pytest.fail(
+            "Say what starts the agent: --accord-agent COMMAND, `accord_agent` in the settings of "
+            "pytest, or @pytest.mark.accord_agent(*words)",
+            pytrace=False,
+        )
+    return list(argv_of(command)), judged
+
+
+def _words(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One text is a command line; several are its words."""
+    return given if len(given) == 1 else (list(given),)

@@ -1,0 +1,42 @@
+"""What a test that fails says of the rules that were broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.frame_lines import frame_line
+from accord_conformance.reports.report import Report
+
+__all__ = ("MOST_SHOWN", "RuleBroken", "told")
+
+MOST_SHOWN = 3  # findings of one rule; the rest are counted
+
+
+class RuleBroken(AssertionError):
+    """Rules were broken; the text shows where."""
+
+
+def told(report: Report, rules: Iterable[str]) -> str:
+    """Return what was found of these rules: expected, got, and the frames that show it."""
+    return "\n".join(line for rule in rules for line in _rule(report, rule))
+
+
+def _rule(report: Report, ident: str) -> Iterator[str]:
+    result = report.rules[ident]
+    first, *_ = result.failures
+    rule = first.requirement
+    yield f"{ident} {rule.level}: {rule.rule}"
+    for finding in result.failures[:MOST_SHOWN]:
+        yield from _finding(finding)
+    if result.broken > MOST_SHOWN:
+        yield f"  … and {result.broken - MOST_SHOWN} times more"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    where = f", in {finding.where}" if finding.where else ""
+    yield f"  broken by the {finding.by}{where}"
+    yield f"    expected  {finding.expected}"
+    yield f"    got       {finding.got}"
+    for frame in finding.frames:
+        yield f"    {frame_line(frame)}"

@@ -1,0 +1,275 @@
+"""`pytest --accord-check COMMAND`: a test for each rule of the protocol, all told by one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.errors import TransportError
+from accord.local.run import run
+from accord.transports.command_line import argv_of
+from accord_conformance.agent.settings import Settings, WrongSettings, read_settings
+from accord_conformance.pytest_plugin.failures import RuleBroken, told
+from accord_conformance.reports.baseline import Known, read_baseline
+from accord_conformance.reports.report import Report
+from accord_conformance.reports.run_result import Played, Result, verdict
+from accord_conformance.rules.manifest import Requirement
+
+__all__ = ("Check", "RuleTest", "SpeaksTest", "collect", "summary")
+
+_NAME = "accord-check"
+_FILE = Path("accord-check.toml")
+
+
+class Check(pytest.Collector):
+    """The run against the agent, made when the first rule asks for it."""
+
+    settings: Settings
+    versions: tuple[int, ...]
+    strict: bool
+    known: Known
+    made: Result | None = None
+    _failed: Exception | None = None
+    _told = False  # that nothing can be checked
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield a test for the agent as such, and one for each rule."""
+        yield _new(SpeaksTest, self, name="speaks")
+        for version in self.versions:
+            for rule in Report(version=version, side="agent").asked():
+                yield _rule_test(self, version, rule)
+
+    @property
+    def result(self) -> Result:
+        """What the run came to; raise `TransportError` when the agent does not start.
+
+        A run that failed is not made again: it would fail for each rule.
+        """
+        if self._failed is not None:
+            raise self._failed
+        if self.made is None:
+            try:
+                self.made = run(self._run())
+                self.made.strict, self.made.known = self.strict, self.known
+            except Exception as error:
+                self._failed = error
+                raise
+        return self.made
+
+    def checked(self) -> Result:
+        """Return what the run came to; raise `RuleBroken` when it could check nothing."""
+        self._told = True
+        try:
+            result = self.result
+        except TransportError as error:
+            raise RuleBroken(f"The agent cannot be started: {error}") from None
+        if not result.checked:
+            whys = "\n".join(f"  {version}: {why}" for version, why in result.unspoken.items())
+            raise RuleBroken(f"The agent speaks no version that is checked:\n{whys}")
+        return result
+
+    def tell(self) -> None:
+        """Raise `RuleBroken` for a run that could check nothing, if no other test is to tell."""
+        if not self._told and not any(isinstance(one, SpeaksTest) for one in self.session.items):
+            self.checked()
+
+    async def _run(self) -> Result:
+        from accord.transports.process import ProcessTransport, process
+        from accord_conformance.agent.run import AgentRun
+        from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+
+        settings = self.settings
+
+        def connect(noise: Callable[[str], None]) -> ProcessTransport:
+            return process(*settings.command, env=settings.env, on_noise=noise)()
+
+        subject = " ".join(settings.command)
+        run = AgentRun(
+            connect, AGENT_SCENARIOS, settings, subject=subject, budget_s=settings.budget
+        )
+        return await run.run(self.versions)
+
+
+class _Test(pytest.Item):
+    """A test that may have to wait for the whole run."""
+
+    parent: Check
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """Show what was found, not where this file found it."""
+        if isinstance(excinfo.value, RuleBroken):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+
+class SpeaksTest(_Test):
+    """The agent starts, speaks one of the versions, and lets itself be checked."""
+
+    def runtest(self) -> None:
+        """Fail when nothing can be checked, or for what no rule forbids and nobody wants."""
+        result = self.parent.checked()
+        if result.errors:
+            raise RuntimeError("\n".join(("Error in the conformance kit:", *result.errors)))
+        if result.spent_s is not None:
+            raise RuleBroken(f"The time budget of {result.spent_s:g} s was spent before the end")
+        wrong = [*map(_what, result.wrong), *(login.words for login in result.shut_out)]
+        wrong += (f"The agent went away in the middle of {_what(one)}" for one in result.left)
+        if wrong:
+            raise RuleBroken("\n".join(wrong))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Name the test."""
+        return self.path, None, f"{_NAME} speaks"
+
+
+class RuleTest(_Test):
+    """One rule in one version."""
+
+    version: int
+    rule: Requirement
+
+    def runtest(self) -> None:
+        """Fail when the rule was broken; skip, and say why, when it did not come into play."""
+        self.parent.tell()
+        try:
+            result = self.parent.result
+        except TransportError:
+            pytest.skip("the agent cannot be started")
+        report = next((one for one in result.reports if one.version == self.version), None)
+        if report is None:
+            why = result.unspoken.get(self.version, "")
+            pytest.skip(f"version {self.version} is not checked: {why}")
+        match report.outcome(self.rule):
+            case "passed":
+                return
+            case "not exercised":
+                pytest.skip(f"not exercised{_why(result, self.version, self.rule)}")
+            case outcome:
+                text = told(report, [self.rule.id])
+        if outcome in ("warned", "advised") and not self.parent.strict:
+            self.add_report_section("call", "accord", text)
+            return
+        if (self.rule.id, self.version) in self.parent.known:
+            pytest.xfail("in the baseline")
+        raise RuleBroken(text)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Name the test."""
+        return self.path, None, f"v{self.version} {self.rule.id} {self.rule.rule}"
+
+
+def collect(session: pytest.Session, command: str) -> list[pytest.Item]:
+    """Return the tests of all rules; raise `pytest.UsageError`."""
+    option: Any = session.config.option
+    check: Check = _new(Check, session, name=_NAME, nodeid=_NAME)
+    check.settings = _settings(option.accord_check_config)
+    if command:
+        check.settings.command = argv_of(command)
+    if not check.settings.command:
+        raise pytest.UsageError("--accord-check needs what starts the agent")
+    chosen: str = option.accord_check_version
+    check.versions = (1, 2) if chosen == "both" else (int(chosen),)
+    check.strict = option.accord_check_strict
+    check.known = _known(option.accord_check_baseline)
+    session.config.stash[_MADE] = check
+    return list(check.collect())
+
+
+def _new(kind: Any, parent: Any, **more: Any) -> Any:
+    """Make a node, as pytest wants them made; its own types say little about that."""
+    made = kind.from_parent(parent, **more)
+    if isinstance(made, _Test):
+        made.add_marker("accord_check")
+        if made.config.pluginmanager.hasplugin("timeout"):
+            # The settings bound the run; whoever comes first must not pay for it.
+            made.add_marker(pytest.mark.timeout(0))
+    return made
+
+
+def _rule_test(check: Check, version: int, rule: Requirement) -> RuleTest:
+    nodeid = f"{_NAME}::v{version}::{rule.area}::{rule.id}"
+    made: RuleTest = _new(RuleTest, check, name=f"v{version}-{rule.id}", nodeid=nodeid)
+    made.version = version
+    made.rule = rule
+    made.user_properties += [("rule", rule.rule), ("level", rule.level)]
+    return made
+
+
+def summary(config: pytest.Config) -> list[str]:
+    """Return lines about what the run came to, none when it was not made."""
+    check = config.stash.get(_MADE, None)
+    if check is None or check.made is None:
+        return []
+    result = check.made
+    lines = [verdict(result).words, *(_sum(report) for report in result.reports)]
+    lines += [
+        f"version {version} was not checked: {why}" for version, why in result.unspoken.items()
+    ]
+    if mended := check.known & result.passed():
+        rules = ", ".join(f"{rule} (v{version})" for rule, version in sorted(mended))
+        lines.append(f"in the baseline, and not broken any more: {rules}")
+    return lines
+
+
+_MADE = pytest.StashKey[Check]()
+
+
+def _what(played: Played) -> str:
+    return (
+        f"{played.scenario} in version {played.version}: {played.reason}. {played.advice}".rstrip()
+    )
+
+
+def _sum(report: Report) -> str:
+    counts = {"passed": 0, "failed": 0, "warned": 0, "advised": 0, "not exercised": 0}
+    warned: list[str] = []
+    for rule in report.asked():
+        outcome = report.outcome(rule)
+        counts[outcome] += 1
+        if outcome in ("warned", "advised"):
+            warned.append(rule.id)
+    numbers = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    named = f" ({', '.join(warned)})" if warned else ""
+    return f"version {report.version}: {numbers}{named}"
+
+
+def _why(result: Result, version: int, rule: Requirement) -> str:
+    """Say why the scenarios that tell of a rule came to nothing."""
+    from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+
+    names = {one.name for one in AGENT_SCENARIOS if rule.id in one.rules}
+    reasons = {
+        played.reason: None
+        for played in result.scenarios(version)
+        if played.scenario in names and played.reason
+    }
+    return f": {'; '.join(reasons)}" if reasons else ""
+
+
+def _settings(file: Path | None) -> Settings:
+    from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+    from accord_conformance.rules.selection import UnknownName, prove_skips
+
+    if file is None and not _FILE.exists():
+        return Settings()
+    try:
+        settings = read_settings(file or _FILE)
+        prove_skips(settings.skip, AGENT_SCENARIOS)
+        return settings
+    except (WrongSettings, UnknownName) as wrong:
+        raise pytest.UsageError(str(wrong)) from None
+
+
+def _known(file: Path | None) -> Known:
+    if file is None:
+        return set()
+    try:
+        return read_baseline(file)
+    except OSError as error:
+        why = f"Cannot read the baseline {file}: {error.strerror}"
+        raise pytest.UsageError(why) from None
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None

@@ -1,0 +1,146 @@
+"""A report as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from html import escape as escaped
+
+from accord.text.excerpt import one_line, visible
+from accord_conformance.reports.frame_lines import frame_line
+from accord_conformance.reports.report import Outcome, Report
+from accord_conformance.reports.run_result import Played, Result, verdict
+from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.sources import links
+
+__all__ = ("html",)
+
+_STYLE = """
+:root { color-scheme: light dark; --dim: #777; --bad: #c62828; --warn: #b26a00; --good: #2e7d32 }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8884 }
+th:first-child, td:first-child { text-align: left }
+section.rule { border-left: .25rem solid var(--dim); padding-left: 1rem; margin: 1.5rem 0 }
+section.failed { border-color: var(--bad) } section.warned { border-color: var(--warn) }
+.failed b { color: var(--bad) } .warned b { color: var(--warn) } .passed b { color: var(--good) }
+p.verdict { font-weight: bold; font-size: 1.2rem } p.bad { color: var(--bad) }
+p.good { color: var(--good) }
+.dim { color: var(--dim) }
+pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; white-space: pre-wrap;
+  overflow-wrap: anywhere }
+"""
+
+
+def html(result: Result) -> str:
+    """Return the page; all that the agent wrote is escaped."""
+    title = _text(result.subject)
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}</title><style>{_STYLE}</style></head><body>",
+        f"<h1><code>{title}</code> and the Agent Client Protocol</h1>",
+    ]
+    found = verdict(result)
+    style = "bad" if found.status else "good"
+    parts.append(f'<p class="verdict {style}">{_text(found.words)}</p>')
+    parts += [
+        f"<p>Error in the kit:</p><pre>{escaped(visible(traceback))}</pre>"
+        for traceback in result.errors
+    ]
+    for report in result.reports:
+        parts += _version(report, result.scenarios(report.version))
+    parts += [
+        f"<p>Version {version} was not checked: {_text(why)}.</p>"
+        for version, why in result.unspoken.items()
+    ]
+    parts += [f"<p>{_text(login.words)}</p>" for login in result.logins]
+    parts.append("</body></html>")
+    return "\n".join(parts)
+
+
+_COLUMNS: tuple[Outcome, ...] = ("passed", "failed", "warned", "advised", "not exercised")
+
+
+def _version(report: Report, played: list[Played]) -> list[str]:
+    parts = [f"<h2>Version {report.version}</h2>"]
+    for rule in report.problems("failed", "warned"):
+        parts += _rule(rule, report)
+    for one in played:
+        if one.ending in ("wrong", "advised") or one.left:
+            parts += _objection(one)
+    if advised := report.problems("advised"):
+        parts.append("<h3>Advice</h3><p>The protocol itself does not demand this.</p>")
+        for rule in advised:
+            parts += _rule(rule, report)
+    parts.append("<table><thead><tr><th>Area</th>")
+    parts += [f"<th>{name}</th>" for name in _COLUMNS]
+    parts.append("</tr></thead><tbody>")
+    for area in report.by_area():
+        parts.append(f"<tr><td>{area.area} <span class=dim>{_text(area.title)}</span></td>")
+        numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
+        parts += [
+            f'<td class="{name.replace(" ", "-")}">{_number(number)}</td>'
+            for name, number in zip(_COLUMNS, numbers, strict=True)
+        ]
+        parts.append("</tr>")
+    parts.append("</tbody></table>")
+    parts += _scenarios(played)
+    return parts
+
+
+def _number(number: int) -> str:
+    return f"<b>{number}</b>" if number else '<span class="dim">·</span>'
+
+
+def _rule(rule: Requirement, report: Report) -> list[str]:
+    outcome = report.outcome(rule)
+    parts = [
+        f'<section class="rule {outcome}"><h3>{rule.id} <b>{outcome}</b></h3>',
+        f"<p>{_text(rule.level)}: {_text(rule.rule)}</p>",
+    ]
+    for finding in report.rules[rule.id].failures:
+        where = f" <span class=dim>in {_text(finding.where)}</span>" if finding.where else ""
+        parts.append(f"<p>Expected {_text(finding.expected)}; got {_text(finding.got)}{where}.</p>")
+        if finding.frames:
+            frames = "\n".join(_text(frame_line(frame)) for frame in finding.frames)
+            parts.append(f"<pre>{frames}</pre>")
+    if rule.hint:
+        parts.append(f"<p>How to fix it: {_text(rule.hint)}</p>")
+    said = ", ".join(
+        f'<a href="{_text(link.url)}">{_text(link.label)}</a>' if link.url else _text(link.label)
+        for link in links(rule, report.version)
+    )
+    parts.append(f"<p class=dim>Source: {AUTHORITIES[report.authority(rule)]} ({said})</p>")
+    parts.append("</section>")
+    return parts
+
+
+def _objection(played: Played) -> list[str]:
+    style = "failed" if played.ending == "wrong" or played.left else "warned"
+    what = "The peer went away" if played.left else "No rule is about it"
+    parts = [
+        f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.ending}</b></h3>',
+        f"<p>{what}: {_text(played.reason)}. {_text(played.advice)}</p>",
+    ]
+    if played.frames:
+        frames = "\n".join(_text(frame_line(frame)) for frame in played.frames)
+        parts.append(f"<pre>{frames}</pre>")
+    return [*parts, "</section>"]
+
+
+def _scenarios(played: list[Played]) -> list[str]:
+    rows = [
+        f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
+        f"<td>{one.ending} {_text(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
+        for one in played
+    ]
+    return [
+        f"<details><summary>{len(played)} scenarios</summary><table>",
+        *rows,
+        "</table></details>",
+    ]
+
+
+def _text(text: str) -> str:
+    """Return a text as it stands in a page, in one line."""
+    return escaped(one_line(text))

@@ -1,0 +1,120 @@
+"""A report as Markdown, for pull requests and job summaries."""
+
+from __future__ import annotations
+
+import re
+
+from accord.text.excerpt import one_line, visible
+from accord_conformance.reports.frame_lines import frame_line
+from accord_conformance.reports.report import Report
+from accord_conformance.reports.run_result import Played, Result, verdict
+from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.sources import links
+
+__all__ = ("markdown",)
+
+_MOST_SHOWN = 3  # findings of one rule
+_SIGN = re.compile(r"[\\`|*_~\[\]]")
+_CALLS = re.compile(r"[@#:](?=[\w/])|\bwww(?=\.)")
+
+
+def markdown(result: Result) -> str:
+    """Return the report."""
+    lines = [f"# {_code(result.subject)} and the Agent Client Protocol", ""]
+    lines += [f"**{_plain(verdict(result).words)}**", ""]
+    for traceback in result.errors:
+        block = visible(traceback).splitlines()
+        lines += ["Error in the kit:", "", (fence := _fence(block)), *block, fence, ""]
+    for report in result.reports:
+        lines += _version(report, result)
+    lines += [f"- {_plain(login.words)}" for login in result.logins]
+    lines += [""] if result.logins else []
+    for version, why in result.unspoken.items():
+        lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
+    return "\n".join(lines)
+
+
+def _version(report: Report, result: Result) -> list[str]:
+    lines = [f"## Version {report.version}", ""]
+    played = result.scenarios(report.version)
+    for rule in report.problems("failed", "warned"):
+        lines += _broken(rule, report)
+    for one in played:
+        if one.ending in ("wrong", "advised") or one.left:
+            lines += _objection(one)
+    if advised := report.problems("advised"):
+        lines += ["### Advice", "", "The protocol itself does not demand this.", ""]
+        for rule in advised:
+            lines += _broken(rule, report, "####")
+    lines += ["| Area | passed | failed | warned | advised | not exercised |"]
+    lines += ["|---|--:|--:|--:|--:|--:|"]
+    for area in report.by_area():
+        title = f"{area.area}: {_plain(area.title)}"
+        numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
+        lines.append(f"| {title} | {' | '.join(str(number) for number in numbers)} |")
+    lines.append("")
+    shown = ("finished", "wrong", "advised")
+    others = [one for one in played if one.ending not in shown and not one.left]
+    if others:
+        lines += ["<details><summary>Scenarios without a result</summary>", ""]
+        lines += [f"- `{one.scenario}`: {one.ending}: {_plain(one.reason)}" for one in others]
+        lines += ["", "</details>", ""]
+    return lines
+
+
+def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
+    result = report.rules[rule.id]
+    lines = [f"{head} {rule.id}: {report.outcome(rule)}", "", f"**{rule.level}** {rule.rule}", ""]
+    for finding in result.failures[:_MOST_SHOWN]:
+        where = f" (`{finding.where}`)" if finding.where else ""
+        lines.append(f"- expected {_plain(finding.expected)}; got {_plain(finding.got)}{where}")
+        if finding.frames:
+            block = [frame_line(frame) for frame in finding.frames]
+            fence = _fence(block)
+            lines += ["", *(f"  {line}" for line in (fence, *block, fence)), ""]
+    if result.broken > _MOST_SHOWN:
+        lines.append(f"- and {result.broken - _MOST_SHOWN} more")
+    if rule.hint:
+        lines += ["", f"How to fix it: {rule.hint}"]
+    said = ", ".join(
+        f"[{link.label}]({link.url})" if link.url else link.label
+        for link in links(rule, report.version)
+    )
+    lines += ["", f"Source: {AUTHORITIES[report.authority(rule)]} ({said})"]
+    return [*lines, ""]
+
+
+def _objection(played: Played) -> list[str]:
+    lines = [f"### `{played.scenario}`: {played.ending}", ""]
+    what = "The peer went away" if played.left else "No rule is about it"
+    lines += [f"{what}: {_plain(played.reason)}. {_plain(played.advice)}".rstrip(), ""]
+    if played.frames:
+        block = [frame_line(frame) for frame in played.frames]
+        fence = _fence(block)
+        lines += [fence, *block, fence, ""]
+    return lines
+
+
+def _fence(lines: list[str]) -> str:
+    """Return a fence that no line of the block closes."""
+    fence = "```"
+    while any(fence in line for line in lines):
+        fence += "`"
+    return fence
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown and HTML leave as it is, in one line."""
+    safe = _SIGN.sub(r"\\\g<0>", one_line(text)).replace("&", "&amp;").replace("<", "&lt;")
+    # Nobody is called, and nothing linked, by what an agent writes.
+    safe = _CALLS.sub("\\g<0>&#8203;", safe)
+    return " ".join(safe.split())
+
+
+def _code(text: str) -> str:
+    """Return a text as code, in which nothing means anything."""
+    line = " ".join(one_line(text).split())
+    longest = max((len(found) for found in re.findall("`+", line)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest or not line else ""
+    return f"{fence}{space}{line}{space}{fence}"

@@ -1,0 +1,212 @@
+"""What a run of the kit came to: per rule how often it was kept and broken, per area the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from accord.text.excerpt import excerpt, one_line
+from accord_conformance.reports.finding import Finding
+from accord_conformance.rules.manifest import Authority, Requirement, areas, requirements
+from accord_conformance.rules.sources import links
+from accord_conformance.traffic.frame import Frame, Side
+
+__all__ = ("AreaSum", "Outcome", "Report", "RuleResult", "frames_as_json")
+
+_FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all of it
+
+# A broken SHOULD is a warning. Advised: what was broken is not demanded by the protocol itself, but
+# by its reference SDKs, or by Accord's own conclusions.
+Outcome: TypeAlias = Literal["passed", "failed", "warned", "advised", "not exercised"]
+
+MOST_FAILURES = 20  # kept of one rule; more are only counted
+
+
+class RuleResult(Struct):
+    """What was found about one rule."""
+
+    kept: int = 0
+    broken: int = 0
+    weak: int = 0  # of the broken, those that rest on less than the protocol
+    failures: list[Finding] = field(default_factory=list[Finding])
+
+
+class AreaSum(Struct):
+    """How many rules of an area had which outcome."""
+
+    area: str
+    title: str
+    passed: int = 0
+    failed: int = 0
+    warned: int = 0
+    advised: int = 0
+    not_exercised: int = 0
+
+
+class Report(Struct):
+    """Findings by rule; any part of the kit may `add` its own.
+
+    `side` is who is judged, if not both. `faults` are tracebacks of errors in the kit.
+    """
+
+    subject: str = ""
+    side: Side | None = None
+    version: int | None = None
+    frames: int = 0
+    rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
+    faults: list[str] = field(default_factory=list[str])
+
+    def add_fault(self, traceback: str) -> None:
+        """Add an error in the kit, once."""
+        if traceback not in self.faults and len(self.faults) < MOST_FAILURES:
+            self.faults.append(traceback)
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding."""
+        result = self.rules.setdefault(finding.rule, RuleResult())
+        if finding.passed:
+            result.kept += 1
+            return
+        result.broken += 1
+        result.weak += finding.authority in ("sdk", "derived")
+        if len(result.failures) < MOST_FAILURES:
+            # A peer's own words are in both: they stay one line, wherever they are shown.
+            expected, got = one_line(finding.expected), one_line(finding.got)
+            result.failures.append(replace(finding, expected=expected, got=got))
+
+    def merge(self, other: Report) -> None:
+        """Add what another connection of the same run came to."""
+        self.frames += other.frames
+        self.version = self.version or other.version
+        for traceback in other.faults:
+            self.add_fault(traceback)
+        for rule, result in other.rules.items():
+            mine = self.rules.setdefault(rule, RuleResult())
+            mine.kept += result.kept
+            mine.broken += result.broken
+            mine.weak += result.weak
+            mine.failures += result.failures[: MOST_FAILURES - len(mine.failures)]
+
+    def outcome(self, requirement: Requirement) -> Outcome:
+        """Return what became of a rule."""
+        result = self.rules.get(requirement.id)
+        if result is None or not (result.kept or result.broken):
+            return "not exercised"
+        if not result.broken:
+            return "passed"
+        if self.authority(requirement) in ("sdk", "derived"):
+            return "advised"
+        return "failed" if requirement.is_must else "warned"
+
+    def authority(self, requirement: Requirement) -> Authority:
+        """Return on whose authority a rule was judged here."""
+        result = self.rules.get(requirement.id)
+        if result is not None and result.broken and result.weak == result.broken:
+            for one in result.failures:
+                if one.authority is not None:
+                    return one.authority
+        return requirement.authority_in(self.version)
+
+    def asked(self) -> Iterator[Requirement]:
+        """Yield the rules that this run could come to: those of its version that are judged."""
+        for requirement in requirements().values():
+            judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
+            if requirement.id not in self.rules and self.side is not None:
+                judged &= requirement.who in (self.side, "both")
+            if judged and (self.version is None or self.version in requirement.versions):
+                yield requirement
+
+    def broken(self, *, strict: bool = False) -> list[str]:
+        """Return the rules that were broken and decide; with `strict` every broken rule.
+
+        What decides is a MUST of the schema or of the text of the protocol.
+        """
+        bad = ("failed", "warned", "advised") if strict else ("failed",)
+        return [rule.id for rule in self.asked() if self.outcome(rule) in bad]
+
+    def problems(self, *outcomes: Outcome) -> list[Requirement]:
+        """Return the broken rules, those first that weigh most; only these outcomes if named."""
+        broken: tuple[Outcome, ...] = ("failed", "warned", "advised")
+        asked = [(self.outcome(rule), rule) for rule in self.asked()]
+        return [rule for one in outcomes or broken for outcome, rule in asked if outcome == one]
+
+    def failures(self) -> Iterator[Finding]:
+        """Yield what is to be shown of every broken rule, in the order of the rules."""
+        for ident in requirements():
+            if (result := self.rules.get(ident)) is not None:
+                yield from result.failures
+
+    def by_area(self) -> list[AreaSum]:
+        """Return the sums of the areas that this run could come to."""
+        sums = {area: AreaSum(area, title) for area, title in areas().items()}
+        for rule in self.asked():
+            name = self.outcome(rule).replace(" ", "_")
+            setattr(sums[rule.area], name, getattr(sums[rule.area], name) + 1)
+        return [area for area in sums.values() if any(_numbers(area))]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return {
+            "subject": self.subject,
+            "side": self.side,
+            "version": self.version,
+            "frames": self.frames,
+            "areas": [
+                {
+                    "area": area.area,
+                    "title": area.title,
+                    "passed": area.passed,
+                    "failed": area.failed,
+                    "warned": area.warned,
+                    "advised": area.advised,
+                    "notExercised": area.not_exercised,
+                }
+                for area in self.by_area()
+            ],
+            "rules": [self._rule(rule) for rule in self.asked()],
+        }
+
+    def _rule(self, rule: Requirement) -> dict[str, Any]:
+        result = self.rules.get(rule.id) or RuleResult()
+        return {
+            "id": rule.id,
+            "level": rule.level,
+            "authority": self.authority(rule),
+            "source": rule.source,
+            "links": [link.url for link in links(rule, self.version) if link.url],
+            "hint": rule.hint,
+            "who": rule.who,
+            "rule": rule.rule,
+            "outcome": self.outcome(rule),
+            "kept": result.kept,
+            "broken": result.broken,
+            "findings": [
+                {
+                    "by": finding.by,
+                    "expected": finding.expected,
+                    "got": finding.got,
+                    "frames": frames_as_json(finding.frames),
+                }
+                for finding in result.failures
+            ],
+        }
+
+
+def frames_as_json(frames: Iterable[Frame]) -> list[dict[str, Any]]:
+    """Return frames as reports have them."""
+    return [
+        {
+            "number": frame.number,
+            "time": frame.time,
+            "from": frame.sender,
+            "frame": excerpt(frame.text.decode("utf-8", "replace"), _FRAME_CHARACTERS),
+        }
+        for frame in frames
+    ]
+
+
+def _numbers(area: AreaSum) -> Iterable[int]:
+    return area.passed, area.failed, area.warned, area.advised, area.not_exercised

@@ -1,0 +1,269 @@
+"""What a run with scenarios came to: a report for each version, and how each scenario went."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from accord.text.excerpt import one_line, visible
+from accord_conformance.reports.report import Report, frames_as_json
+from accord_conformance.traffic.frame import Frame
+
+__all__ = (
+    "BROKEN",
+    "KIT_ERROR",
+    "LOGIN_REQUIRED",
+    "Ending",
+    "Login",
+    "Played",
+    "Result",
+    "Verdict",
+    "verdict",
+)
+
+# Exit statuses, besides 0.
+BROKEN = 1
+LOGIN_REQUIRED = 3  # nothing is wrong, but without a login no turn was checked
+KIT_ERROR = 70  # EX_SOFTWARE: the result says nothing
+
+# Unfinished: the peer fell silent or went away, and it is not this scenario's business why.
+# Wrong: it did what no rule forbids and nobody could want; advised: what does little harm.
+# Error in the kit: the scenario itself failed, which says nothing about the peer.
+Ending: TypeAlias = Literal[
+    "finished", "not exercised", "unfinished", "skipped", "wrong", "advised", "error in the kit"
+]
+
+
+class Played(Struct, kw_only=True):
+    """A scenario that was played in one version; `reason` says why it has no outcome.
+
+    `left`: the peer went away in it, although nothing was done to it that could be a reason.
+    Where it is wrong or advised, `advice` says what to do about it, and `frames` show it; of a peer
+    that went away they are what it got last. `traceback` is that of an error in the kit.
+    """
+
+    scenario: str
+    about: str
+    version: int
+    ending: Ending
+    reason: str = ""
+    seconds: float = 0.0
+    left: bool = False
+    advice: str = ""
+    frames: tuple[Frame, ...] = ()
+    traceback: str = ""
+
+
+class Login(Struct, kw_only=True):
+    """That scenarios came to nothing because the agent wants a login in one version.
+
+    `turns` is how many were taken nevertheless, `tried` the login of the settings, which failed
+    with `error` if that is what happened, `offered` the ids that there are.
+    """
+
+    version: int
+    scenarios: list[str]
+    turns: int
+    offered: list[str]
+    tried: str = ""
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """What was not checked, and how to give a login."""
+        parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in self.scenarios))
+        lost = f"{len(self.scenarios)} scenarios came to nothing ({parts})"
+        if self.turns == 0:
+            lost += ", and no turn was checked at all"
+        if self.error:
+            how = f"The login {self.tried!r} of the settings failed: {self.error}."
+        elif self.tried:
+            how = f"The login {self.tried!r} of the settings was not enough."
+        elif self.offered:
+            names = " or ".join(f'"{one}"' for one in self.offered)
+            how = f"If one works without a user, name it in the settings: `login = {names}`."
+        else:
+            how = "It offers none, so it has to be logged in before the check."
+        env = "What it needs, as a key, may stand in the environment, or under `[env]` there."
+        return f"Version {self.version}: the agent wants a login: {lost}. {how} {env}"
+
+
+class Result(Struct):
+    """A whole run; `unspoken` are the versions that were to be checked and are not spoken.
+
+    A report may tell of such a version, too: of what was broken in its handshake. `faults` are
+    tracebacks of errors in the kit outside of scenarios, `spent_s` is the time budget if the run
+    exceeded it. `strict` and `known`, the rules in the baseline, count for the verdict.
+    """
+
+    subject: str
+    reports: list[Report] = field(default_factory=list[Report])
+    played: list[Played] = field(default_factory=list[Played])
+    unspoken: dict[int, str] = field(default_factory=dict[int, str])
+    logins: list[Login] = field(default_factory=list[Login])
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list[str])
+    spent_s: float | None = None
+    strict: bool = False
+    known: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+
+    @property
+    def checked(self) -> list[Report]:
+        """The reports of the versions that are spoken."""
+        return [report for report in self.reports if report.version not in self.unspoken]
+
+    @property
+    def shut_out(self) -> list[Login]:
+        """The versions in which no turn was checked because the agent wants a login."""
+        return [login for login in self.logins if login.turns == 0]
+
+    def broken(self, *, strict: bool = False) -> list[tuple[str, int]]:
+        """Return the rules that were broken and must not be, each with its version."""
+        return [
+            (rule, report.version or 0)
+            for report in self.reports
+            for rule in report.broken(strict=strict)
+        ]
+
+    def passed(self) -> set[tuple[str, int]]:
+        """Return the rules that were kept, each with its version."""
+        return {
+            (rule.id, report.version or 0)
+            for report in self.reports
+            for rule in report.asked()
+            if report.outcome(rule) == "passed"
+        }
+
+    @property
+    def left(self) -> list[Played]:
+        """The scenarios in which the peer went away without a reason."""
+        return [played for played in self.played if played.left]
+
+    @property
+    def wrong(self) -> list[Played]:
+        """The scenarios in which the peer did what nobody could want."""
+        return [played for played in self.played if played.ending == "wrong"]
+
+    @property
+    def errors(self) -> list[str]:
+        """The tracebacks of all errors in the kit."""
+        inside = [one.traceback for one in self.played if one.ending == "error in the kit"]
+        judging = [fault for report in self.reports for fault in report.faults]
+        return [*inside, *self.faults, *judging]
+
+    def scenarios(self, version: int | None) -> list[Played]:
+        """Return what was played in a version."""
+        return [played for played in self.played if played.version == version]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return {
+            "subject": one_line(self.subject),
+            "seconds": round(self.seconds, 3),
+            "verdict": verdict(self).words,
+            "exitStatus": verdict(self).status,
+            "errorsInTheKit": self.errors,
+            "versionsNotSpoken": {str(key): visible(why) for key, why in self.unspoken.items()},
+            "loginWanted": [
+                {
+                    "version": login.version,
+                    "scenarios": login.scenarios,
+                    "turns": login.turns,
+                    "offered": login.offered,
+                    "text": login.words,
+                }
+                for login in self.logins
+            ],
+            "reports": [report.as_json() for report in self.reports],
+            "scenarios": [
+                {
+                    "scenario": played.scenario,
+                    "about": played.about,
+                    "version": played.version,
+                    "ending": played.ending,
+                    "reason": one_line(played.reason),
+                    "seconds": round(played.seconds, 3),
+                    "left": played.left,
+                    "advice": played.advice,
+                    "frames": frames_as_json(played.frames),
+                    "traceback": played.traceback,
+                }
+                for played in self.played
+            ],
+        }
+
+
+class Verdict(Struct, frozen=True):
+    """A run in one line, and the exit status that goes with it."""
+
+    status: int
+    words: str
+
+
+_MOST_NAMED = 5
+
+
+def verdict(result: Result) -> Verdict:
+    """Return the verdict on a run."""
+    decisive = set(result.broken(strict=result.strict)) - result.known
+    why = [_rules(decisive, "broken")] if decisive else []
+    if result.wrong:
+        why.append(_scenarios([one.scenario for one in result.wrong], "wrong"))
+    if result.left:
+        why.append(f"the peer went away in {_names([one.scenario for one in result.left])}")
+    if result.spent_s is not None:
+        why.append(f"the time budget of {result.spent_s:g} s was spent before the end")
+    if not result.checked:
+        why.append("no version could be checked")
+    if result.errors:
+        errors = _count(len(result.errors), "error")
+        found = f"; and {'; '.join(why)}" if why else ""
+        return Verdict(KIT_ERROR, f"No verdict: {errors} in the kit{found}.")
+    beside = _beside(result, decisive)
+    if why:
+        return Verdict(BROKEN, f"Failed: {'; '.join(why)}{beside}.")
+    if result.shut_out:
+        return Verdict(LOGIN_REQUIRED, f"Login required: no turn was checked{beside}.")
+    numbers = [str(report.version) for report in result.checked if report.version]
+    plural = "s" if len(numbers) > 1 else ""
+    versions = f" in version{plural} {' and '.join(numbers)}" if numbers else ""
+    passed = _count(len({rule for rule, _ in result.passed()}), "rule")
+    return Verdict(0, f"Passed: {passed} kept{versions}, none broken{beside}.")
+
+
+def _beside(result: Result, decisive: set[tuple[str, int]]) -> str:
+    """Return what does not decide: warnings, advice, and what is in the baseline."""
+    outcomes = [
+        report.outcome(rule)
+        for report in result.reports
+        for rule in report.asked()
+        if (rule.id, report.version or 0) not in decisive | result.known
+    ]
+    parts: list[str] = []
+    if warned := outcomes.count("warned"):
+        parts.append(_count(warned, "warning"))
+    if advised := outcomes.count("advised"):
+        parts.append(f"{advised} advised")
+    if known := len(set(result.broken(strict=result.strict)) & result.known):
+        parts.append(f"{known} known from the baseline")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _rules(rules: set[tuple[str, int]], what: str) -> str:
+    count = _count(len(rules), "rule")
+    return f"{count} {what}, {_names([f'{rule} (v{version})' for rule, version in sorted(rules)])}"
+
+
+def _scenarios(names: list[str], what: str) -> str:
+    return f"{_count(len(names), 'scenario')} {what}, {_names(names)}"
+
+
+def _names(names: list[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
+    return ", ".join(unique[:_MOST_NAMED]) + more
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,3 @@
+"""The rules of the protocol as data, and how to select them."""
+
+__all__ = ()

@@ -1,0 +1,3 @@
+"""Frames, messages and the state that they bring about."""
+
+__all__ = ()

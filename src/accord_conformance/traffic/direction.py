@@ -1,0 +1,67 @@
+"""Who wrote a frame of a plain dump: what it says tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accord.text.lenient_json import is_object
+from accord_conformance.traffic.connection_state import methods
+from accord_conformance.traffic.frame import Side, other
+from accord_conformance.traffic.strict_types import problems
+
+__all__ = ("Guess", "caller")
+
+
+class Guess:
+    """Tells who wrote a frame: methods have a side that serves them, answers go back."""
+
+    def __init__(self) -> None:
+        self._open: dict[Side, dict[Any, str]] = {"client": {}, "agent": {}}
+
+    def sender(self, value: Any) -> Side:
+        """Return the likely writer; noise is the agent's, whose stdout it is."""
+        if not is_object(value):
+            return "agent"
+        name, key = value.get("method"), repr(value.get("id"))
+        if not isinstance(name, str):
+            return self._answer(value, key)
+        sender = caller(name, "id" in value)
+        if sender is None:
+            params = value.get("params")
+            asked = repr(params.get("requestId")) if is_object(params) else ""
+            is_agents = name == "$/cancel_request" and asked not in self._open["client"]
+            sender = "agent" if is_agents and asked in self._open["agent"] else "client"
+        if "id" in value:
+            self._open[sender][key] = name
+        return sender
+
+    def _answer(self, value: dict[str, Any], key: str) -> Side:
+        waiting: list[Side] = [side for side in ("client", "agent") if key in self._open[side]]
+        if not waiting:
+            return "agent"
+        asker = min(waiting, key=lambda side: self._misfit(self._open[side][key], value))
+        del self._open[asker][key]
+        return other(asker)
+
+    def _misfit(self, name: str, value: dict[str, Any]) -> int:
+        """Tell how badly a result fits a method, where both sides wait for this id."""
+        found = [
+            len(problems(method.result, value.get("result")))
+            for version in (1, 2)
+            for method in methods(version)
+            if method.name == name and method.is_request
+        ]
+        return min(found, default=0)
+
+
+def caller(name: str, is_request: bool) -> Side | None:
+    """Return who calls a method, None when it is both or nobody knows it."""
+    found = {
+        method.to
+        for version in (1, 2)
+        for method in methods(version)
+        if method.name == name and method.is_request is is_request
+    }
+    if found == {"agent"}:
+        return "client"
+    return "agent" if found == {"client"} else None

@@ -1,0 +1,116 @@
+"""Frames as what they are: calls, answers, notes, or nothing that the protocol knows."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from accord.text import lenient_json
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.traffic.frame import Frame, Side
+
+__all__ = ("Broken", "Call", "Note", "RawMessage", "Reply", "read")
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Broken(Struct, frozen=True):
+    """A frame that is no message; `why` says in what way."""
+
+    frame: Frame
+    why: Literal["not JSON", "not UTF-8", "batch", "no message"]
+
+
+class RawMessage(Struct, frozen=True):
+    """A frame that is an object with a method, a result or an error."""
+
+    frame: Frame
+    fields: Json
+
+    @property
+    def is_reply(self) -> bool:
+        return "method" not in self.fields
+
+
+class Note(Struct):
+    """A notification; `params` are `{}` where it has none."""
+
+    frame: Frame
+    sender: Side
+    method: str
+    params: Any
+
+    @property
+    def session_id(self) -> str | None:
+        """The session it is about."""
+        return _session_id(self.params)
+
+
+class Call(Struct, eq=False):
+    """A request, from when it is sent until it is answered; `cancelled` by `$/cancel_request`."""
+
+    frame: Frame
+    sender: Side
+    id: Any
+    method: str
+    params: Any
+    version: int | None = None  # of the protocol, when it was sent
+    cancelled: Frame | None = None
+    reply: Reply | None = None
+
+    @property
+    def session_id(self) -> str | None:
+        """The session it is about."""
+        return _session_id(self.params)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was answered with a result."""
+        return self.reply is not None and self.reply.error is None
+
+    @property
+    def result(self) -> Any:
+        """The result; None as long as there is none."""
+        return None if self.reply is None or self.reply.result is UNSET else self.reply.result
+
+    @property
+    def code(self) -> Any:
+        """The code of the error it was answered with, if it was."""
+        error = self.reply and self.reply.error
+        return error.get("code") if is_object(error) else None
+
+
+class Reply(Struct, frozen=True):
+    """The answer to a call; `error` is whatever stands there."""
+
+    frame: Frame
+    result: Any | UnsetType
+    error: Any = None
+
+
+def read(frame: Frame) -> RawMessage | Broken | None:
+    """Return what a frame is; None when it is blank."""
+    text = frame.text.strip()
+    if not text:
+        return None
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return Broken(frame, "not UTF-8")
+    try:
+        value = lenient_json.loads(text)
+    except lenient_json.NotJson:
+        return Broken(frame, "not JSON")
+    if is_array(value):
+        return Broken(frame, "batch")
+    if not is_object(value) or value.keys().isdisjoint(("method", "result", "error")):
+        return Broken(frame, "no message")
+    if not isinstance(value.get("method", ""), str):
+        return Broken(frame, "no message")
+    return RawMessage(frame, value)
+
+
+def _session_id(params: Any) -> str | None:
+    found = params.get("sessionId") if is_object(params) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,297 @@
+"""Recorded conversations: one JSON object per line, or plain dumps whose directions are guessed.
+
+A record is `{"time": 0.25, "from": "client", "frame": "…"}`: seconds, who wrote the frame, and
+the frame as text (an object is taken, too). `{"from": "agent", "end": true}` says that a side has
+ended. Instead of `from` a `direction` is understood, as seen by the client: `sent` or `received`.
+`{"subject": "agent"}` in the first line says who is to be judged, where the other side broke rules
+on purpose.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from accord.text import lenient_json
+from accord.text.excerpt import excerpt, visible
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.judges.observer import Observer
+from accord_conformance.traffic.direction import Guess, caller
+from accord_conformance.traffic.frame import Side
+
+__all__ = ("End", "Recorded", "Subject", "observe", "read", "write", "write_subject")
+
+_SIDES: dict[str, Side] = {
+    "client": "client",
+    "agent": "agent",
+    "sent": "client",
+    "received": "agent",
+    "out": "client",
+    "in": "agent",
+    "client-to-agent": "client",
+    "agent-to-client": "agent",
+    ">": "client",
+    "<": "agent",
+}
+_PREFIXES: dict[bytes, Side] = {
+    b"->": "client",
+    b"<-": "agent",
+    b">": "client",
+    b"<": "agent",
+    b"client:": "client",
+    b"agent:": "agent",
+}
+_MOST_S = 1e12  # of a time: clocks count seconds from 1970, or from when a machine started
+_WANTED = "expected records with `from` and `frame`, or a frame of JSON-RPC in each line"
+
+
+class Recorded(Struct, frozen=True):
+    """A frame, who wrote it, and when."""
+
+    time: float
+    sender: Side
+    text: bytes
+
+
+class End(Struct, frozen=True):
+    """A side sends nothing more."""
+
+    sender: Side
+
+
+class Subject(Struct, frozen=True):
+    """Who is to be judged."""
+
+    side: Side
+
+
+def write(time: float, sender: Side, text: bytes | bytearray) -> bytes:
+    """Return the line, with its line feed, that records a frame."""
+    frame = bytes(text).decode("utf-8", "surrogateescape")
+    record = {"time": round(time, 6), "from": sender, "frame": frame}
+    return lenient_json.dumps(record) + b"\n"
+
+
+def write_subject(side: Side) -> bytes:
+    """Return the first line of a recording of which one side is to be judged."""
+    return lenient_json.dumps({"subject": side}) + b"\n"
+
+
+def read(
+    lines: Iterable[bytes], unread: list[str] | None = None
+) -> Iterator[Recorded | End | Subject]:
+    """Yield what a recording holds; raise `ValueError` at a record that is none.
+
+    With `unread` such lines are left out, and it gets what is wrong with them, unless they are all.
+    """
+    rows = _rows(lines)
+    if not any(row.is_record or _is_message(row.value) for row in rows):
+        raise ValueError(f"{_WANTED}, got {_what_came(rows)}")
+    records = any(row.is_record for row in rows)
+    wrong: list[str] = []
+    guess, swapped = Guess(), _Swapped()
+    for row in rows:
+        try:
+            item = _record(row) if records else _plain(row, guess)
+        except _NoRecord as no:
+            message = f"line {row.number}: {no}"
+            if unread is None:
+                raise ValueError(message) from None
+            wrong.append(message)
+            continue
+        if isinstance(item, Recorded) and (records or row.sender is not None):
+            swapped.see(row, item)
+        yield item
+    swapped.tell()
+    if unread is not None:
+        if records and len(wrong) == len(rows):
+            raise ValueError(wrong[0])
+        unread += wrong
+
+
+def observe(
+    lines: Iterable[bytes],
+    *,
+    judged: Side | Literal["both"] | None = None,
+    unread: list[str] | None = None,
+) -> Observer:
+    """Return an observer that has seen all of a recording, its last judgements not yet told.
+
+    Nobody said who is `judged`: it is the subject that the recording names, or both. `unread` is
+    that of `read`. Raises `ValueError` when it is no recording, or when most of what it holds was
+    written by the other side than it says.
+    """
+    observer = Observer(only=None if judged == "both" else judged)
+    for item in read(lines, unread):
+        match item:
+            case Recorded(time, sender, text):
+                observer.receive(sender, text, time)
+            case End(sender):
+                observer.end(sender)
+            case Subject(side):
+                if judged is None:
+                    observer.only = side
+    return observer
+
+
+class _NoRecord(Exception):
+    """A line is no record; the text says why."""
+
+
+class _Row(Struct, frozen=True):
+    """A line that is not blank; `value` is what it or its frame says, None if that is no JSON."""
+
+    number: int
+    text: bytes
+    sender: Side | None
+    frame: bytes
+    value: Any
+
+    @property
+    def is_record(self) -> bool:
+        value = self.value
+        return (
+            self.sender is None
+            and is_object(value)
+            and "jsonrpc" not in value
+            and ("frame" in value or "end" in value or "subject" in value)
+            and "method" not in value
+        )
+
+
+def _rows(lines: Iterable[bytes]) -> list[_Row]:
+    rows: list[_Row] = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if number == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # as editors on Windows save
+        if text:
+            sender, frame = _prefixed(text)
+            rows.append(_Row(number, text, sender, frame, _json(frame)))
+    return rows
+
+
+def _record(row: _Row) -> Recorded | End | Subject:
+    value = row.value
+    if not row.is_record:
+        what = "no JSON" if value is None else "no record"
+        raise _NoRecord(f"expected a record with `from` and `frame`, got {what}: {_told(row.text)}")
+    if "subject" in value and "frame" not in value:
+        return Subject(_side(value["subject"], "subject"))
+    sender = _side(value.get("from", value.get("direction")), "from")
+    if "frame" not in value:
+        return End(sender)
+    frame = value["frame"]
+    text = _bytes(frame) if isinstance(frame, str) else lenient_json.dumps(frame)
+    return Recorded(_seconds(value.get("time")), sender, text)
+
+
+def _side(value: Any, key: str) -> Side:
+    side = _SIDES.get(value) if isinstance(value, str) else None
+    if side is None:
+        raise _NoRecord(f'`{key}` is neither "client" nor "agent" but {_shown(value)}')
+    return side
+
+
+def _seconds(value: Any) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_S:
+        raise _NoRecord(f"expected seconds, not below 0, as `time`, got {_shown(value)}")
+    return float(value)
+
+
+def _bytes(frame: str) -> bytes:
+    """Return what a frame was before `write` made a text of it."""
+    try:
+        return frame.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return frame.encode("utf-8", "surrogatepass")
+
+
+def _plain(row: _Row, guess: Guess) -> Recorded:
+    return Recorded(0.0, row.sender or guess.sender(row.value), row.frame)
+
+
+def _prefixed(text: bytes) -> tuple[Side | None, bytes]:
+    for prefix, sender in _PREFIXES.items():
+        if text.startswith(prefix) and text[len(prefix) :].lstrip()[:1] in b"{[":
+            return sender, text[len(prefix) :].lstrip()
+    return None, text
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return lenient_json.loads(text)
+    except lenient_json.NotJson:
+        return None
+
+
+def _is_message(value: Any) -> bool:
+    """Tell whether a line could be of a dump: a message, or a batch of them."""
+    first: Any = value[0] if is_array(value) and value else value
+    return is_object(first) and not first.keys().isdisjoint(("jsonrpc", "method"))
+
+
+def _what_came(rows: list[_Row]) -> str:
+    """Return in a few words what a file holds that is no recording."""
+    if not rows:
+        return "nothing: there are no frames"
+    first, text = rows[0], b"\n".join(row.text for row in rows)
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_wide(first.text):
+        return "UTF-16: save it as UTF-8"
+    if b"\0" in text or not _is_utf8(text):
+        return f"binary data in line {first.number}"
+    what = "JSON that is neither" if first.value is not None or _json(text) is not None else "text"
+    return f"{what} in line {first.number}: {_told(first.text)}"
+
+
+def _is_wide(text: bytes) -> bool:
+    """Tell whether only every second byte is nothing, as in UTF-16 that begins with no mark."""
+    halves = text[::2].count(0), text[1::2].count(0)
+    return len(text) > 3 and max(halves) > len(text) // 3 and min(halves) == 0
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _told(text: bytes) -> str:
+    return visible(excerpt(text.decode("utf-8", "replace"), 60))
+
+
+def _shown(value: Any) -> str:
+    return _told(lenient_json.dumps(value))
+
+
+class _Swapped:
+    """Counts the messages whose method only the other side sends."""
+
+    def __init__(self) -> None:
+        self._right = 0
+        self._wrong: list[str] = []
+
+    def see(self, row: _Row, item: Recorded) -> None:
+        """Look at a frame of which the recording says who wrote it."""
+        value = _json(item.text)
+        name = value.get("method") if is_object(value) else None
+        if not is_object(value) or not isinstance(name, str):
+            return
+        writer = caller(name, "id" in value)
+        if writer == item.sender:
+            self._right += 1
+        elif writer is not None:
+            self._wrong.append(f"line {row.number} has {name} from the {item.sender}")
+
+    def tell(self) -> None:
+        """Raise `ValueError` when it is most of them."""
+        if len(self._wrong) > max(1, self._right):
+            count = f"{len(self._wrong)} of {len(self._wrong) + self._right} messages"
+            raise ValueError(f"the directions look swapped in {count}: {self._wrong[0]}")

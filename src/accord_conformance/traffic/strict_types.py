@@ -1,0 +1,276 @@
+"""Strict reading: everything that a JSON value has, lacks or says otherwise than its wire type.
+
+The wire types forgive what the schema tells readers to forgive; whoever writes has to get it right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from accord.text.excerpt import excerpt
+from accord.text.lenient_json import dumps, is_array, is_object
+from accord.wire.describe import (
+    Anything,
+    Boolean,
+    Field,
+    Integer,
+    Kind,
+    List,
+    Mapping,
+    Null,
+    Number,
+    Object,
+    Shape,
+    Text,
+    describe,
+)
+
+__all__ = ("Problem", "Visit", "What", "problems", "shown")
+
+What: TypeAlias = Literal[
+    "missing", "extra", "type", "value", "custom", "variant", "bounds", "keys"
+]
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """What is wrong at one place.
+
+    `what`: a key is missing or unknown (extra), a value has a wrong type or is none of those
+    allowed, an open enum has a value that is not known (custom), a union a variant that is not
+    known, a number or list exceeds its bounds, keys exclude each other. `owner` and `key` name
+    the wire type and the key, `known` the keys or values that would have been right.
+    """
+
+    what: What
+    path: str
+    owner: str
+    key: str
+    expected: str
+    got: Any
+    known: frozenset[str] = frozenset()
+
+
+class Visit(NamedTuple):
+    """A key of a wire type that a value had, or had to have; the path is without indexes."""
+
+    owner: str
+    key: str
+    path: str
+
+
+def problems(tp: Any, value: Any, visits: set[Visit] | None = None) -> list[Problem]:
+    """Return everything in a JSON value that a wire type does not allow.
+
+    `visits` gets all keys that were looked at.
+    """
+    place = _Place("$", "", "", set() if visits is None else visits)
+    return list(_any_of(describe(tp, unstable=True, nes=True), value, place))
+
+
+def shown(value: Any) -> str:
+    """Return a JSON value as it is told in a report."""
+    return excerpt(dumps(value).decode("utf-8", "replace"))
+
+
+_KEY = 100  # characters of a key that a path has
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class _Place(Struct, frozen=True):
+    path: str
+    owner: str
+    key: str
+    visits: set[Visit]
+
+    def at(self, path: str, key: str, owner: str | None = None) -> _Place:
+        return _Place(self.path + path, self.owner if owner is None else owner, key, self.visits)
+
+    def visit(self) -> None:
+        self.visits.add(Visit(self.owner, self.key, _INDEX.sub("", self.path)))
+
+    def problem(
+        self, what: What, expected: str, got: Any, known: frozenset[str] = frozenset()
+    ) -> Problem:
+        return Problem(
+            what=what,
+            path=self.path,
+            owner=self.owner,
+            key=self.key,
+            expected=expected,
+            got=got,
+            known=known,
+        )
+
+
+def _any_of(shape: Shape, value: Any, place: _Place) -> Iterator[Problem]:
+    """Judge a value by the alternative that it is meant to be."""
+    if Anything() in shape:
+        return
+    objects = [kind for kind in shape if isinstance(kind, Object)]
+    if is_object(value) and objects:
+        yield from _one_object(objects, value, place)
+        return
+    fitting = [kind for kind in shape if _has_type(kind, value)]
+    if not fitting:
+        names = dict.fromkeys(_name(kind) for kind in shape)
+        yield place.problem("type", " or ".join(names), value)
+        return
+    found = [list(_one(kind, value, place)) for kind in fitting]
+    yield from min(found, key=len)
+
+
+def _one(kind: Kind, value: Any, place: _Place) -> Iterator[Problem]:
+    match kind:
+        case Integer(low, high) | Number(low, high):
+            if (low is not None and value < low) or (high is not None and value > high):
+                yield place.problem("bounds", f"a number from {low} to {high}", value)
+        case Text(values, is_open, least):
+            if values is not None and value not in values:
+                names = ", ".join(sorted(values))
+                if is_open:
+                    yield place.problem("custom", f"{names}, or a name with `_`", value, values)
+                else:
+                    yield place.problem("value", f"one of {names}", value, values)
+            elif len(value) < least:
+                yield place.problem("bounds", f"at least {least} characters", value)
+        case List(item, least):
+            if len(value) < least:
+                yield place.problem("bounds", f"at least {least} items", value)
+            for index, entry in enumerate(value):
+                inner = place.at(f"[{index}]", place.key)
+                yield from _any_of(item, entry, inner)
+        case Mapping(item):
+            for key, entry in value.items():
+                yield from _any_of(item, entry, place.at(f".{excerpt(key, _KEY)}", key))
+        case _:
+            return
+
+
+def _one_object(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[Problem]:
+    tagged = [kind for kind in kinds if kind.tags and not kind.rest]
+    exact = [kind for kind in tagged if all(value.get(key) == tag for key, tag in kind.tags)]
+    if exact:
+        yield from _members(exact[0], value, place)
+        return
+    # Of state updates the second tag may be new while the first is known.
+    rests = [
+        kind
+        for kind in kinds
+        if kind.rest
+        and isinstance(value.get(kind.rest.tag_field), str)
+        and value[kind.rest.tag_field] not in kind.rest.known
+        and all(value.get(key) == tag for key, tag in kind.tags)
+    ]
+    if rests:
+        rest = rests[-1].rest
+        assert rest is not None
+        inner = place.at(f".{rest.tag_field}", rest.tag_field)
+        tag = value[rest.tag_field]
+        yield inner.problem("variant", _variants(rest.known), tag, rest.known)
+        yield from _members(rests[-1], value, place, any_key=True)
+        return
+    plain = [kind for kind in kinds if not kind.tags and not kind.rest]
+    if plain:
+        found = [list(_members(kind, value, place)) for kind in plain]
+        yield from min(found, key=len)
+        return
+    yield from _no_variant(tagged, value, place)
+
+
+def _no_variant(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[Problem]:
+    """Tell which tag is missing or none of those that there are."""
+    fields = list(dict.fromkeys(key for kind in kinds for key, _ in sorted(kind.tags)))
+    for key in fields:
+        known = frozenset(tag for kind in kinds for name, tag in kind.tags if name == key)
+        inner = place.at(f".{key}", key)
+        if key not in value:
+            yield inner.problem("missing", _variants(known), None, known)
+            return
+        if not isinstance(value[key], str) or value[key] not in known:
+            yield inner.problem("value", _variants(known), value[key], known)
+            return
+    yield place.problem("type", "a known variant", value)
+
+
+def _variants(known: frozenset[str]) -> str:
+    return f"one of {', '.join(sorted(known))}"
+
+
+def _members(
+    kind: Object, value: dict[str, Any], place: _Place, *, any_key: bool = False
+) -> Iterator[Problem]:
+    owner = kind.name or place.owner
+    place.at("", "", owner).visit()
+    for key, field in kind.fields.items():
+        inner = place.at(f".{key}", key, owner)
+        if key in value or field.required:
+            inner.visit()
+        if key in value:
+            yield from _field(field, value[key], inner)
+        elif field.required:
+            yield inner.problem("missing", f"the key `{key}`", None)
+    if len(kind.one_of & value.keys()) > 1:
+        names = " or ".join(sorted(kind.one_of))
+        yield place.at("", "", owner).problem("keys", f"only one of {names}", value)
+    needed = kind.one_of or kind.any_of
+    if needed and not needed & value.keys():
+        names = " or ".join(sorted(needed))
+        yield place.at("", "", owner).problem("keys", f"{names}", value)
+    if any_key:
+        return
+    known = frozenset(kind.fields)
+    for key in value:
+        if key not in known and key != "_meta":
+            inner = place.at(f".{excerpt(key, _KEY)}", key, owner)
+            yield inner.problem("extra", "no such key", value[key], known)
+    if "_meta" in value and "_meta" not in known and not is_object(value["_meta"]):
+        inner = place.at("._meta", "_meta", owner)
+        yield inner.problem("type", "object", value["_meta"])
+
+
+def _field(field: Field, value: Any, place: _Place) -> Iterator[Problem]:
+    if value is None and field.on_null:
+        return  # reads as empty, by the schema's own word
+    yield from _any_of(field.shape, value, place)
+
+
+def _has_type(kind: Kind, value: Any) -> bool:
+    match kind:
+        case Null():
+            return value is None
+        case Anything():
+            return True
+        case Boolean():
+            return isinstance(value, bool)
+        case Integer():
+            return _is_number(value) and value == int(value)
+        case Number():
+            return _is_number(value)
+        case Text():
+            return isinstance(value, str)
+        case List():
+            return is_array(value)
+        case Mapping() | Object():
+            return is_object(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _name(kind: Kind) -> str:
+    match kind:
+        case Object(name=name):
+            return f"object ({name})" if name else "object"
+        case Mapping():
+            return "object"
+        case List():
+            return "array"
+        case Text():
+            return "string"
+        case _:
+            return type(kind).__name__.lower()
