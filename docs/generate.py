@@ -14,7 +14,7 @@ from typing import Annotated, get_args, get_origin
 
 from msgspec import Struct
 
-from accord.cli.json_lines import name_of
+from accord.cli.json_lines import event_name
 from accord.client import events
 from accord.rules.quirks import QUIRKS, Quirk
 from accord.types import content, permission, session, tool_calls
@@ -128,25 +128,25 @@ resource with bytes has the `type` `blob`, and its `content` is base64. Errors a
 """
 EVENT_TYPES = get_args(events.Event)
 PARTS = (
-    content.Image,
-    content.Audio,
-    content.Link,
-    content.Resource,
+    content.ImageContent,
+    content.AudioContent,
+    content.ResourceLink,
+    content.EmbeddedResource,
     content.Annotations,
     content.Other,
     tool_calls.Diff,
     tool_calls.TerminalView,
-    tool_calls.Location,
+    tool_calls.ToolCallLocation,
     events.PermissionRequest,
     permission.PermissionOption,
     session.PlanEntry,
-    session.Command,
-    session.Select,
-    session.Switch,
-    session.Choice,
-    session.Usage,
+    session.AvailableCommand,
+    session.SelectOption,
+    session.BooleanOption,
+    session.OptionChoice,
+    session.ContextUsage,
     session.Cost,
-    session.Tokens,
+    session.TokenUsage,
 )
 
 
@@ -154,7 +154,7 @@ def events_page() -> str:
     """Return the text of `docs/reference/ask-json.md`."""
     lines = [EVENTS_INTRO]
     for event in EVENT_TYPES:
-        lines += _struct(f"`{name_of(event)}`", event)
+        lines += _struct(f"`{event_name(event)}`", event)
     lines.append(PARTS_INTRO)
     for part in PARTS:
         tag = part.__struct_config__.tag

@@ -24,7 +24,7 @@ async def main(command: list[str]) -> None:
                         print(text, end="")
                     case accord.ToolCall(title=title, status=status):
                         print(f"[{status}] {title}")
-                    case accord.Permission():
+                    case accord.PermissionDecided():
                         print(f"allowed: {event.allowed}")
         print(f"\n{turn.stop_reason}")
         assert turn.stop_reason == "end_turn"

@@ -23,7 +23,7 @@ class CarefulEditor(Agent):
 
     async def prompt(self, turn: Turn) -> None:
         path = turn.text
-        await turn.title(f"Sort {Path(path).name}")
+        await turn.set_title(f"Sort {Path(path).name}")
         plan = await turn.plan(["Sort the lines", "Count them"])
 
         async with turn.tool(f"Sort {path}", kind="edit", locations=[path]) as call:

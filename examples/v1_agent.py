@@ -5,7 +5,7 @@ from __future__ import annotations
 from accord import v1
 
 
-class Upper(v1.Agent):
+class Upper(v1.AgentRole):
     """Writes a file of the client in capitals, if it may."""
 
     def new_session(

@@ -14,7 +14,7 @@ AGENT = Path(__file__).with_name("v1_agent.py")
 NOTES = "/home/me/notes.txt"
 
 
-class Screen(v1.Client):
+class Screen(v1.ClientRole):
     """Shows what the agent does; its files live in a dict."""
 
     def __init__(self) -> None:

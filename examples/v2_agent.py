@@ -7,7 +7,7 @@ import asyncio
 from accord import v2
 
 
-class Counter(v2.Agent):
+class Counter(v2.AgentRole):
     """Counts the words of a prompt."""
 
     info = v2.Implementation(name="counter", version="1.0")

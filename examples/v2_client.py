@@ -13,7 +13,7 @@ from accord.transports.process import process
 AGENT = Path(__file__).with_name("v2_agent.py")
 
 
-class Screen(v2.Client):
+class Screen(v2.ClientRole):
     """Keeps what the agent reports."""
 
     def __init__(self) -> None:

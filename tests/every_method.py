@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.roles.binding import Kit, Role
+from accord.roles.binding import ProtocolSpec, Role
 from accord.roles.handshake import connect, serve
 from accord.transports.memory import pair
 from accord.wire.method import Method
@@ -35,7 +35,7 @@ def everything(base: type[Role], seen: list[tuple[str, Any]], *, delayed: bool =
     return type("Everything", (base,), {m.call: handler(m) for m in methods})()
 
 
-def served_by(kit: Kit, side: str) -> list[Method]:
+def served_by(kit: ProtocolSpec, side: str) -> list[Method]:
     return [m for m in kit.methods if m.to == side and m.call != "initialize"]
 
 

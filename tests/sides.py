@@ -121,12 +121,14 @@ def serving(
     tables: dict[str, dict[str, Route]] = {"ask": {}, "tell": {}}
     for name, handler in handlers.items():
         kind, _, method = name.partition("_")
-        tables[kind][method] = Route(decode=decoder(tp), handler=handler, cancelled=cancelled)
+        tables[kind][method] = Route(
+            decode=decoder(tp), handler=handler, cancelled_result=cancelled
+        )
     return Routes(
         requests=tables["ask"],
         notifications=tables["tell"],
         context=_no_context,
-        missing=not_served,
+        fallback=not_served,
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from accord.connection.connection import Connection
-from accord.connection.lanes import MOST_LANES
+from accord.connection.lanes import MAX_LANES
 from accord.connection.routes import Route
 from accord.errors import (
     BacklogExceeded,
@@ -371,7 +371,7 @@ async def test_a_session_that_goes_beyond_all_bounds_fails_alone(limit: dict[str
         failed.append(await error_of(ask(sides.ours)))
 
     routes = serving(tell_update=handle, ask_permission=lambda p, c: "yes")
-    routes.exceeded = lambda session, error: told.append((session, error))
+    routes.on_backlog_exceeded = lambda session, error: told.append((session, error))
     limits = structs.replace(QUICK, waiting_bytes=100, **limit)
     async with beside_raw(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
@@ -451,7 +451,7 @@ async def test_sessions_that_a_peer_makes_up_take_a_bounded_number_of_tasks() ->
 
     routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
     async with beside_raw(routes) as sides:
-        before, count = len(asyncio.all_tasks()), MOST_LANES + 1000
+        before, count = len(asyncio.all_tasks()), MAX_LANES + 1000
         for first in range(0, count, 1000):
             sides.other.send(
                 *(
@@ -461,7 +461,7 @@ async def test_sessions_that_a_peer_makes_up_take_a_bounded_number_of_tasks() ->
             )
         await settled()
         assert await sides.other.result_of(0, "it", {"sessionId": "new"}) == "done"
-        assert len(asyncio.all_tasks()) - before <= MOST_LANES + 1
+        assert len(asyncio.all_tasks()) - before <= MAX_LANES + 1
         gate.set()
         while len(handled) < count:
             await settled()

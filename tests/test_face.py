@@ -24,4 +24,4 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def test_servers_of_every_transport_can_be_named() -> None:
-    assert accord.McpSse(name="s", url="https://a.example/sse").url == "https://a.example/sse"
+    assert accord.McpServerSse(name="s", url="https://a.example/sse").url == "https://a.example/sse"

@@ -104,6 +104,8 @@ ACP_METHOD = re.compile(
 MOST_LINES = 800
 # Over 500 lines needs a reason.
 LONG_FOR_A_REASON: dict[str, str] = {
+    "accord/cli/rich_screen.py": "one line or two over: to be split",
+    "accord_conformance/client/agent.py": "one line or two over: to be split",
     "accord/v1/__init__.py": "a list of names, nothing else",
     "accord/v2/__init__.py": "a list of names, nothing else",
 }

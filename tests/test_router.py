@@ -29,12 +29,12 @@ from sides import QUICK, Raw, cancel, request, settled, success
 INFO = {"name": "c", "version": "1"}
 
 
-class Agent1(v1.Agent):
+class Agent1(v1.AgentRole):
     def new_session(self, params: Any, context: Any) -> Any:
         return v1.NewSessionResponse(session_id="one")
 
 
-class Agent2(v2.Agent):
+class Agent2(v2.AgentRole):
     def new_session(self, params: Any, context: Any) -> Any:
         return v2.NewSessionResponse(session_id="two")
 
@@ -51,7 +51,7 @@ class Agent2(v2.Agent):
         return v2.PromptResponse(message_id="m")
 
 
-class Client1(v1.Client):
+class Client1(v1.ClientRole):
     def __init__(self) -> None:
         self.updates: list[Any] = []
 
@@ -64,7 +64,7 @@ class Reader1(Client1):
         return v1.ReadTextFileResponse(content="text")
 
 
-class Client2(v2.Client):
+class Client2(v2.ClientRole):
     def session_update(self, params: Any, context: Any) -> None: ...
 
 
@@ -197,10 +197,10 @@ async def test_one_role_of_each_version_is_expected(roles: Any) -> None:
 
 
 async def test_a_class_or_a_role_of_the_other_side_is_refused_at_once() -> None:
-    for wrong in (v1.Agent, v1.Client()):
+    for wrong in (v1.AgentRole, v1.ClientRole()):
         with pytest.raises(TypeError, match="play the agent"):
             await serve(pair()[0], wrong)
-    for wrong in (v1.Client, v1.Agent()):
+    for wrong in (v1.ClientRole, v1.AgentRole()):
         with pytest.raises(TypeError, match="play the client"):
             async with connect(pair()[0], wrong):
                 pass

@@ -22,7 +22,7 @@ OLD_TEXT = source_text(DIFF_BYTES)
 NEW_TEXT = OLD_TEXT.upper()
 
 
-class Bench(v1.Agent):
+class Bench(v1.AgentRole):
     """Does what the first text of a prompt says."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from accord import v1
 
 
-class Hello(v1.Agent):
+class Hello(v1.AgentRole):
     def new_session(
         self, params: v1.NewSessionRequest, context: v1.AgentContext
     ) -> v1.NewSessionResponse:

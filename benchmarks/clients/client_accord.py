@@ -12,7 +12,7 @@ from accord.roles.handshake import connect
 from accord.transports.process import process
 
 
-class Screen(v1.Client):
+class Screen(v1.ClientRole):
     """Hands everything to the bench."""
 
     def __init__(self, bench: Bench) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from timing import Item, main
 
-from accord.jsonrpc.message import Answer
+from accord.jsonrpc.message import Response
 from accord.jsonrpc.peer import Peer
 from accord.v1.methods import METHODS
 from accord.wire.codec import decoder, encode, encode_into
@@ -36,7 +36,7 @@ def decode_items(items: list[Item]) -> None:
     peer = peer_for(items)
     for start in range(0, len(items), FRAMES_PER_READ):
         for event in peer.receive([item[2] for item in items[start : start + FRAMES_PER_READ]]):
-            if type(event) is Answer:
+            if type(event) is Response:
                 event.call(event.result)
             else:
                 PARAMS[event.method](event.params)

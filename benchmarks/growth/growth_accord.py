@@ -45,13 +45,13 @@ class Grower(Agent):
     async def show(self, turn: Turn, number: int) -> None:
         async with turn.tool("Show") as call:
             for index in range(number):
-                await call.content(f"line {index}")
+                await call.add_content(f"line {index}")
 
     async def shows(self, turn: Turn, number: int) -> None:
         """Show and say by turns: what was postponed is sent before what is said."""
         async with turn.tool("Show") as call:
             for _ in range(number):
-                await call.stream("x")
+                await call.append_text("x")
                 await turn.say("y")
 
 

@@ -33,7 +33,7 @@ __all__ = (
     "VersionNotOffered",
 )
 
-_MOST_MESSAGE = 1000  # characters of a peer's message
+_MAX_MESSAGE = 1000  # characters of a peer's message
 
 
 class AccordError(Exception):
@@ -142,7 +142,7 @@ class RequestError(AccordError):
     @property
     def text(self) -> str:
         """The message and the reason, shortened, with control characters spelt out."""
-        message = visible(excerpt(self.message, _MOST_MESSAGE))
+        message = visible(excerpt(self.message, _MAX_MESSAGE))
         if (reason := self.reason) is None:
             return message
         return f"{message.rstrip('.: ')}: {reason}" if message else reason

@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from accord.agent.store.base import SessionStore, Stored
+from accord.agent.store.base import SessionStore, StoredSession
 from accord.errors import TransportError
 from accord.transports.base import FRAME_BYTES, Frame, Transport
 
 __all__ = ("Recorder", "StoreContract", "TransportContract")
 
-_LONGEST_S = 30.0  # for anything that has to happen at all
+_TIMEOUT_S = 30.0  # for anything that has to happen at all
 _LARGE_BYTES = 5 * 1024 * 1024
 _LIMIT_BYTES = 64 * 1024  # of a frame, where the contract tries it
-_MOST_BYTES = 256 * 1024 * 1024  # written to a peer that does not read, before it shows
+_MAX_BYTES = 256 * 1024 * 1024  # written to a peer that does not read, before it shows
 
 
 class Recorder:
@@ -52,7 +52,7 @@ class Recorder:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for what it will hear to make the condition true; raise `TimeoutError`."""
-        async with asyncio.timeout(_LONGEST_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -77,12 +77,12 @@ class TransportContract:
         here, there = await self.pair(frame_bytes)
         pair = _Pair(here, Recorder(), there, Recorder())
         try:
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await here.start(pair.heard_here)
                 await there.start(pair.heard_there)
             yield pair
         finally:
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await here.aclose()
                 await there.aclose()
 
@@ -237,7 +237,7 @@ class TransportContract:
 
     async def test_closing_again_or_twice_at_once_is_closing(self) -> None:
         async with self.connected() as pair:
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await asyncio.gather(pair.here.aclose(), pair.here.aclose())
                 await pair.here.aclose()
             await pair.heard_there.until(lambda: pair.heard_there.ended)
@@ -246,11 +246,11 @@ class TransportContract:
         async with self.connected() as pair:
             pair.there.pause_reading()
             await _congest(pair.here, _frame(1, 10_000))
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await pair.here.aclose()
 
     async def test_closing_both_sides_at_once_ends(self) -> None:
-        async with self.connected() as pair, asyncio.timeout(_LONGEST_S):
+        async with self.connected() as pair, asyncio.timeout(_TIMEOUT_S):
             await asyncio.gather(pair.here.aclose(), pair.there.aclose())
 
     async def test_transport_that_was_closed_does_not_start(self) -> None:
@@ -297,10 +297,10 @@ class StoreContract:
             await store.aclose()
 
     async def test_session_is_found_as_it_was_created(self) -> None:
-        session = Stored(
+        session = StoredSession(
             id="a",
             cwd="/wörk",
-            additional=("/other", "/third"),
+            additional_directories=("/other", "/third"),
             title="Title \N{GRINNING FACE}",
             title_is_users=True,
             updated_at=_time(1),
@@ -345,14 +345,14 @@ class StoreContract:
         async with self.empty() as store:
             assert await _raises(KeyError, store.append("a", b"1"))
             assert await _raises(KeyError, store.read("a"))
-            assert await _raises(KeyError, store.put(_session("a")))
+            assert await _raises(KeyError, store.update(_session("a")))
             assert await store.get("a") is None
 
     async def test_change_replaces_what_is_known_and_keeps_the_entries(self) -> None:
         changed = _session("a", title="new", updated_at=_time(9), archived=True)
         async with self.empty() as store:
             await store.create(_session("a"), [b"1"])
-            await store.put(changed)
+            await store.update(changed)
             assert await store.get("a") == changed
             assert await store.read("a") == [b"1"]
 
@@ -373,7 +373,7 @@ class StoreContract:
         async with self.empty() as store:
             for number, name in enumerate("abc"):
                 await store.create(_session(name, updated_at=_time(number)))
-            await store.put(_session("a", updated_at=_time(7)))
+            await store.update(_session("a", updated_at=_time(7)))
             page = await store.list()
             assert [found.id for found in page.sessions] == ["a", "c", "b"]
             assert page.next_cursor is None
@@ -445,11 +445,11 @@ def _session(
     title: str | None = None,
     updated_at: str = _time(0),
     archived: bool = False,
-) -> Stored:
-    return Stored(
+) -> StoredSession:
+    return StoredSession(
         id=session_id,
         cwd=cwd,
-        additional=additional,
+        additional_directories=additional,
         title=title,
         updated_at=updated_at,
         archived=archived,
@@ -480,13 +480,13 @@ def _frame(number: int, size: int = 0) -> bytes:
 
 async def _congest(transport: Transport, frame: bytes) -> int:
     """Write until it shows; return how many times."""
-    for written in range(_MOST_BYTES // len(frame)):
+    for written in range(_MAX_BYTES // len(frame)):
         # A relay may stand between: what it takes over is no congestion yet.
         if transport.congested:
             return written
         transport.write([frame])
         await asyncio.sleep(0)
-    raise AssertionError(f"not congested after {_MOST_BYTES} bytes that nobody reads")
+    raise AssertionError(f"not congested after {_MAX_BYTES} bytes that nobody reads")
 
 
 def _answer_each_frame(transport: Transport, heard: Recorder, *, until: int) -> None:

@@ -7,28 +7,28 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
-from accord import Info, __version__
-from accord_coder.auth import KeyLogins
+from accord import Implementation, __version__
+from accord_coder.auth import ApiKeyAuth
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
     from accord_coder.models.base import Model
-    from accord_coder.models.retry import Patience
-    from accord_coder.permissions.project_rules import Trust
+    from accord_coder.models.retry import RetryPolicy
+    from accord_coder.permissions.project_rules import TrustStore
 
 # What answering `initialize` does without is imported later.
 
 __all__ = ("Coder",)
 
 
-class Coder(KeyLogins):
+class Coder(ApiKeyAuth):
     """Reads, writes and runs what the user wants, with a model of the user's choice."""
 
-    info = Info("accord-coder", __version__, "Accord")
-    prompt_content: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
-    mcp: ClassVar[frozenset[str]] = (
+    info = Implementation("accord-coder", __version__, "Accord")
+    prompt_capabilities: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
+    mcp_transports: ClassVar[frozenset[str]] = (
         frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse"})
     )
     system_prompt = frozenset({"append", "override"})
@@ -48,8 +48,8 @@ class Coder(KeyLogins):
             store = UserStore(self.settings.data)
         self.store = store
         self.model = model  # in place of the one that the settings name
-        self.patience: Patience | None = None  # with models; None for the usual one
-        self._trust: Trust | None = None
+        self.retry_policy: RetryPolicy | None = None  # with models; None for the usual one
+        self._trust: TrustStore | None = None
 
     async def open_session(self, session: Session) -> None:
         """Offer modes and models; the conversation is read again when it is prompted.
@@ -62,21 +62,21 @@ class Coder(KeyLogins):
             there = await asyncio.to_thread(os.path.lexists, session.cwd)
             why = "is no directory" if there else "is not there"
             raise InvalidParams(f"`cwd` {session.cwd} {why}", data={"path": session.cwd})
-        from accord_coder.commands.registry import first_advertised
-        from accord_coder.loop.session_state import Work
+        from accord_coder.commands.registry import first_available_commands
+        from accord_coder.loop.session_state import CoderSession
         from accord_coder.models.selection import model_option
         from accord_coder.permissions.modes import mode_option
-        from accord_coder.permissions.project_rules import Rulebook, Trust
+        from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 
         self.keys.conceal()  # before anything runs that could look for them
         data = self.settings.data
         if self._trust is None:
-            self._trust = Trust(None if data is None else data / "rules")
-        work = Work(session, self.settings, Rulebook(session.cwd, self._trust))
+            self._trust = TrustStore(None if data is None else data / "rules")
+        work = CoderSession(session, self.settings, ProjectRules(session.cwd, self._trust))
         session.data["work"] = work
         mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
         await session.set_options([mode, model_option(self.settings, self.keys)])
-        await session.commands(await asyncio.to_thread(first_advertised, work))
+        await session.set_commands(await asyncio.to_thread(first_available_commands, work))
 
     async def close_session(self, session: Session) -> None:
         """Close the connections of its models."""
@@ -84,46 +84,46 @@ class Coder(KeyLogins):
 
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
         """Open the model that is chosen; the session keeps the old one where that fails."""
-        work: Work = session.data["work"]
+        work: CoderSession = session.data["work"]
         if option_id == "model":
-            await self._open(work, str(value))
+            await self._open_model(work, str(value))
         elif option_id == "effort":
             work.effort = None if value == "default" else str(value)
 
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
-        from accord_coder.loop.prompt import work_on
+        from accord_coder.loop.prompt import handle_prompt
         from accord_coder.tools.registry import tools_for
 
-        work: Work = turn.session.data["work"]
+        work: CoderSession = turn.session.data["work"]
         work.tools = tools_for(work)
-        return await work_on(turn, work, self)
+        return await handle_prompt(turn, work, self)
 
-    def model_name(self, work: Work) -> str:
+    def model_name(self, work: CoderSession) -> str:
         """Return the name of the model that a session has chosen."""
         return self.model.name if self.model is not None else str(work.session.option("model"))
 
-    async def model_of(self, work: Work) -> Model:
+    async def session_model(self, work: CoderSession) -> Model:
         """Return the model that a session has chosen, opened; raise `AuthRequired` for no key."""
         if self.model is not None:
             return self.model
         if work.model is None:
-            return await self._open(work, self.model_name(work))
+            return await self._open_model(work, self.model_name(work))
         return work.model
 
-    async def _open(self, work: Work, name: str) -> Model:
+    async def _open_model(self, work: CoderSession, name: str) -> Model:
         """Open a model for a session, and offer what it can be told."""
         from accord import AuthRequired, RequestError
-        from accord_coder.models.base import KeyRefused, ModelError
+        from accord_coder.models.base import KeyRejected, ModelError
         from accord_coder.models.selection import effort_option, open_model
 
         try:
-            model = await open_model(name, self.settings, self.keys, patience=self.patience)
-        except KeyRefused as error:
+            model = await open_model(name, self.settings, self.keys, retry_policy=self.retry_policy)
+        except KeyRejected as error:
             raise AuthRequired(str(error)) from error
         except ModelError as error:
             raise RequestError(str(error)) from error
-        work.take_model(model)
+        work.set_model(model)
         others = [option for option in work.session.options if option.id != "effort"]
         effort = effort_option(model, work.effort)
         work.effort = None if effort is None or effort.value == "default" else effort.value

@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import AccordError, Agent
-from accord.agent.mixins import Authentication, Login, TerminalLogin
-from accord_coder.models.providers import SOURCES, Source
+from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
+from accord_coder.models.providers import PROVIDERS, ModelProvider
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session
-    from accord_coder.models.api_keys import Keys
+    from accord_coder.models.api_keys import ApiKeys
     from accord_coder.models.base import Model
 
-__all__ = ("KeyLogins", "ask_for_key")
+__all__ = ("ApiKeyAuth", "prompt_for_key")
 
-_ENVIRONMENT = Login(
+_ENVIRONMENT = AgentAuthMethod(
     "environment",
     "Keys in the environment",
     "Looks again for keys that were set or kept since: "
-    + ", ".join(source.variables[0] for source in SOURCES if source.models),
+    + ", ".join(source.variables[0] for source in PROVIDERS if source.models),
 )
 
 
-def _terminal(source: Source) -> TerminalLogin:
-    return TerminalLogin(
+def _terminal_method(source: ModelProvider) -> TerminalAuthMethod:
+    return TerminalAuthMethod(
         f"key-{source.id}",
         f"Key of {source.name}",
         args=("--login", source.id),
@@ -37,21 +37,24 @@ def _terminal(source: Source) -> TerminalLogin:
     )
 
 
-class KeyLogins(Authentication, Agent):
+class ApiKeyAuth(AuthenticationMixin, Agent):
     """What the coder is besides: whoever names a model of a provider needs its key."""
 
     settings: Settings
     model: Model | None = None  # in place of the one that the settings name
-    logins = (_ENVIRONMENT, *(_terminal(source) for source in SOURCES if source.models))
+    auth_methods = (
+        _ENVIRONMENT,
+        *(_terminal_method(source) for source in PROVIDERS if source.models),
+    )
 
     @cached_property
-    def keys(self) -> Keys:
+    def keys(self) -> ApiKeys:
         """The keys that there are."""
-        from accord_coder.models.api_keys import Keys
+        from accord_coder.models.api_keys import ApiKeys
 
-        return Keys(self.settings.config)
+        return ApiKeys(self.settings.config)
 
-    def _lacking(self) -> Source | None:
+    def _missing_key(self) -> ModelProvider | None:
         """Return the provider of the default model if its key is missing."""
         if self.model is not None:
             return None
@@ -59,7 +62,7 @@ class KeyLogins(Authentication, Agent):
 
         return needs_key(default_model(self.settings, self.keys), self.settings, self.keys)
 
-    def _lacking_in(self, session: Session) -> Source | None:
+    def _missing_key_in(self, session: Session) -> ModelProvider | None:
         """Return the provider of the model that a session has chosen if its key is missing."""
         if self.model is not None:
             return None
@@ -67,47 +70,47 @@ class KeyLogins(Authentication, Agent):
 
         return needs_key(str(session.option("model")), self.settings, self.keys)
 
-    def logged_in(self) -> bool:
+    def is_logged_in(self) -> bool:
         """Tell whether the default model, and those of the open sessions, can be asked."""
-        sessions = self.open_sessions.values()
-        return self._lacking() is None and not any(map(self._lacking_in, sessions))
+        sessions = self.sessions.values()
+        return self._missing_key() is None and not any(map(self._missing_key_in, sessions))
 
-    def authorize(self) -> None:
+    def check_auth(self) -> None:
         """Raise `AuthRequired` that says what to set for the default model."""
-        _refuse_without(self._lacking())
+        _require_key(self._missing_key())
 
-    def authorize_prompt(self, session: Session) -> None:
+    def check_prompt_auth(self, session: Session) -> None:
         """Raise `AuthRequired` that says what to set for the model of a session."""
-        _refuse_without(self._lacking_in(session))
+        _require_key(self._missing_key_in(session))
 
     async def login(self, login_id: str) -> None:
         """Look for keys again; raise `AuthRequired` while one is missing that somebody uses."""
-        self.keys.look_again()
-        self._let_models_go()
-        for session in self.open_sessions.values():
-            self.authorize_prompt(session)
-        self.authorize()
+        self.keys.reload()
+        self._drop_models()
+        for session in self.sessions.values():
+            self.check_prompt_auth(session)
+        self.check_auth()
 
     async def logout(self) -> None:
         """Delete the keys that were kept; those of the environment stay."""
         import asyncio
 
-        await asyncio.to_thread(self.keys.forget)
-        self._let_models_go()
+        await asyncio.to_thread(self.keys.delete_all)
+        self._drop_models()
 
-    def _let_models_go(self) -> None:
-        for session in self.open_sessions.values():
-            session.data["work"].let_model_go()
+    def _drop_models(self) -> None:
+        for session in self.sessions.values():
+            session.data["work"].drop_model()
 
 
-def _refuse_without(source: Source | None) -> None:
+def _require_key(source: ModelProvider | None) -> None:
     if source is not None:
-        from accord_coder.models.selection import missing
+        from accord_coder.models.selection import missing_key_error
 
-        raise missing(source)
+        raise missing_key_error(source)
 
 
-def ask_for_key(
+def prompt_for_key(
     provider: str,
     config: Path,
     *,
@@ -115,12 +118,12 @@ def ask_for_key(
     environ: Mapping[str, str] | None = None,
 ) -> int:
     """Ask for the key of a provider in the terminal and keep it; return the exit status."""
-    from accord_coder.models.api_keys import Keys
+    from accord_coder.models.api_keys import ApiKeys
 
-    source = next((source for source in SOURCES if source.id == provider), None)
+    source = next((source for source in PROVIDERS if source.id == provider), None)
     if source is None:
-        known = ", ".join(source.id for source in SOURCES)
-        return _refuse(f"there is no provider {provider}; there are {known}")
+        known = ", ".join(source.id for source in PROVIDERS)
+        return _print_error(f"there is no provider {provider}; there are {known}")
     if ask is None:
         from getpass import getpass as ask
     try:
@@ -128,16 +131,16 @@ def ask_for_key(
     except (EOFError, KeyboardInterrupt):
         key = ""
     if not key or not key.isprintable() or " " in key:
-        return _refuse("that is no key; nothing was kept")
+        return _print_error("that is no key; nothing was kept")
     try:
-        place = Keys(config, environ).keep(source, key)
+        place = ApiKeys(config, environ).save(source, key)
     except (OSError, AccordError) as exc:
-        return _refuse(f"the key cannot be kept: {exc}")
+        return _print_error(f"the key cannot be kept: {exc}")
     where = "your keyring" if place == "keyring" else f"{config / 'keys.json'}"
     sys.stderr.write(f"The key of {source.name} is in {where} now.\n")
     return 0
 
 
-def _refuse(why: str) -> int:
+def _print_error(why: str) -> int:
     sys.stderr.write(f"accord agent: {why}\n")
     return 1

@@ -6,31 +6,31 @@ from collections.abc import Iterable
 
 from msgspec import UNSET
 
-from accord import Audio, Content, Diff, Image, Link, Resource
-from accord.agent.updates import PlanReport, Report, Said, ToolReport
+from accord import AudioContent, ContentBlock, Diff, EmbeddedResource, ImageContent, ResourceLink
+from accord.agent.updates import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 
-__all__ = ("markdown_of",)
+__all__ = ("to_markdown",)
 
-_MOST_LINES = 40  # of what a tool printed
+_MAX_LINES = 40  # of what a tool printed
 _MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
 
 
-def markdown_of(reports: Iterable[Report], title: str | None = None, *, until: str = "") -> str:
+def to_markdown(reports: Iterable[Update], title: str | None = None, *, until: str = "") -> str:
     """Return what was said and done, up to the prompt with the message id `until`."""
     parts = [f"# {title or 'A session with Accord'}"]
     for report in reports:
         match report:
-            case Said("user", message_id, content):
+            case MessageUpdate("user", message_id, content):
                 if message_id == until:
                     break
                 parts += ["## User", _text(content)]
-            case Said("agent", _, content):
+            case MessageUpdate("agent", _, content):
                 parts += ["## Agent", _text(content)]
-            case Said("thought", _, content):
+            case MessageUpdate("thought", _, content):
                 parts.append(_quoted(_text(content)))
-            case ToolReport():
+            case ToolCallUpdate():
                 parts.append(_tool(report))
-            case PlanReport(_, entries):
+            case PlanUpdate(_, entries):
                 lines = (f"- [{_MARKS.get(e.status, ' ')}] {e.content}" for e in entries)
                 parts.append("\n".join(lines))
             case _:
@@ -38,7 +38,7 @@ def markdown_of(reports: Iterable[Report], title: str | None = None, *, until: s
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _tool(report: ToolReport) -> str:
+def _tool(report: ToolCallUpdate) -> str:
     title = "" if report.title is UNSET else " ".join(report.title.split())
     status = "" if report.status is UNSET else report.status
     parts = [f"**{title}** ({status})"]
@@ -57,17 +57,17 @@ def _tool(report: ToolReport) -> str:
     return "\n\n".join(parts)
 
 
-def _text(content: Iterable[Content]) -> str:
+def _text(content: Iterable[ContentBlock]) -> str:
     found: list[str] = []
     for part in content:
         match part:
             case str():
                 found.append(part)
-            case Link(uri=uri, name=name):
+            case ResourceLink(uri=uri, name=name):
                 found.append(f"[{name}]({uri})")
-            case Resource(uri=uri):
+            case EmbeddedResource(uri=uri):
                 found.append(f"[{uri}]({uri})")
-            case Image(mime_type=kind) | Audio(mime_type=kind):
+            case ImageContent(mime_type=kind) | AudioContent(mime_type=kind):
                 found.append(f"({kind})")
             case _:
                 pass
@@ -80,8 +80,8 @@ def _quoted(text: str) -> str:
 
 def _fenced(text: str, language: str = "") -> str:
     lines = text.rstrip("\n").splitlines()
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more lines"]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], f"… {len(lines) - _MAX_LINES} more lines"]
     fence = "```"
     while any(line.lstrip().startswith(fence) for line in lines):
         fence += "`"

@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from accord.local.files import OutsideRoots, Roots
 from accord_coder.tools.base import ToolFailed
-from accord_coder.tools.formatting import named
+from accord_coder.tools.formatting import display_path
 
 if TYPE_CHECKING:
     from accord import Session
 
-__all__ = ("MOST_BYTES", "Loaded", "WorkFiles", "in_thread")
+__all__ = ("MAX_BYTES", "LoadedText", "ReadSnapshot", "TrackedFiles", "in_thread")
 
-MOST_BYTES = 16 * 1024 * 1024  # of a text that is held as a whole
+MAX_BYTES = 16 * 1024 * 1024  # of a text that is held as a whole
 _SNIFFED_BYTES = 8192
 _BOM = "\ufeff"
 T = TypeVar("T")
@@ -37,7 +37,7 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
         stop.set()
 
 
-class Loaded(Struct, frozen=True):
+class LoadedText(Struct, frozen=True):
     """A text as models see it: line feeds alone where all lines end in CRLF, no byte order mark.
 
     `raw` is the text as it is; `on_disk` is a digest of the file, None where there is no file.
@@ -71,12 +71,14 @@ class Loaded(Struct, frozen=True):
         return _BOM + text if self.has_bom else text
 
 
-class _Seen(Struct, frozen=True):
+class ReadSnapshot(Struct, frozen=True):
+    """A file as it was when the model read it."""
+
     text: bytes
     on_disk: bytes | None
 
 
-class WorkFiles:
+class TrackedFiles:
     """The texts of one session; relative paths belong to its `cwd`.
 
     `granted` are real paths outside of the session's directories that the user has allowed. What
@@ -84,12 +86,12 @@ class WorkFiles:
     text `ToolFailed`.
     """
 
-    def __init__(self, session: Session, granted: Collection[str]) -> None:
+    def __init__(self, session: Session, allowed_paths: Collection[str]) -> None:
         self._session = session
-        self._inside = Roots(session.roots)
-        self.roots = Roots(session.roots, also=granted)
-        self._seen: dict[str, _Seen] = {}  # by real path
-        self._previewed: dict[str, Loaded | None] = {}  # by absolute path
+        self._inside = Roots(session.directories)
+        self.roots = Roots(session.directories, also=allowed_paths)
+        self._snapshots: dict[str, ReadSnapshot] = {}  # by real path
+        self._previewed: dict[str, LoadedText | None] = {}  # by absolute path
 
     # Paths.
 
@@ -104,7 +106,7 @@ class WorkFiles:
         cwd = os.path.normpath(self._session.cwd).rstrip(os.sep) + os.sep
         if absolute + os.sep == cwd:
             return "."
-        return named(absolute.removeprefix(cwd))
+        return display_path(absolute.removeprefix(cwd))
 
     async def is_reachable(self, path: str) -> bool:
         """Tell whether a path is inside, or allowed already."""
@@ -114,7 +116,7 @@ class WorkFiles:
             return False
         return True
 
-    async def need_entry(self, path: str) -> None:
+    async def require_entry(self, path: str) -> None:
         """Raise `FileNotFoundError` when nothing is at a path that is reachable.
 
         For what is asked about first: nobody should be asked about what cannot be done.
@@ -136,26 +138,26 @@ class WorkFiles:
         """Return how many bytes a file has on the disk, None for one that is not there."""
         return await asyncio.to_thread(self._size, self.absolute(path))
 
-    async def bytes(self, path: str, most: int) -> bytes | None:
+    async def bytes(self, path: str, max_bytes: int) -> bytes | None:
         """Return a file of the disk, or its first bytes; None for one that is not there."""
-        return await asyncio.to_thread(self._bytes, self.absolute(path), most)
+        return await asyncio.to_thread(self._bytes, self.absolute(path), max_bytes)
 
-    async def load(self, path: str) -> Loaded:
+    async def load(self, path: str) -> LoadedText:
         """Return a text: the editor's, unsaved changes included, else that of the disk."""
         absolute = self.absolute(path)
-        data = await asyncio.to_thread(self._bytes, absolute, MOST_BYTES + 1)
-        if data is not None and len(data) > MOST_BYTES:
-            raise ToolFailed(f"{path} is larger than {MOST_BYTES // 2**20} MiB.")
+        data = await asyncio.to_thread(self._bytes, absolute, MAX_BYTES + 1)
+        if data is not None and len(data) > MAX_BYTES:
+            raise ToolFailed(f"{path} is larger than {MAX_BYTES // 2**20} MiB.")
         if data is not None and b"\0" in data[:_SNIFFED_BYTES]:
             raise ToolFailed(f"{path} is a binary file.")
         raw = await self._in_editor(absolute)
         if data is None and not raw:  # some editors answer with no text for a missing file
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if raw is None:
-            raw = _decoded(data or b"", path)
-        return Loaded(absolute, raw, None if data is None else _digest_of_bytes(data))
+            raw = _decode(data or b"", path)
+        return LoadedText(absolute, raw, None if data is None else _digest_of_bytes(data))
 
-    async def load_for_change(self, path: str, *, previews: bool) -> Loaded | None:
+    async def load_for_change(self, path: str, *, previews: bool) -> LoadedText | None:
         """Return a text that is about to be changed; None for a file that does not exist.
 
         What a preview has loaded is what the change works on, unless `forget_previews` was called:
@@ -176,17 +178,17 @@ class WorkFiles:
         """Load texts again before they are changed: time has passed since their preview."""
         self._previewed.clear()
 
-    async def saw(self, loaded: Loaded) -> None:
+    async def remember_read(self, loaded: LoadedText) -> None:
         """Remember that the model knows this text."""
         real = await asyncio.to_thread(self.roots.resolve, loaded.path)
-        self._seen[real] = _Seen(_digest(loaded.text), loaded.on_disk)
+        self._snapshots[real] = ReadSnapshot(_digest(loaded.text), loaded.on_disk)
 
     # Writing.
 
-    async def check(self, loaded: Loaded) -> None:
+    async def check(self, loaded: LoadedText) -> None:
         """Raise `ToolFailed` unless the model knows the text as it is now."""
         real = await asyncio.to_thread(self.roots.resolve, loaded.path)
-        seen = self._seen.get(real)
+        seen = self._snapshots.get(real)
         name = self.shown(loaded.path)
         if seen is None:
             raise ToolFailed(f"{name} has not been read yet: read it before changing it.")
@@ -196,7 +198,7 @@ class WorkFiles:
                 f"{name} has changed since it was read. Nothing was written; read it again."
             )
 
-    async def store(self, path: str, old: Loaded | None, text: str) -> None:
+    async def store(self, path: str, old: LoadedText | None, text: str) -> None:
         """Put a text in place of one that `load` gave, or make a new file.
 
         Raises `ToolFailed` when the file has changed meanwhile; nothing is overwritten then.
@@ -208,14 +210,14 @@ class WorkFiles:
         except UnicodeEncodeError as exc:
             raise ToolFailed("The text has half of a surrogate pair in it.") from exc
         on_disk: bytes | None = _digest_of_bytes(data)
-        if self._session.link.writes_files and await self._is_inside(absolute):
+        if self._session.client_adapter.writes_files and await self._is_inside(absolute):
             # Not `session.files`, which reads the text again to show the change.
-            await self._session.link.write_file(self._session.id, absolute, raw)
+            await self._session.client_adapter.write_file(self._session.id, absolute, raw)
             on_disk = None if old is None else old.on_disk  # the editor may save it later
         else:
             expected = None if old is None else old.on_disk
             await asyncio.to_thread(self._replace, absolute, expected, data)
-        await self.saw(Loaded(absolute, raw, on_disk))
+        await self.remember_read(LoadedText(absolute, raw, on_disk))
 
     async def check_saved(self, path: str) -> None:
         """Raise `ToolFailed` when the editor has changes of a file that are not on the disk."""
@@ -223,28 +225,28 @@ class WorkFiles:
         raw = await self._in_editor(absolute)
         if raw is None:
             return
-        data = await asyncio.to_thread(self._bytes, absolute, MOST_BYTES)
-        if data is not None and _digest(Loaded(absolute, raw).text) != _digest_of_bytes(data):
+        data = await asyncio.to_thread(self._bytes, absolute, MAX_BYTES)
+        if data is not None and _digest(LoadedText(absolute, raw).text) != _digest_of_bytes(data):
             raise ToolFailed(
                 f"{self.shown(path)} has unsaved changes in the editor: save it first."
             )
 
-    async def moved(self, source: str, target: str) -> None:
+    async def on_moved(self, source: str, target: str) -> None:
         """What was known of one path holds for another now, and for what is below it."""
         target_real = await asyncio.to_thread(os.path.realpath, self.absolute(target))
         folder = os.path.dirname(self.absolute(source))  # noqa: PTH120  # text, not a file
         real_folder = await asyncio.to_thread(os.path.realpath, folder)
         name = os.path.basename(self.absolute(source))  # noqa: PTH119  # as above
         source_real = os.path.join(real_folder, name)  # noqa: PTH118  # as above
-        for path in list(self._seen):
+        for path in list(self._snapshots):
             if path == source_real or path.startswith(source_real + os.sep):
-                self._seen[target_real + path[len(source_real) :]] = self._seen.pop(path)
+                self._snapshots[target_real + path[len(source_real) :]] = self._snapshots.pop(path)
 
     # Where texts are.
 
     async def _in_editor(self, absolute: str) -> str | None:
         """Return the client's text; None where it has none, or does not say."""
-        if not self._session.link.reads_files or not await self._is_inside(absolute):
+        if not self._session.client_adapter.reads_files or not await self._is_inside(absolute):
             return None
         with suppress(FileNotFoundError):
             return await self._session.files.read(absolute)
@@ -257,13 +259,13 @@ class WorkFiles:
             return False
         return True
 
-    def _bytes(self, absolute: str, most: int) -> bytes | None:
+    def _bytes(self, absolute: str, max_bytes: int) -> bytes | None:
         try:
             fd = self.roots.open(absolute)
         except FileNotFoundError:
             return None
         with os.fdopen(fd, "rb") as file:
-            return file.read(most)
+            return file.read(max_bytes)
 
     def _size(self, absolute: str) -> int | None:
         try:
@@ -292,7 +294,7 @@ class WorkFiles:
             raise changed from None
 
 
-def _decoded(data: bytes, path: str) -> str:
+def _decode(data: bytes, path: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -303,7 +305,7 @@ def _decoded(data: bytes, path: str) -> str:
 
 def _digest_of_bytes(data: bytes) -> bytes:
     try:
-        return _digest(Loaded("", data.decode("utf-8")).text)
+        return _digest(LoadedText("", data.decode("utf-8")).text)
     except UnicodeDecodeError:
         return hashlib.sha256(b"\xff" + data).digest()
 

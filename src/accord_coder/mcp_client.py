@@ -10,23 +10,23 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from accord import AccordError, McpHttp, McpStdio, __version__
-from accord.types.mcp import McpServer, McpSse
+from accord import AccordError, McpServerHttp, McpServerStdio, __version__
+from accord.types.mcp import McpServer, McpServerSse
 
 if TYPE_CHECKING:
     from mcp import Client, Tool
     from mcp.client.session import IncomingMessage
 
-__all__ = ("McpConnection", "McpFailed", "McpServers")
+__all__ = ("McpConnection", "McpError", "McpServers")
 
 log = logging.getLogger("accord_coder")
 
 _START_S = 30.0  # to start, to shake hands and to tell the tools
 _CLOSE_S = 10.0  # to end, before the connection is cut
-_PAGES = 50
+_MAX_PAGES = 50
 
 
-class McpFailed(AccordError):
+class McpError(AccordError):
     """A server does not do what it is asked for; the message is for the user and the model."""
 
 
@@ -43,30 +43,30 @@ class McpConnection:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
+        self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}")
 
     async def ready(self) -> None:
-        """Return when its tools are known; raise `McpFailed`."""
+        """Return when its tools are known; raise `McpError`."""
         try:
             async with asyncio.timeout(_START_S):
                 await asyncio.shield(self._ready)
         except TimeoutError:
-            raise McpFailed(f"it has not answered for {_START_S:.0f} s") from None
+            raise McpError(f"it has not answered for {_START_S:.0f} s") from None
 
     async def call(self, tool: str, arguments: dict[str, Any], progress: Any) -> Any:
-        """Use a tool and return its result; a cancel is passed on. Raises `McpFailed`."""
+        """Use a tool and return its result; a cancel is passed on. Raises `McpError`."""
         from mcp import MCPError
 
         if self._client is None:
-            raise McpFailed("it is not connected")
+            raise McpError("it is not connected")
         try:
             return await self._client.call_tool(tool, arguments, progress_callback=progress)
         except MCPError as exc:
             self.is_lost = self._task.done() or exc.code == _connection_closed()
-            raise McpFailed(exc.message) from exc
+            raise McpError(exc.message) from exc
         except (RuntimeError, ValueError, OSError) as exc:
             log.warning("! the MCP server %s: %s", self.name, exc)
-            raise McpFailed("its answer makes no sense") from exc
+            raise McpError("its answer makes no sense") from exc
 
     def stop(self) -> asyncio.Task[None]:
         """Have it end; return what to wait for."""
@@ -75,16 +75,16 @@ class McpConnection:
             self._task.cancel()
         return self._task
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         """Have the connection, from its beginning to its end: it belongs to one task."""
         try:
             from mcp import Client, Implementation
 
-            logging.getLogger("mcp.client.stdio").addFilter(_short)
+            logging.getLogger("mcp.client.stdio").addFilter(_drop_traceback)
             async with Client(
                 _transport(self.server, self._cwd),
                 client_info=Implementation(name="accord-coder", version=__version__),
-                message_handler=self._heard,
+                message_handler=self._on_message,
                 cache=None,
             ) as client:
                 self._client = client
@@ -102,13 +102,13 @@ class McpConnection:
                 self._fail("it was stopped")
 
     def _fail(self, why: str) -> None:
-        self._ready.set_exception(McpFailed(why))
+        self._ready.set_exception(McpError(why))
         self._ready.exception()  # there may be nobody to see it
 
     async def _list(self, client: Client) -> None:
         found: list[Tool] = []
         cursor: str | None = None
-        for _ in range(_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             found += page.tools
             if (cursor := page.next_cursor) is None:
@@ -118,13 +118,16 @@ class McpConnection:
     async def _follow(self, client: Client) -> None:
         """Ask for the tools again whenever they have changed, until it is to end."""
         async with asyncio.TaskGroup() as group:
-            waits = {group.create_task(self._stop.wait()), group.create_task(self._relist(client))}
+            waits = {
+                group.create_task(self._stop.wait()),
+                group.create_task(self._list_on_change(client)),
+            }
             listens = group.create_task(self._listen(client))
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in (*waits, listens):
                 task.cancel()
 
-    async def _relist(self, client: Client) -> None:
+    async def _list_on_change(self, client: Client) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -143,14 +146,14 @@ class McpConnection:
                 async for _ in events:
                     self._changed.set()
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         from mcp.types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
             self._changed.set()
 
 
-def _short(record: logging.LogRecord) -> bool:
+def _drop_traceback(record: logging.LogRecord) -> bool:
     """Keep the library's log to a line for each line that a server should not have printed."""
     record.exc_info = record.exc_text = None
     return True
@@ -164,7 +167,7 @@ def _connection_closed() -> int:
 
 def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
     match server:
-        case McpStdio(_, command, args, env):
+        case McpServerStdio(_, command, args, env):
             from mcp import StdioServerParameters, stdio_client
 
             # Of our environment it gets what every program needs, and no key.
@@ -172,9 +175,9 @@ def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
                 command=command, args=list(args), env=dict(env), cwd=cwd
             )
             return stdio_client(parameters, errlog=_stderr())
-        case McpHttp(_, url, headers):
+        case McpServerHttp(_, url, headers):
             return _http(url, dict(headers))
-        case McpSse(_, url, headers):
+        case McpServerSse(_, url, headers):
             from mcp.client.sse import sse_client
 
             return sse_client(url, headers=dict(headers))
@@ -198,11 +201,11 @@ def _stderr() -> TextIO:
     try:
         sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
-        return _nowhere()
+        return _devnull()
     return sys.stderr
 
 
-def _nowhere() -> TextIO:
+def _devnull() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123  # as long as we run
 
 
@@ -251,7 +254,7 @@ class McpServers:
         )
         failed: dict[str, str] = {}
         for connection, result in zip(connections, results, strict=True):
-            if isinstance(result, McpFailed):
+            if isinstance(result, McpError):
                 failed[connection.name] = str(result)
                 self._closing.add(self._open.pop(connection.name).stop())
             elif isinstance(result, BaseException):

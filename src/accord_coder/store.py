@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from accord import SessionStore
 
 if TYPE_CHECKING:
-    from accord.agent.store.base import Archived, Page, Stored
+    from accord.agent.store.base import Archived, SessionPage, StoredSession
 
 # SQLite takes milliseconds to import, and an editor that starts an agent waits for it.
 
@@ -57,14 +57,14 @@ class UserStore(SessionStore):
             return MemoryStore()
         return FallbackStore(store)
 
-    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+    async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         await (await self._store()).create(session, entries)
 
-    async def get(self, session_id: str) -> Stored | None:
+    async def get(self, session_id: str) -> StoredSession | None:
         return await (await self._store()).get(session_id)
 
-    async def put(self, session: Stored) -> None:
-        await (await self._store()).put(session)
+    async def update(self, session: StoredSession) -> None:
+        await (await self._store()).update(session)
 
     async def append(self, session_id: str, entry: bytes) -> None:
         await (await self._store()).append(session_id, entry)
@@ -76,7 +76,7 @@ class UserStore(SessionStore):
         async for page in (await self._store()).read_pages(session_id):
             yield page
 
-    async def copy(self, session_id: str, session: Stored) -> None:
+    async def copy(self, session_id: str, session: StoredSession) -> None:
         await (await self._store()).copy(session_id, session)
 
     async def list(
@@ -86,7 +86,7 @@ class UserStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
+    ) -> SessionPage:
         store = await self._store()
         return await store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
 

@@ -94,9 +94,9 @@ def accord_agent(
 
     Whatever it says is judged; a test in which it breaks a rule fails.
     """
-    from accord_conformance.pytest_plugin.agent import AgentUnderTest, chosen
+    from accord_conformance.pytest_plugin.agent import AgentUnderTest, agent_command
 
-    command, judged = chosen(request)
+    command, judged = agent_command(request)
     agent = AgentUnderTest(command, folder=tmp_path)
     yield agent
     if judged:

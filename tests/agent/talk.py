@@ -171,7 +171,7 @@ def _permission(talk: Talk, params: Any) -> Any:
     return types.RequestPermissionResponse(outcome=outcome)
 
 
-class ClientV1(v1.Client):
+class ClientV1(v1.ClientRole):
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
 
@@ -184,7 +184,7 @@ class ClientV1(v1.Client):
         return _permission(self.talk, params)
 
 
-class ClientV2(v2.Client):
+class ClientV2(v2.ClientRole):
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, InvalidParams, Tokens, Turn, v1, v2
+from accord import Agent, InvalidParams, TokenUsage, Turn, v1, v2
 from accord.agent.background import WorkCancelled
-from accord.agent.tool_call import ToolCall
+from accord.agent.tool_call import ToolCallHandle
 from agent.talk import BOTH, V1, V2, Talk, settled, talk
 from requirement import requirement
 
@@ -25,23 +25,23 @@ class Builder(Agent):
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
-        self.calls: list[ToolCall] = []
+        self.calls: list[ToolCallHandle] = []
         self.ended: list[str] = []
 
     async def prompt(self, turn: Turn) -> None:
         match turn.text.split():
             case ["build"]:
-                await turn.background("Build", self.build, kind="execute")
+                await turn.run_in_background("Build", self.build, kind="execute")
                 await turn.say("I am building.")
             case ["build", "and", "wait"]:
-                await turn.background("Build", self.build)
+                await turn.run_in_background("Build", self.build)
                 await asyncio.Event().wait()
             case ["serve"]:
-                await turn.background("Serve", self.serve)
+                await turn.run_in_background("Serve", self.serve)
             case ["fail"]:
-                await turn.background("Fail", self.fail)
+                await turn.run_in_background("Fail", self.fail)
             case ["ask"]:
-                await turn.background("Ask", self.ask)
+                await turn.run_in_background("Ask", self.ask)
             case ["leave"]:
                 self.left = asyncio.ensure_future(self.leave(turn))
                 await settled()
@@ -55,26 +55,26 @@ class Builder(Agent):
             case _:
                 await turn.say("Yes?")
 
-    async def build(self, call: ToolCall) -> None:
+    async def build(self, call: ToolCallHandle) -> None:
         self.calls.append(call)
         try:
-            await call.stream("building\n")
+            await call.append_text("building\n")
             await self.gate.wait()
-            await call.stream("built\n")
+            await call.append_text("built\n")
         finally:
             self.ended.append(call.status)
 
-    async def serve(self, call: ToolCall) -> None:
+    async def serve(self, call: ToolCallHandle) -> None:
         ran = await call.session.terminals.run(*FOREVER)
-        await call.output({"ok": ran.ok})
+        await call.set_raw_output({"ok": ran.ok})
         await self.gate.wait()
 
-    async def fail(self, _: ToolCall) -> None:
+    async def fail(self, _: ToolCallHandle) -> None:
         raise RuntimeError("a secret of this machine")
 
-    async def ask(self, call: ToolCall) -> None:
+    async def ask(self, call: ToolCallHandle) -> None:
         if await call.permission():
-            await call.content("It may.")
+            await call.add_content("It may.")
 
     async def leave(self, turn: Turn) -> None:
         async with turn.tool("Left behind") as call:
@@ -242,7 +242,7 @@ async def test_background_work_ends_with_the_connection(version: int) -> None:
     async with talk(agent, version) as client:
         await client.prompt("build")
     assert agent.ended == ["in_progress"]
-    assert not agent.open_sessions
+    assert not agent.sessions
 
 
 @BOTH
@@ -366,7 +366,7 @@ class Counts(Agent):
     """Says what its turns take."""
 
     async def prompt(self, turn: Turn) -> None:
-        turn.tokens = Tokens(total=30, input=20, output=10, thought=5)
+        turn.token_usage = TokenUsage(total=30, input=20, output=10, thought=5)
 
 
 class CountsOpenly(Counts):
@@ -398,11 +398,11 @@ async def test_background_work_that_cannot_start_a_command_is_in_the_log(
 ) -> None:
     class Starts(Agent):
         async def prompt(self, turn: Turn) -> None:
-            call = await turn.background("Serve", self.serve)
-            while not call.is_told_ended:
+            call = await turn.run_in_background("Serve", self.serve)
+            while not call.final_status_sent:
                 await asyncio.sleep(0)
 
-        async def serve(self, call: ToolCall) -> None:
+        async def serve(self, call: ToolCallHandle) -> None:
             await call.session.terminals.run("no-such-command")
 
     async with talk(Starts(), version) as client:

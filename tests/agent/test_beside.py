@@ -22,7 +22,7 @@ class Tells(Agent):
         match turn.text:
             case "notice":
                 await turn.say("Before.")
-                await turn.notice("Slow today", severity="warning", description="Much to do.")
+                await turn.show_notice("Slow today", severity="warning", description="Much to do.")
                 await turn.say("Behind.")
             case "compact":
                 async with turn.compaction() as compaction:
@@ -35,13 +35,13 @@ class Tells(Agent):
                 async with turn.compaction():
                     raise RuntimeError("a secret")
             case "document":
-                plan = await turn.plan_text("# Steps\n\n- Look\n- Act\n")
+                plan = await turn.plan_markdown("# Steps\n\n- Look\n- Act\n")
                 await turn.plan_file("file:///project/plan.md", plan_id="other")
                 await plan.replace([PlanEntry("Rest")])
                 await plan.remove()
             case _:
                 with pytest.raises(ValueError, match="title"):
-                    await turn.notice("")
+                    await turn.show_notice("")
 
 
 class TellsStably(Tells):
@@ -176,7 +176,7 @@ async def test_tool_call_pauses_and_goes_on(version: int) -> None:
         async def prompt(self, turn: Turn) -> None:
             async with turn.tool("Wait") as call:
                 await call.pause()
-                await call.content("on")
+                await call.add_content("on")
 
     async with talk(Pauses(), version) as client:
         await client.prompt("go")

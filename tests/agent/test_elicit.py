@@ -137,7 +137,7 @@ async def test_answer_is_an_instance_of_the_form(version: int) -> None:
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Make") as call:
-            found.append(await turn.elicit(Project, "Which project?"))
+            found.append(await turn.elicit_form(Project, "Which project?"))
             await turn.say(call.id)
 
     make = answering(version, {"name": "x", "parts": ["docs"]})
@@ -160,7 +160,7 @@ async def test_answer_is_an_instance_of_the_form(version: int) -> None:
 @pytest.mark.parametrize("action", ["ElicitationDeclineAction", "ElicitationCancelAction"])
 async def test_no_answer_is_none(version: int, action: str) -> None:
     async def work(turn: Turn) -> None:
-        await turn.say(str(await turn.elicit(Project, "Which project?")))
+        await turn.say(str(await turn.elicit_form(Project, "Which project?")))
         await turn.say(str(await turn.elicit_url("https://example.com", "Look")))
 
     make = answering(version, lambda types: getattr(types, action)())
@@ -174,7 +174,7 @@ async def test_no_answer_is_none(version: int, action: str) -> None:
 async def test_answer_that_does_not_fit_the_form_is_the_clients_mistake(version: int) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(RemoteProtocolError, match="name"):
-            await turn.elicit(Project, "Which project?")
+            await turn.elicit_form(Project, "Which project?")
 
     async with talk(Does(work), version, client=answering(version, {"name": ""})) as client:
         assert await client.prompt("go") == "end_turn"
@@ -185,7 +185,7 @@ async def test_answer_that_does_not_fit_the_form_is_the_clients_mistake(version:
 async def test_nothing_is_asked_of_a_client_that_shows_no_forms(version: int) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(NotOffered):
-            await turn.elicit(Project, "Which project?")
+            await turn.elicit_form(Project, "Which project?")
         with pytest.raises(NotOffered):
             await turn.elicit_url("https://example.com", "Look")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Image, Turn
+from accord import Agent, ImageContent, Turn
 from accord.agent.v1 import tool_content
-from accord.agent.v1.tool_content import ShownTool, ShownTools
+from accord.agent.v1.tool_content import ToolContentBuffer, ToolContentBuffers
 from agent.talk import V1, talk
 
 
@@ -42,29 +42,29 @@ async def test_v1_looks_at_the_tool_calls_of_one_session_alone(
     others: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_content, "OFTEN_S", 1000.0)  # all of them wait
-    tools = ShownTools(_nothing)
+    tools = ToolContentBuffers(_nothing)
     for index in range(others):
         session_id = f"other-{index}"
-        tools.content(session_id, "tool-1")
-        assert not tools.add(session_id, "tool-1", "text", goes_on=True)
-    tools.content("mine", "tool-1")
-    tools.add("mine", "tool-1", "text", goes_on=True)
-    assert _calls(lambda: tools.late("mine")) < 8
-    assert tools.late("mine") == ("tool-1",)
+        tools.take_content(session_id, "tool-1")
+        assert not tools.add(session_id, "tool-1", "text", continues=True)
+    tools.take_content("mine", "tool-1")
+    tools.add("mine", "tool-1", "text", continues=True)
+    assert _calls(lambda: tools.unsent("mine")) < 8
+    assert tools.unsent("mine") == ("tool-1",)
     for index in range(others):
-        tools.end_all(f"other-{index}")
-    tools.end_all("mine")
+        tools.drop_session(f"other-{index}")
+    tools.drop_session("mine")
 
 
 @pytest.mark.parametrize("kind", ["text", "image"])
 async def test_v1_content_is_not_sent_again_at_every_item(kind: str) -> None:
-    item = "x" * 100 if kind == "text" else Image(b"x" * 100, "image/png")
+    item = "x" * 100 if kind == "text" else ImageContent(b"x" * 100, "image/png")
 
     class Shows(Agent):
         async def prompt(self, turn: Turn) -> None:
             async with turn.tool("Run") as call:
                 for _ in range(1000):
-                    await call.content(item)
+                    await call.add_content(item)
 
     async with talk(Shows(), V1) as client:
         await client.prompt("go")
@@ -76,11 +76,11 @@ async def test_v1_content_is_not_sent_again_at_every_item(kind: str) -> None:
 async def test_v1_the_more_a_tool_call_shows_the_less_often_it_is_sent() -> None:
     waits: list[float] = []
     for size in (10_000_000, 20_000_000):
-        tool = ShownTool()
-        tool.sent()
-        tool.add("x" * size, goes_on=True)
-        assert tool.may_wait(lambda: None)
+        tool = ToolContentBuffer()
+        tool.mark_sent()
+        tool.add("x" * size, continues=True)
+        assert tool.postpone(lambda: None)
         assert tool._timer is not None
         waits.append(tool._timer.when())
-        tool.stop()
+        tool.cancel_timer()
     assert waits[1] - waits[0] > 5

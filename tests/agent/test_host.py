@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
-from accord.agent.store.records import report_from
-from accord.agent.updates import Ended, Said
+from accord.agent.store.records import decode_update
+from accord.agent.updates import MessageUpdate, TurnEnded
 from accord.errors import (
     InternalError,
     InvalidRequest,
@@ -85,11 +85,11 @@ async def test_session_is_taken_over_from_the_client_that_had_it_open(
         assert caught.value.data == {"sessionId": session_id}
         await second.prompt("two")
         assert second.said() == "onetwo"
-        history = await agent.open_sessions[session_id].history()
-        said = [r.content[0] for r in history if isinstance(r, Said) and r.role == "user"]
+        history = await agent.sessions[session_id].history()
+        said = [r.content[0] for r in history if isinstance(r, MessageUpdate) and r.role == "user"]
         assert said == ["one", "wait", "two"]
     assert agent.closed == [session_id, session_id]
-    assert agent.open_sessions == {}
+    assert agent.sessions == {}
 
 
 @BOTH
@@ -101,7 +101,7 @@ async def test_end_of_a_turn_that_was_taken_away_is_in_the_log(version: int) -> 
         await agent.began.wait()
         await take(second, first.session_id)
         entries = await first_store.read(first.session_id)
-        assert report_from(entries[-1]) == Ended("cancelled")
+        assert decode_update(entries[-1]) == TurnEnded("cancelled")
 
 
 @BOTH
@@ -117,7 +117,7 @@ async def test_clients_that_open_a_session_at_once_have_it_one_after_the_other(
             talk(agent, version, opened=False) as two,
         ):
             await asyncio.gather(take(one, session_id), take(two, session_id))
-            (session,) = agent.open_sessions.values()
+            (session,) = agent.sessions.values()
             holders = [client for client in agent.clients if session_id in client.sessions]
             assert len(holders) == 1
             assert session.client is holders[0]
@@ -132,7 +132,7 @@ async def test_client_that_opens_its_own_session_twice_at_once_has_one(version: 
         await client.remote.close_session(client.types.CloseSessionRequest(session_id=session_id))
         await asyncio.gather(take(client, session_id), take(client, session_id))
         assert agent.opened == 2
-        assert len(agent.open_sessions) == 1
+        assert len(agent.sessions) == 1
 
 
 @BOTH

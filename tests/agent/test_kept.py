@@ -9,17 +9,17 @@ import pytest
 
 from accord import (
     Agent,
-    Choice,
     InvalidParams,
     MethodNotFound,
-    Select,
+    OptionChoice,
+    SelectOption,
     Session,
     Turn,
     v1,
     v2,
 )
 from accord.agent.store.base import MemoryStore
-from accord.agent.updates import Said
+from accord.agent.updates import MessageUpdate
 from accord.errors import NotOffered, ResourceNotFound
 from agent.talk import BOTH, V1, V2, Talk, talk
 from requirement import requirement
@@ -35,8 +35,10 @@ class Remembers(Agent):
         self.began = asyncio.Event()
 
     async def open_session(self, session: Session) -> None:
-        choices = Choice("small", "Small"), Choice("large", "Large")
-        await session.set_options([Select(id="model", name="M", value="small", choices=choices)])
+        choices = OptionChoice("small", "Small"), OptionChoice("large", "Large")
+        await session.set_options(
+            [SelectOption(id="model", name="M", value="small", choices=choices)]
+        )
 
     async def prompt(self, turn: Turn) -> None:
         if turn.text == "wait":
@@ -44,12 +46,14 @@ class Remembers(Agent):
             await asyncio.Event().wait()
         if turn.text == "count":
             history = await turn.session.history()
-            await turn.say(str(sum(isinstance(r, Said) and r.role == "user" for r in history)))
+            await turn.say(
+                str(sum(isinstance(r, MessageUpdate) and r.role == "user" for r in history))
+            )
             return
-        await turn.title(f"About {turn.text}")
+        await turn.set_title(f"About {turn.text}")
         await turn.plan(["Answer"])
         async with turn.tool("Look") as call:
-            await call.content("found")
+            await call.add_content("found")
         for word in ("You ", "said ", turn.text):
             await turn.say(word)
 
@@ -288,7 +292,7 @@ async def test_archived_session_is_put_away_and_comes_back(version: int) -> None
         for _ in range(2):
             await client.remote.archive_session(types.ArchiveSessionRequest(session_id=session_id))
         assert await client.stopped(sent) == "cancelled"
-        assert not agent.open_sessions
+        assert not agent.sessions
         assert await listed(client) == []
         assert [s.archived for s in await listed(client, archived="only")] == [True]
         for _ in range(2):
@@ -297,7 +301,7 @@ async def test_archived_session_is_put_away_and_comes_back(version: int) -> None
             )
         assert [s.archived for s in await listed(client)] == [False]
         assert [s.archived for s in await listed(client, archived="include")] == [False]
-        assert not agent.open_sessions
+        assert not agent.sessions
         status = await client.remote.session_status(
             types.SessionStatusRequest(session_id=session_id)
         )

@@ -14,22 +14,22 @@ import accord
 from accord import (
     Agent,
     Annotations,
-    Audio,
-    Content,
-    Image,
-    Link,
-    Media,
+    AudioContent,
+    ContentBlock,
+    ContentChunk,
+    EmbeddedResource,
+    ImageContent,
     MemoryStore,
-    Resource,
+    ResourceLink,
     Text,
     TextContent,
     Turn,
     v1,
     v2,
 )
-from accord.agent.store.records import report_from, report_to
-from accord.agent.updates import Said
-from accord.cli.json_lines import as_line
+from accord.agent.store.records import decode_update, encode_update
+from accord.agent.updates import MessageUpdate
+from accord.cli.json_lines import event_line
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2
@@ -44,11 +44,11 @@ NOTES: dict[str, Any] = {
 CONTENTS: list[Any] = [
     TextContent("some text", **NOTES),
     TextContent("some text", meta={}),
-    Image(b"\1\2", "image/png", "file:///a.png", **NOTES),
-    Audio(b"\1\2", "audio/wav", **NOTES),
-    Link("file:///a", "a", "A", "What it is", "text/plain", 3, **NOTES),
-    Resource("file:///a", "text", "text/plain", content_meta={"b": 2}, **NOTES),
-    Resource("file:///a", b"\1\2", "text/plain", content_meta={"b": 2}, **NOTES),
+    ImageContent(b"\1\2", "image/png", "file:///a.png", **NOTES),
+    AudioContent(b"\1\2", "audio/wav", **NOTES),
+    ResourceLink("file:///a", "a", "A", "What it is", "text/plain", 3, **NOTES),
+    EmbeddedResource("file:///a", "text", "text/plain", content_meta={"b": 2}, **NOTES),
+    EmbeddedResource("file:///a", b"\1\2", "text/plain", content_meta={"b": 2}, **NOTES),
 ]
 
 
@@ -59,7 +59,7 @@ def _same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
 @pytest.mark.parametrize("wire", [convert_v1, convert_v2], ids=["v1", "v2"])
-def test_content_is_read_as_it_was_written(content: Content, wire: Any) -> None:
+def test_content_is_read_as_it_was_written(content: ContentBlock, wire: Any) -> None:
     block = wire.content_to_wire(content)
     assert _same(wire.content_from_wire(block), content)
     if content.meta:  # type: ignore[union-attr]
@@ -68,9 +68,9 @@ def test_content_is_read_as_it_was_written(content: Content, wire: Any) -> None:
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
-def test_content_is_stored_with_what_goes_with_it(content: Content) -> None:
-    stored = report_from(report_to(Said("agent", "m", (content,))))
-    assert isinstance(stored, Said)
+def test_content_is_stored_with_what_goes_with_it(content: ContentBlock) -> None:
+    stored = decode_update(encode_update(MessageUpdate("agent", "m", (content,))))
+    assert isinstance(stored, MessageUpdate)
     assert _same(stored.content[0], content)
 
 
@@ -78,7 +78,7 @@ def test_icons_of_version_2_are_kept() -> None:
     icon = v2.Icon(src="https://example.com/a.png", sizes=["48x48"])
     block = v2.ResourceLink(name="a", uri="file:///a", icons=[icon])
     link = convert_v2.content_from_wire(block)
-    assert isinstance(link, Link)
+    assert isinstance(link, ResourceLink)
     assert convert_v2.content_to_wire(link) == block
     assert convert_v1.content_to_wire(link) == v1.ResourceLink(name="a", uri="file:///a")
 
@@ -103,13 +103,13 @@ async def _session(
             yield await client.new_session(cwd)
 
 
-def _content_of(event: Any) -> Content | None:
+def _content_of(event: Any) -> ContentBlock | None:
     match event:
         case Text():
             notes = event.annotations or event.content_meta is not None
             made = TextContent(event.text, annotations=event.annotations, meta=event.content_meta)
             return made if notes else event.text
-        case Media():
+        case ContentChunk():
             return event.content
         case _:
             return None
@@ -131,7 +131,7 @@ async def test_script_agent_echoes_content_unchanged(version: int, tmp_path: Pat
 class _Metadata(Agent):
     """Says what came with the prompt, and sends the same with all that it says."""
 
-    prompt_content = frozenset({"image"})
+    prompt_capabilities = frozenset({"image"})
 
     def __init__(self, *, kept: bool) -> None:
         self.store = MemoryStore() if kept else None
@@ -140,7 +140,7 @@ class _Metadata(Agent):
         meta = turn.meta
         await turn.think("thought", meta=meta)
         await turn.say("text", meta=meta)
-        await turn.say(Image(b"\1", "image/png"), meta=meta)
+        await turn.say(ImageContent(b"\1", "image/png"), meta=meta)
         await turn.say("plain")
         turn.end_meta = meta
 
@@ -154,7 +154,9 @@ async def test_meta_goes_with_the_prompt_what_is_said_and_the_end(
     async with _session(_Metadata(kept=kept), version, tmp_path) as session:
         async with session.prompt("go", meta=meta) as turn:
             events = [event async for event in turn]
-        said = [event for event in events if isinstance(event, accord.Thought | Text | Media)]
+        said = [
+            event for event in events if isinstance(event, accord.Thought | Text | ContentChunk)
+        ]
         said = [event for event in said if getattr(event, "role", "agent") == "agent"]
         assert [event.meta for event in said] == [meta, meta, meta, None]
         assert turn.meta == meta
@@ -168,8 +170,8 @@ async def test_meta_goes_with_the_prompt_what_is_said_and_the_end(
 async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
     """What an agent of the wire sends with each update comes with its event."""
     from accord.client.transcript import Transcript
-    from accord.client.v1.updates import read as read_v1
-    from accord.client.v2.updates import read as read_v2
+    from accord.client.v1.updates import events_from_update as read_v1
+    from accord.client.v2.updates import events_from_update as read_v2
 
     types: Any = v1 if version == V1 else v2
     read: Any = read_v1 if version == V1 else read_v2
@@ -190,12 +192,12 @@ async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
 
 
 def test_line_has_what_goes_with_an_event_where_there_is_something() -> None:
-    assert as_line(Text("a")) == {"event": "text", "text": "a", "message_id": None}
-    line = as_line(Text("a", None, NOTES["annotations"], {"b": 1}, {"c": 2}))
+    assert event_line(Text("a")) == {"event": "text", "text": "a", "message_id": None}
+    line = event_line(Text("a", None, NOTES["annotations"], {"b": 1}, {"c": 2}))
     assert line["annotations"]["audience"] == ["user"]
     assert (line["content_meta"], line["meta"]) == ({"b": 1}, {"c": 2})
     tool = accord.ToolCall(id="t", content=(TextContent("x", meta={"a": 1}),))
-    assert type(as_line(tool)["content"][0]) is str
+    assert type(event_line(tool)["content"][0]) is str
 
 
 @BOTH
@@ -203,9 +205,9 @@ async def test_annotated_text_stands_by_itself_in_a_tool_call(version: int) -> N
     class Shows(Agent):
         async def prompt(self, turn: Turn) -> None:
             async with turn.tool("Look") as call:
-                await call.content(CONTENTS[0])
-                await call.stream("a")
-                await call.stream("b")
+                await call.add_content(CONTENTS[0])
+                await call.append_text("a")
+                await call.append_text("b")
 
     async with talk(Shows(), version) as client:
         await client.prompt("go")

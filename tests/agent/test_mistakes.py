@@ -12,7 +12,7 @@ import pytest
 
 import accord
 from accord import Agent, PermissionOption, PlanEntry, Turn
-from accord.agent import Authentication
+from accord.agent import AuthenticationMixin
 from accord.client.permissions import allow, policies_of
 from accord.transports.memory import pair
 from agent.talk import BOTH, V1, settled, talk
@@ -61,14 +61,14 @@ def _generator_prompt() -> dict[str, Any]:
 def _async_authorize() -> dict[str, Any]:
     async def authorize(self: Any) -> None: ...
 
-    return {"authorize": authorize}
+    return {"check_auth": authorize}
 
 
 def _async_logged_in() -> dict[str, Any]:
     async def logged_in(self: Any) -> bool:
         return True
 
-    return {"logged_in": logged_in}
+    return {"is_logged_in": logged_in}
 
 
 def _sync(name: str) -> Callable[[], dict[str, Any]]:
@@ -88,11 +88,11 @@ def _async(name: str) -> Callable[[], dict[str, Any]]:
     [
         (_sync_prompt, (Agent,), "Mine.prompt has to be a coroutine function: write `async def p"),
         (_sync("open_session"), (Agent,), "write `async def open_session(…)`"),
-        (_sync("permit"), (Agent,), "write `async def permit(…)`"),
-        (_sync("login"), (Authentication, Agent), "write `async def login(…)`"),
+        (_sync("decide_permission"), (Agent,), "write `async def decide_permission(…)`"),
+        (_sync("login"), (AuthenticationMixin, Agent), "write `async def login(…)`"),
         (_generator_prompt, (Agent,), "Mine.prompt must not yield: write `await turn.say(…)`"),
-        (_async_authorize, (Agent,), "Mine.authorize is not awaited: write `def authorize(…)`"),
-        (_async_logged_in, (Authentication, Agent), "write `def logged_in(…)`, without"),
+        (_async_authorize, (Agent,), "Mine.check_auth is not awaited: write `def check_auth(…)`"),
+        (_async_logged_in, (AuthenticationMixin, Agent), "write `def is_logged_in(…)`, without"),
         (_async("promt"), (Agent,), "Mine.promt is never called: an agent has `async def prompt("),
         (_async("propmt"), (Agent,), "Mine.propmt is never called"),
         (_async("prompts"), (Agent,), "Mine.prompts is never called"),
@@ -112,7 +112,7 @@ def test_class_of_an_agent_that_cannot_work_is_refused(
     [
         ("opensession", "open_session"),
         ("close_sesion", "close_session"),
-        ("authorise", "authorize"),
+        ("check_aut", "check_auth"),
         ("set_options", "set_option"),
         ("extension_reqest", "extension_request"),
     ],
@@ -192,7 +192,7 @@ async def _kind_later(turn: Turn) -> None:
 
 
 async def _severity(turn: Turn) -> None:
-    await turn.notice("Look", severity="fatal")
+    await turn.show_notice("Look", severity="fatal")
 
 
 async def _status(turn: Turn) -> None:
@@ -206,7 +206,7 @@ async def _priority(turn: Turn) -> None:
 
 async def _option_kind(turn: Turn) -> None:
     async with turn.tool("Run") as call:
-        await call.ask([PermissionOption("a", "Allow", "allow")])
+        await call.request_choice([PermissionOption("a", "Allow", "allow")])
 
 
 @BOTH
@@ -215,7 +215,7 @@ async def _option_kind(turn: Turn) -> None:
     [
         (_kind, "tool(kind=…): expected read, edit, delete, move, search, execute, think,"),
         (_kind_later, "update(kind=…): expected read, "),
-        (_severity, "notice(severity=…): expected info, warning, error or a name of your own"),
+        (_severity, "show_notice(severity=…): expected info, warning, error or a name of your own"),
         (_status, "PlanEntry(status=…): expected pending, in_progress, completed, cancelled or"),
         (_priority, "PlanEntry(priority=…): expected high, medium, low or"),
         (_option_kind, "PermissionOption('a', kind=…): expected allow_once, allow_always,"),
@@ -237,9 +237,9 @@ def _verbs() -> dict[str, Callable[[Turn], Any]]:
     return {
         "turn.say": lambda turn: turn.say("Hello"),
         "turn.think": lambda turn: turn.think("Hm"),
-        "turn.title": lambda turn: turn.title("Title"),
+        "turn.title": lambda turn: turn.set_title("Title"),
         "turn.plan": lambda turn: turn.plan(["Look"]),
-        "turn.usage": lambda turn: turn.usage(1, 2),
+        "turn.usage": lambda turn: turn.set_context_usage(1, 2),
     }
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from accord import Agent, AuthRequired, InvalidParams, Turn, v1, v2
 from accord.agent.mixins import (
-    Account,
-    Authentication,
-    Login,
-    LoginState,
-    Provider,
-    Providers,
-    TerminalLogin,
+    AgentAuthMethod,
+    AuthAccount,
+    AuthenticationMixin,
+    AuthState,
+    ProviderInfo,
+    ProvidersMixin,
+    TerminalAuthMethod,
 )
 from accord.agent.nes import NextEdits
 from accord.errors import LocalProtocolError, NotOffered
@@ -23,18 +23,18 @@ from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
 from requirement import requirement
 
 
-class Guarded(Authentication, Agent):
+class Guarded(AuthenticationMixin, Agent):
     """Lets nobody in who has not logged in."""
 
-    logins = (
-        Login("key", "With a key", "Asks for it"),
-        TerminalLogin("tty", "In a terminal", ("login",), {"A": "b"}),
+    auth_methods = (
+        AgentAuthMethod("key", "With a key", "Asks for it"),
+        TerminalAuthMethod("tty", "In a terminal", ("login",), {"A": "b"}),
     )
 
     def __init__(self) -> None:
         self.user: str | None = None
 
-    def logged_in(self) -> bool:
+    def is_logged_in(self) -> bool:
         return self.user is not None
 
     async def login(self, login_id: str) -> None:
@@ -43,10 +43,10 @@ class Guarded(Authentication, Agent):
     async def logout(self) -> None:
         self.user = None
 
-    async def accounts(self) -> tuple[LoginState, Sequence[Account]]:
+    async def auth_status(self) -> tuple[AuthState, Sequence[AuthAccount]]:
         if self.user is None:
             return "unauthenticated", ()
-        return "authenticated", (Account(self.user, email="a@example.com"),)
+        return "authenticated", (AuthAccount(self.user, email="a@example.com"),)
 
     async def prompt(self, turn: Turn) -> None:
         await turn.say("in")
@@ -133,36 +133,36 @@ async def test_who_is_logged_in_is_told(version: int) -> None:
 # Providers.
 
 
-class Routed(Providers, Agent):
+class Routed(ProvidersMixin, Agent):
     """Has one provider that it needs and one that it does not."""
 
     def __init__(self) -> None:
         self.found = {
-            "main": Provider(
+            "main": ProviderInfo(
                 id="main",
                 supported=("openai",),
                 required=True,
                 api_type="openai",
                 base_url="https://a.example",
             ),
-            "extra": Provider(id="extra", supported=("anthropic", "openai")),
+            "extra": ProviderInfo(id="extra", supported=("anthropic", "openai")),
         }
         self.headers: Mapping[str, str] = {}
 
-    async def list_providers(self) -> Sequence[Provider]:
+    async def list_providers(self) -> Sequence[ProviderInfo]:
         return list(self.found.values())
 
     async def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
     ) -> None:
         supported = self.found[provider_id].supported
-        self.found[provider_id] = Provider(
+        self.found[provider_id] = ProviderInfo(
             id=provider_id, supported=supported, api_type=api_type, base_url=base_url
         )
         self.headers = headers
 
     async def disable_provider(self, provider_id: str) -> None:
-        self.found[provider_id] = Provider(id=provider_id, supported=())
+        self.found[provider_id] = ProviderInfo(id=provider_id, supported=())
 
 
 @BOTH
@@ -280,7 +280,7 @@ async def test_mixins_go_together_and_with_a_store(version: int) -> None:
 class Quiet(Guarded):
     """Has nothing to say on who is logged in but what is derived."""
 
-    accounts = Authentication.accounts
+    auth_status = AuthenticationMixin.auth_status
 
 
 class QuietlyUnstable(Quiet):
@@ -318,7 +318,7 @@ async def test_every_client_hears_once_that_who_is_logged_in_has_changed(version
         for client in (one, two):
             await client.until(lambda client=client: client.updates)
             assert client.updates == [("authenticated", ["key"])]
-        await agent.login_changed()  # it has not
+        await agent.notify_auth_status()  # it has not
         logout = v1.LogoutRequest() if version == V1 else v2.LogoutAuthRequest()
         await two.remote.logout(logout)
         for client in (one, two):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from accord import Agent, InvalidParams, Link, Turn, v1, v2
+from accord import Agent, InvalidParams, ResourceLink, Turn, v1, v2
 from accord.agent.store.base import MemoryStore
 from accord.errors import RequestError
 from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
@@ -22,7 +22,7 @@ from requirement import requirement
 class Echo(Agent):
     """Says what it was told."""
 
-    mcp = frozenset({"stdio"})
+    mcp_transports = frozenset({"stdio"})
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -40,7 +40,7 @@ async def test_text_and_links_are_always_taken(version: int) -> None:
     async with talk(agent, version) as client:
         link = client.types.ResourceLink(uri="file:///a.py", name="a.py")
         assert await client.prompt("Look at", link) == "end_turn"
-        assert agent.turns[0].links == (Link("file:///a.py", "a.py"),)
+        assert agent.turns[0].links == (ResourceLink("file:///a.py", "a.py"),)
 
 
 async def reopened(client: Talk, session_id: str) -> None:
@@ -61,13 +61,13 @@ async def test_servers_and_directories_of_before_do_not_come_back(version: int) 
     async with talk(agent, version, opened=False) as client:
         server = client.types.McpServerStdio(name="a", command="/bin/a", args=[], env=[])
         await client.open(mcp_servers=[server], additional_directories=["/other"])
-        assert agent.open_sessions[client.session_id].roots == ("/project", "/other")
+        assert agent.sessions[client.session_id].directories == ("/project", "/other")
         session_id = client.session_id
     async with talk(agent, version, opened=False) as client:
         await reopened(client, session_id)
-        session = agent.open_sessions[session_id]
+        session = agent.sessions[session_id]
         assert session.mcp_servers == ()
-        assert session.roots == ("/project",)
+        assert session.directories == ("/project",)
 
 
 @BOTH
@@ -82,7 +82,7 @@ async def test_asking_for_the_state_of_a_stored_session_opens_nothing(version: i
     async with talk(agent, version, opened=False) as client:
         request = client.types.SessionStatusRequest(session_id=session_id)
         assert (await client.remote.session_status(request)).status == "saved"
-        assert not agent.open_sessions
+        assert not agent.sessions
         assert not client.updates
 
 
@@ -106,7 +106,7 @@ async def test_path_that_is_not_absolute_opens_nothing(version: int, path: str) 
         for fields in ({"cwd": path}, {"additional_directories": ["/other", path]}):
             with pytest.raises(InvalidParams):
                 await client.open(**fields)
-        assert not agent.open_sessions
+        assert not agent.sessions
 
 
 @BOTH
@@ -122,7 +122,7 @@ async def test_system_prompt_that_cannot_be_applied_opens_nothing(version: int) 
         }
         with pytest.raises(InvalidParams):
             await client.remote.connection.call("session/new", params, bytes)
-        assert not agent.open_sessions
+        assert not agent.sessions
 
 
 # Cancelling and closing while the user is asked.
@@ -166,7 +166,7 @@ class Asks(Agent):
 
     async def prompt(self, turn: Turn) -> None:
         if turn.text == "form":
-            await turn.elicit(Which, "Which?")
+            await turn.elicit_form(Which, "Which?")
         async with turn.tool("Edit") as call:
             await call.permission()
 

@@ -74,9 +74,9 @@ async def test_what_comes_behind_streamed_text_is_shown_behind_it(
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
             for letter in "abc":
-                await call.stream(letter)
+                await call.append_text(letter)
             await _BETWEEN[between](turn)
-            await call.stream("d")
+            await call.append_text("d")
 
     async with talk(_agent(work, kept=kept), version) as client:
         await client.prompt("go")
@@ -98,9 +98,9 @@ async def test_order_does_not_depend_on_the_store(version: int, program: tuple[s
             for place, act in enumerate(program):
                 match act:
                     case "s":
-                        await call.stream(str(place))
+                        await call.append_text(str(place))
                     case "c":
-                        await call.content(str(place))
+                        await call.add_content(str(place))
                     case _:
                         await turn.say(str(place))
 
@@ -122,7 +122,7 @@ async def test_v1_what_the_user_is_asked_comes_behind_what_tool_calls_show(how: 
             await over.wait()
 
         begun, over = asyncio.Event(), asyncio.Event()
-        call = await turn.background("Run", show)
+        call = await turn.run_in_background("Run", show)
         await begun.wait()
         match how:
             case "extension":
@@ -150,8 +150,8 @@ async def test_v1_closed_session_sends_nothing_late() -> None:
     async def work(turn: Turn) -> None:
         sessions.append(turn.session)
         async with turn.tool("Run") as call:
-            await call.stream("a")
-            await call.stream("b")
+            await call.append_text("a")
+            await call.append_text("b")
             await asyncio.Event().wait()
 
     async with talk(_agent(work, kept=False), V1) as client:
@@ -161,6 +161,6 @@ async def test_v1_closed_session_sends_nothing_late() -> None:
             client.types.CloseSessionRequest(session_id=client.session_id)
         )
         await sent
-        link = sessions[0].link
+        link = sessions[0].client_adapter
         assert not link._shown.late(client.session_id)  # type: ignore[attr-defined]
         assert not link._shown._tools  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import pytest
 
 from accord import Agent, InvalidParams, MethodNotFound, Turn, v1, v2
 from accord.agent.connected_client import ConnectedClient
-from accord.types.session import Info
+from accord.types.session import Implementation
 from agent.talk import BOTH, V1, ClientV1, ClientV2, Talk, talk
 from requirement import requirement
 
@@ -89,7 +89,7 @@ async def test_agent_hears_extension_notifications(version: int) -> None:
         await client.remote.notify_extension("_example.org/hello", [1])
         async with asyncio.timeout(20):
             await agent.changed.wait()
-    assert agent.heard == [("_example.org/hello", [1], Info("asker", "3"))]
+    assert agent.heard == [("_example.org/hello", [1], Implementation("asker", "3"))]
 
 
 @BOTH

@@ -38,7 +38,7 @@ async def test_agent_that_is_ended_takes_its_commands_along(
     async def end_once_it_runs(session: accord.ClientSession) -> None:
         async with session.prompt("go") as turn:
             async for event in turn:
-                if isinstance(event, accord.TerminalOutput):
+                if isinstance(event, accord.TerminalOutputChunk):
                     commands.append(int(event.data))
                     os.kill(int(session.transcript.tool_calls[0].title), number)
 

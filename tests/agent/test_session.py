@@ -9,17 +9,17 @@ import pytest
 
 from accord import (
     Agent,
-    Choice,
-    Command,
+    AvailableCommand,
+    BooleanOption,
     Cost,
     InvalidParams,
     LocalProtocolError,
-    McpHttp,
-    McpStdio,
+    McpServerHttp,
+    McpServerStdio,
+    OptionChoice,
     PlanEntry,
-    Select,
+    SelectOption,
     Session,
-    Switch,
     Turn,
     v1,
     v2,
@@ -27,20 +27,23 @@ from accord import (
 from agent.talk import BOTH, V1, V2, Talk, talk
 from requirement import requirement
 
-MODE = Select(
+MODE = SelectOption(
     id="mode",
     name="Mode",
     value="ask",
     category="mode",
-    choices=(Choice("ask", "Ask", "Asks first"), Choice("code", "Code")),
+    choices=(OptionChoice("ask", "Ask", "Asks first"), OptionChoice("code", "Code")),
 )
-MODEL = Select(
+MODEL = SelectOption(
     id="model",
     name="Model",
     value="small",
-    choices=(Choice("small", "Small", group="ours"), Choice("large", "Large", group="theirs")),
+    choices=(
+        OptionChoice("small", "Small", group="ours"),
+        OptionChoice("large", "Large", group="theirs"),
+    ),
 )
-THINK = Switch(id="think", name="Think", value=True)
+THINK = BooleanOption(id="think", name="Think", value=True)
 
 
 class Chooses(Agent):
@@ -53,7 +56,9 @@ class Chooses(Agent):
 
     async def open_session(self, session: Session) -> None:
         await session.set_options([MODE, MODEL, THINK])
-        await session.commands([Command("test", "Runs the tests", "which"), Command("go", "Goes")])
+        await session.set_commands(
+            [AvailableCommand("test", "Runs the tests", "which"), AvailableCommand("go", "Goes")]
+        )
 
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
         if self.refuse:
@@ -125,8 +130,8 @@ async def test_step_that_was_given_up_is_told_as_the_version_can(version: int, s
 @BOTH
 async def test_title_and_usage_are_told(version: int) -> None:
     async def work(turn: Turn) -> None:
-        await turn.title("The red build")
-        await turn.usage(10, 200, cost=Cost(0.5, "EUR"))
+        await turn.set_title("The red build")
+        await turn.set_context_usage(10, 200, cost=Cost(0.5, "EUR"))
 
     async with talk(Chooses(work), version) as client:
         await client.prompt("go")
@@ -141,7 +146,7 @@ async def test_title_and_usage_are_told(version: int) -> None:
 @requirement("R-CMD-01", "R-CMD-04", "R-CMD-05", "R-CMD-06")
 async def test_commands_are_told_when_the_session_is_open(version: int) -> None:
     async def work(turn: Turn) -> None:
-        await turn.commands([Command("stop", "Stops")])
+        await turn.set_commands([AvailableCommand("stop", "Stops")])
 
     async with talk(Chooses(work), version) as client:
         if version == V1:
@@ -162,7 +167,7 @@ async def test_commands_are_told_when_the_session_is_open(version: int) -> None:
 
 
 def all_options(talk: Talk) -> Any:
-    class Client(v1.Client):
+    class Client(v1.ClientRole):
         def capabilities(self) -> v1.ClientCapabilities:
             return v1.ClientCapabilities(
                 session=v1.ClientSessionCapabilities(
@@ -315,7 +320,7 @@ async def test_option_whose_value_is_no_choice_is_an_error_of_the_agent() -> Non
     class Wrong(Agent):
         async def open_session(self, session: Session) -> None:
             with pytest.raises(ValueError, match="not one of"):
-                await session.set_options([Select(id="a", name="A", value="x", choices=())])
+                await session.set_options([SelectOption(id="a", name="A", value="x", choices=())])
 
     async with talk(Wrong(), V1) as client:
         assert not client.opened.config_options
@@ -329,7 +334,7 @@ async def test_option_whose_value_is_no_choice_is_an_error_of_the_agent() -> Non
 async def test_session_can_speak_outside_of_a_turn_until_it_is_closed(version: int) -> None:
     agent = Chooses()
     async with talk(agent, version) as client:
-        session = agent.open_sessions[client.session_id]
+        session = agent.sessions[client.session_id]
         await session.say("By the way.")
         await client.until(client.said)
         await client.remote.close_session(
@@ -345,15 +350,15 @@ async def test_session_knows_where_it_works(version: int) -> None:
     agent = Chooses()
     async with talk(agent, version, opened=False) as client:
         await client.open(additional_directories=["/other", "/project", "/other"])
-        session = agent.open_sessions[client.session_id]
+        session = agent.sessions[client.session_id]
         assert session.cwd == "/project"
-        assert session.roots == ("/project", "/other")
+        assert session.directories == ("/project", "/other")
 
 
 class UsesMcp(Agent):
     """Connects to MCP servers."""
 
-    mcp = frozenset({"stdio", "http"})
+    mcp_transports = frozenset({"stdio", "http"})
 
 
 @BOTH
@@ -370,9 +375,9 @@ async def test_mcp_servers_are_given_to_the_session(version: int) -> None:
                 types.McpServerHttp(name="b", url="https://b.example", headers=[header]),
             ]
         )
-        assert agent.open_sessions[client.session_id].mcp_servers == (
-            McpStdio("a", "/bin/a", ("-x",), {"A": "b"}),
-            McpHttp("b", "https://b.example", {"Key": "1"}),
+        assert agent.sessions[client.session_id].mcp_servers == (
+            McpServerStdio("a", "/bin/a", ("-x",), {"A": "b"}),
+            McpServerHttp("b", "https://b.example", {"Key": "1"}),
         )
 
 

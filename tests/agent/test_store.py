@@ -11,29 +11,36 @@ from pathlib import Path
 
 import pytest
 
-from accord.agent.store.base import MemoryStore, SessionStore, Stored
-from accord.agent.store.records import report_from, report_to
-from accord.agent.store.replay import folded
+from accord.agent.store.base import MemoryStore, SessionStore, StoredSession
+from accord.agent.store.records import decode_update, encode_update
+from accord.agent.store.replay import collapse
 from accord.agent.store.sqlite import SqliteStore
 from accord.agent.updates import (
-    Ended,
-    Failure,
-    OptionsReport,
-    PlanReport,
-    Report,
-    Said,
-    TerminalEnded,
-    TerminalOutput,
+    ContextUsageUpdate,
+    MessageUpdate,
+    OptionsUpdate,
+    PlanUpdate,
+    TerminalExited,
+    TerminalOutputUpdate,
     TerminalStarted,
-    TitleReport,
-    ToolPart,
-    ToolReport,
-    UsageReport,
+    TitleUpdate,
+    ToolCallUpdate,
+    ToolContentUpdate,
+    TurnEnded,
+    TurnError,
+    Update,
 )
 from accord.testing import StoreContract
-from accord.types.content import Audio, Image, Link, Other, Resource
-from accord.types.session import Choice, Cost, PlanEntry, Select, Switch, Usage
-from accord.types.tool_calls import Diff, Location, TerminalView
+from accord.types.content import AudioContent, EmbeddedResource, ImageContent, Other, ResourceLink
+from accord.types.session import (
+    BooleanOption,
+    ContextUsage,
+    Cost,
+    OptionChoice,
+    PlanEntry,
+    SelectOption,
+)
+from accord.types.tool_calls import Diff, TerminalView, ToolCallLocation
 from requirement import requirement
 
 
@@ -58,7 +65,7 @@ async def test_two_stores_may_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     first, second = SqliteStore(path), SqliteStore(path)
     try:
-        await first.create(Stored(id="a", cwd="/"))
+        await first.create(StoredSession(id="a", cwd="/"))
         await second.append("a", b"1")
         await first.append("a", b"2")
         assert await second.read("a") == [b"1", b"2"]
@@ -78,11 +85,21 @@ async def test_file_of_a_newer_accord_is_left_alone(tmp_path: Path) -> None:
 
 # Entries.
 
-EVERYTHING: list[Report] = [
-    Said("user", "m1", ("hi", Image(b"\x00\xff", "image/png", "file:///a"), Audio(b"1", "a/b"))),
-    Said("user", "m2", (Link("file:///a", "a", size=3), Resource("file:///b", "text", "t/p"))),
-    Said("agent", "m3", (Resource("file:///c", b"\x00"), Other({"type": "_smell", "n": [1]}))),
-    ToolReport(
+EVERYTHING: list[Update] = [
+    MessageUpdate(
+        "user",
+        "m1",
+        ("hi", ImageContent(b"\x00\xff", "image/png", "file:///a"), AudioContent(b"1", "a/b")),
+    ),
+    MessageUpdate(
+        "user",
+        "m2",
+        (ResourceLink("file:///a", "a", size=3), EmbeddedResource("file:///b", "text", "t/p")),
+    ),
+    MessageUpdate(
+        "agent", "m3", (EmbeddedResource("file:///c", b"\x00"), Other({"type": "_smell", "n": [1]}))
+    ),
+    ToolCallUpdate(
         id="t1",
         begins=True,
         title="Edit",
@@ -90,49 +107,49 @@ EVERYTHING: list[Report] = [
         kind="_own",
         status="pending",
         content=("text", Diff("/a", None, "new"), Diff("/b", patch="p"), TerminalView("x")),
-        locations=(Location("/a", 3), Location("/b")),
+        locations=(ToolCallLocation("/a", 3), ToolCallLocation("/b")),
         raw_input={"a": [1, None]},
         raw_output=None,
     ),
-    ToolReport(id="t1", status="completed"),
-    ToolPart("t1", "more", goes_on=True),
-    PlanReport("main", (PlanEntry("Find", "completed", "high"),)),
-    OptionsReport(
+    ToolCallUpdate(id="t1", status="completed"),
+    ToolContentUpdate("t1", "more", goes_on=True),
+    PlanUpdate("main", (PlanEntry("Find", "completed", "high"),)),
+    OptionsUpdate(
         (
-            Select(id="a", name="A", value="x", choices=(Choice("x", "X", group="g"),)),
-            Switch(id="b", name="B", value=True),
+            SelectOption(id="a", name="A", value="x", choices=(OptionChoice("x", "X", group="g"),)),
+            BooleanOption(id="b", name="B", value=True),
         ),
         mode_changed=True,
     ),
-    TitleReport("title"),
-    TitleReport(None),
-    UsageReport(Usage(1, 2, Cost(0.5, "EUR"))),
+    TitleUpdate("title"),
+    TitleUpdate(None),
+    ContextUsageUpdate(ContextUsage(1, 2, Cost(0.5, "EUR"))),
     TerminalStarted("x", "ls", "/"),
-    TerminalOutput("x", b"\xff\x00"),
-    TerminalEnded("x", None, "SIGKILL"),
-    Ended("error", Failure(-32603, "Internal error", {"a": 1})),
-    Ended("end_turn"),
-    Said("agent", "m3", ("half a character: \ud83d",)),
-    ToolReport(id="t2", title="\ud83d", content=(Image(b"png", "image/png"), "\udc00")),
+    TerminalOutputUpdate("x", b"\xff\x00"),
+    TerminalExited("x", None, "SIGKILL"),
+    TurnEnded("error", TurnError(-32603, "Internal error", {"a": 1})),
+    TurnEnded("end_turn"),
+    MessageUpdate("agent", "m3", ("half a character: \ud83d",)),
+    ToolCallUpdate(id="t2", title="\ud83d", content=(ImageContent(b"png", "image/png"), "\udc00")),
 ]
 
 
 @pytest.mark.parametrize("report", EVERYTHING, ids=lambda report: type(report).__name__)
-def test_report_is_read_as_it_was_written(report: Report) -> None:
-    entry = report_to(report)
+def test_report_is_read_as_it_was_written(report: Update) -> None:
+    entry = encode_update(report)
     json.loads(entry)
-    assert report_from(entry) == report
+    assert decode_update(entry) == report
 
 
 @pytest.mark.parametrize("entry", [b"{", b"[]", b'{"type":"later"}', b'{"type":"said","role":"x"}'])
 def test_entry_that_nobody_here_knows_is_passed_over(entry: bytes) -> None:
-    assert report_from(entry) is None
+    assert decode_update(entry) is None
 
 
 async def test_title_may_have_half_a_character(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     try:
-        await store.create(Stored(id="s", cwd="/", title="\ud83d cut"))
+        await store.create(StoredSession(id="s", cwd="/", title="\ud83d cut"))
         stored = await store.get("s")
     finally:
         await store.aclose()
@@ -145,31 +162,31 @@ async def test_title_may_have_half_a_character(tmp_path: Path) -> None:
 
 @requirement("R-SESS-14", "R-SESS-15", "R-DTERM-13")
 def test_conversation_is_shown_with_each_thing_once() -> None:
-    reports: list[Report] = [
-        Said("user", "m1", ("a", "b")),
-        Said("agent", "m2", ("Hel",)),
-        Said("thought", "m2", ("hm",)),
-        PlanReport("main", (PlanEntry("Find"),)),
-        ToolReport(id="t", begins=True, title="Run", status="pending"),
-        ToolPart("t", "one"),
-        ToolPart("t", "two"),
-        ToolPart("t", "three", goes_on=True),
-        Said("agent", "m2", ("lo", Image(b"1", "image/png"), "!")),
+    reports: list[Update] = [
+        MessageUpdate("user", "m1", ("a", "b")),
+        MessageUpdate("agent", "m2", ("Hel",)),
+        MessageUpdate("thought", "m2", ("hm",)),
+        PlanUpdate("main", (PlanEntry("Find"),)),
+        ToolCallUpdate(id="t", begins=True, title="Run", status="pending"),
+        ToolContentUpdate("t", "one"),
+        ToolContentUpdate("t", "two"),
+        ToolContentUpdate("t", "three", goes_on=True),
+        MessageUpdate("agent", "m2", ("lo", ImageContent(b"1", "image/png"), "!")),
         TerminalStarted("x", "ls", "/"),
-        TerminalOutput("x", b"a"),
-        ToolReport(id="t", status="completed", raw_output=1),
-        TerminalOutput("x", b"b"),
-        TerminalEnded("x", 0),
-        PlanReport("main", (PlanEntry("Find", "completed"),)),
-        Ended("end_turn"),
-        OptionsReport(()),
+        TerminalOutputUpdate("x", b"a"),
+        ToolCallUpdate(id="t", status="completed", raw_output=1),
+        TerminalOutputUpdate("x", b"b"),
+        TerminalExited("x", 0),
+        PlanUpdate("main", (PlanEntry("Find", "completed"),)),
+        TurnEnded("end_turn"),
+        OptionsUpdate(()),
     ]
-    assert folded(reports) == [
-        Said("user", "m1", ("a", "b")),
-        Said("agent", "m2", ("Hello", Image(b"1", "image/png"), "!")),
-        Said("thought", "m2", ("hm",)),
-        PlanReport("main", (PlanEntry("Find", "completed"),)),
-        ToolReport(
+    assert collapse(reports) == [
+        MessageUpdate("user", "m1", ("a", "b")),
+        MessageUpdate("agent", "m2", ("Hello", ImageContent(b"1", "image/png"), "!")),
+        MessageUpdate("thought", "m2", ("hm",)),
+        PlanUpdate("main", (PlanEntry("Find", "completed"),)),
+        ToolCallUpdate(
             id="t",
             begins=True,
             title="Run",
@@ -178,21 +195,21 @@ def test_conversation_is_shown_with_each_thing_once() -> None:
             raw_output=1,
         ),
         TerminalStarted("x", "ls", "/"),
-        TerminalOutput("x", b"ab"),
-        TerminalEnded("x", 0),
+        TerminalOutputUpdate("x", b"ab"),
+        TerminalExited("x", 0),
     ]
 
 
 def test_what_had_not_ended_is_cancelled_unless_it_runs() -> None:
-    reports: list[Report] = [
-        ToolReport(id="t", begins=True, title="Run", status="in_progress"),
+    reports: list[Update] = [
+        ToolCallUpdate(id="t", begins=True, title="Run", status="in_progress"),
         TerminalStarted("x", "ls", "/"),
     ]
-    tool, terminal, ended = folded(reports)
-    assert isinstance(tool, ToolReport)
+    tool, terminal, ended = collapse(reports)
+    assert isinstance(tool, ToolCallUpdate)
     assert tool.status == "cancelled"
-    assert ended == TerminalEnded("x")
-    running = folded(reports, running=True)
+    assert ended == TerminalExited("x")
+    running = collapse(reports, running=True)
     assert running == [reports[0], terminal]
 
 
@@ -257,18 +274,18 @@ def test_killed_process_loses_no_update_that_was_sent(tmp_path: Path) -> None:
             sent.append(update["content"]["text"])
         tools += update["sessionUpdate"] == "tool_call"
 
-    async def read() -> list[Report]:
+    async def read() -> list[Update]:
         store = SqliteStore(path)
         try:
             assert (await store.list()).sessions[0].id == session_id
-            found = [report_from(entry) for entry in await store.read(session_id)]
-            await store.append(session_id, report_to(Ended("cancelled")))
+            found = [decode_update(entry) for entry in await store.read(session_id)]
+            await store.append(session_id, encode_update(TurnEnded("cancelled")))
             return [report for report in found if report is not None]
         finally:
             await store.aclose()
 
     kept = asyncio.run(read())
-    texts = [r.content[0] for r in kept if isinstance(r, Said) and r.role == "agent"]
+    texts = [r.content[0] for r in kept if isinstance(r, MessageUpdate) and r.role == "agent"]
     assert len(sent) > 900
     assert texts[: len(sent)] == sent
-    assert sum(isinstance(r, ToolReport) and r.begins for r in kept) >= tools > 0
+    assert sum(isinstance(r, ToolCallUpdate) and r.begins for r in kept) >= tools > 0

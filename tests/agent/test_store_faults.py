@@ -16,10 +16,10 @@ import pytest
 from accord import Agent, MemoryStore, SessionStore, SqliteStore, Turn
 from accord.agent import FallbackStore
 from accord.agent.store import fallback, session_log
-from accord.agent.store.base import PAGE_ENTRIES, Stored
-from accord.agent.store.records import report_to
-from accord.agent.store.session_log import Kept
-from accord.agent.updates import Report, Said, ToolPart, ToolReport
+from accord.agent.store.base import PAGE_ENTRIES, StoredSession
+from accord.agent.store.records import encode_update
+from accord.agent.store.session_log import SessionLog
+from accord.agent.updates import MessageUpdate, ToolCallUpdate, ToolContentUpdate, Update
 from accord.testing import StoreContract
 from agent.talk import BOTH, V1, talk
 
@@ -34,7 +34,7 @@ class Echo(Agent):
 
     async def prompt(self, turn: Turn) -> None:
         async with turn.tool("Look") as call:
-            await call.stream("looked")
+            await call.append_text("looked")
         await turn.say(turn.text)
 
 
@@ -42,8 +42,8 @@ def _modes(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
-def _session(session_id: str = "a", **fields: Any) -> Stored:
-    return Stored(id=session_id, cwd="/", updated_at="2026-01-01T00:00:00.000000Z", **fields)
+def _session(session_id: str = "a", **fields: Any) -> StoredSession:
+    return StoredSession(id=session_id, cwd="/", updated_at="2026-01-01T00:00:00.000000Z", **fields)
 
 
 class Locked:
@@ -66,7 +66,7 @@ async def _turns(count: int) -> None:
 # Locks.
 
 
-@pytest.mark.parametrize("work", ["create", "append", "put", "delete", "copy"])
+@pytest.mark.parametrize("work", ["create", "append", "update", "delete", "copy"])
 async def test_loop_goes_on_while_another_process_has_the_file(tmp_path: Path, work: str) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path)
@@ -75,7 +75,7 @@ async def test_loop_goes_on_while_another_process_has_the_file(tmp_path: Path, w
     does = {
         "create": lambda: store.create(_session("b")),
         "append": lambda: store.append("a", b"1"),
-        "put": lambda: store.put(_session(title="new")),
+        "update": lambda: store.update(_session(title="new")),
         "delete": lambda: store.delete("a"),
         "copy": lambda: store.copy("a", _session("b")),
     }
@@ -131,9 +131,9 @@ async def test_file_that_stays_locked_is_an_error(
 # Long sessions.
 
 
-async def _filled(store: SessionStore, entries: Sequence[Report]) -> Kept:
-    await store.create(_session(), [report_to(report) for report in entries])
-    return Kept(store)
+async def _filled(store: SessionStore, entries: Sequence[Update]) -> SessionLog:
+    await store.create(_session(), [encode_update(report) for report in entries])
+    return SessionLog(store)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -142,17 +142,17 @@ async def test_others_get_their_turn_while_a_long_session_is_loaded(
 ) -> None:
     store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "sessions.db")
     # Of each kind: some long messages, and many short tool calls.
-    entries: list[Report] = []
+    entries: list[Update] = []
     for number in range(4000):
         entries += [
-            Said("agent", f"message-{number // 1000}", ("word ",)),
-            ToolReport(id=f"tool-{number}", begins=True, title="Look", status="completed"),
+            MessageUpdate("agent", f"message-{number // 1000}", ("word ",)),
+            ToolCallUpdate(id=f"tool-{number}", begins=True, title="Look", status="completed"),
         ]
     sessions = await _filled(store, entries)
     read = shown = 0
-    real = session_log.report_from
+    real = session_log.decode_update
 
-    def counted(entry: bytes) -> Report | None:
+    def counted(entry: bytes) -> Update | None:
         nonlocal read
         read += 1
         return real(entry)
@@ -169,7 +169,7 @@ async def test_others_get_their_turn_while_a_long_session_is_loaded(
 
     beside = asyncio.ensure_future(others())
     loaded = await sessions.load("a")
-    async for _ in loaded.reports(running=False):
+    async for _ in loaded.updates(running=False):
         shown += 1
     beside.cancel()
     assert read == 8000
@@ -201,15 +201,15 @@ async def test_what_is_added_while_a_session_is_read_is_not_part_of_it(tmp_path:
 async def test_long_session_takes_the_memory_of_what_it_shows(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     count = 30_000
-    output: list[Report] = [ToolReport(id="tool-1", begins=True, title="Look")]
-    output += [ToolPart("tool-1", "word ", goes_on=True)] * count
-    output += [Said("agent", "message-1", ("word ",))] * count
+    output: list[Update] = [ToolCallUpdate(id="tool-1", begins=True, title="Look")]
+    output += [ToolContentUpdate("tool-1", "word ", goes_on=True)] * count
+    output += [MessageUpdate("agent", "message-1", ("word ",))] * count
     sessions = await _filled(store, output)
     del output
     tracemalloc.start()
     try:
         loaded = await sessions.load("a")
-        shown = [report async for report in loaded.reports(running=False)]
+        shown = [report async for report in loaded.updates(running=False)]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -326,7 +326,7 @@ async def test_store_gets_what_it_has_missed_when_it_works_again(
     await store.create(_session("a"), [b"1"])
     await disk.fill()
     await store.append("a", b"2" * 20_000)
-    await store.put(_session("a", title="new"))
+    await store.update(_session("a", title="new"))
     await store.create(_session("b"), [b"3" * 20_000])
     await store.append("b", b"4")
     assert await store.read("a") == [b"1", b"2" * 20_000]

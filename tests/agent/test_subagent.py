@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, InvalidParams, MemoryStore, PermissionOption, Tokens, Turn, v1, v2
+from accord import Agent, InvalidParams, MemoryStore, PermissionOption, TokenUsage, Turn, v1, v2
 from accord.agent.background import WorkCancelled
 from accord.errors import ResourceNotFound
 from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, settled, talk
@@ -30,23 +30,25 @@ class Boss(Agent):
         match turn.text:
             case "review":
                 async with turn.subagent("Reviewer", description="Reads the change") as child:
-                    await turn.send(child, "Review this.")
+                    await turn.send_session_message(child, "Review this.")
                     await child.say("Looks ")
                     await child.say("good.")
                     async with child.tool("Read", kind="read") as call:
-                        await call.content("text")
-                    await child.send(turn.session, "Done.")
-                    child.tokens = Tokens(total=3, input=2, output=1)
+                        await call.add_content("text")
+                    await child.send_session_message(turn.session, "Done.")
+                    child.token_usage = TokenUsage(total=3, input=2, output=1)
                 await turn.say("Reviewed.")
             case "ask":
                 async with turn.subagent("Asker") as child, child.tool("Edit") as call:
-                    self.chosen.append(await call.ask(ONE))
+                    self.chosen.append(await call.request_choice(ONE))
             case "fail":
                 async with turn.subagent("Failing"):
                     raise RuntimeError
             case "elsewhere":
-                async with turn.subagent("Far", cwd="/else", additional=["/more"]) as child:
-                    await child.say(" ".join(child.roots))
+                async with turn.subagent(
+                    "Far", cwd="/else", additional_directories=["/more"]
+                ) as child:
+                    await child.say(" ".join(child.directories))
             case "beside":
                 self.left = asyncio.ensure_future(self.beside(turn))
                 await settled()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord import Turn, v1
-from accord.agent.terminals import Ran
+from accord.agent.terminals import CommandResult
 from accord.errors import RequestError, StartError
 from agent.talk import BOTH, V1, V2, ClientV1, Talk, talk
 from agent.test_tool import Does
@@ -66,7 +66,7 @@ class Terminal(ClientV1):
 
 @requirement("R-TERM-01", "R-TERM-09", "R-TOOL-18", "R-TOOL-19")
 async def test_v1_terminal_of_the_client_runs_the_command(tmp_path: Path) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Test", kind="execute"):
@@ -78,7 +78,7 @@ async def test_v1_terminal_of_the_client_runs_the_command(tmp_path: Path) -> Non
 
     async with talk(Does(work), V1, cwd=str(tmp_path), client=Terminal) as client:
         assert await client.prompt("go") == "end_turn"
-        assert ran == [Ran(3, None, "there", truncated=True)]
+        assert ran == [CommandResult(3, None, "there", truncated=True)]
         assert not ran[0].ok
         calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
         assert calls[0] == v1.CreateTerminalRequest(
@@ -95,7 +95,7 @@ async def test_v1_terminal_of_the_client_runs_the_command(tmp_path: Path) -> Non
 
 @requirement("R-TERM-09", "R-TERM-12")
 async def test_v1_terminal_of_the_client_is_killed_in_time_and_released(tmp_path: Path) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
 
     async def work(turn: Turn) -> None:
         ran.append(await turn.terminals.run("sleep", timeout_s=0.01))
@@ -177,7 +177,7 @@ async def test_v1_terminal_that_is_made_when_the_turn_is_cancelled_is_released(
 @BOTH
 @requirement("R-TERM-13", "R-DTERM-01", "R-DTERM-04", "R-DTERM-10")
 async def test_local_command_is_shown_with_its_output(version: int, tmp_path: Path) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
     here = str(tmp_path)
 
     async def work(turn: Turn) -> None:
@@ -237,7 +237,7 @@ async def test_cancel_kills_the_local_command(version: int, tmp_path: Path) -> N
 
 
 async def test_local_command_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
 
     async def work(turn: Turn) -> None:
         ran.append(await turn.terminals.run(sys.executable, "-c", SLOW, timeout_s=0.3))

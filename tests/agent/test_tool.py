@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Image, Location, PermissionOption, Turn, v1, v2
-from accord.agent.tool_call import ToolCall
+from accord import Agent, ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
+from accord.agent.tool_call import ToolCallHandle
 from agent.talk import BOTH, V1, V2, Talk, talk
 from requirement import requirement
 
@@ -33,11 +33,11 @@ async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None
             "Read a.py",
             kind="read",
             name="read_file",
-            locations=["/project/a.py", Location("/project/b.py", 3)],
+            locations=["/project/a.py", ToolCallLocation("/project/b.py", 3)],
             raw_input={"path": "a.py"},
         ) as call:
-            await call.content("found it")
-            await call.output({"lines": 3})
+            await call.add_content("found it")
+            await call.set_raw_output({"lines": 3})
 
     async with talk(Does(work), version) as client:
         assert await client.prompt("go") == "end_turn"
@@ -109,7 +109,7 @@ async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_pa
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
-            await call.diff(path, None, "new")
+            await call.add_diff(path, None, "new")
             if await call.permission():
                 await turn.files.write(path, "new")
 
@@ -124,7 +124,7 @@ async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_pa
 async def test_refused_change_is_cancelled_although_it_was_shown(version: int, status: str) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
-            await call.diff("/project/a.py", "one", "two")
+            await call.add_diff("/project/a.py", "one", "two")
             await call.permission()
 
     async with talk(Does(work), version) as client:
@@ -140,7 +140,7 @@ async def test_call_that_the_agent_refuses_says_why_and_was_never_in_progress(
 ) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Delete /", kind="delete") as call:
-            await call.refuse("Never.", raw_output={"error": "Never."})
+            await call.deny("Never.", raw_output={"error": "Never."})
 
     async with talk(Does(work), version) as client:
         await client.prompt("go")
@@ -156,7 +156,7 @@ async def test_call_that_the_agent_refuses_says_why_and_was_never_in_progress(
 async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
-            await call.diff("/project/a.py", "one\n", "two\n")
+            await call.add_diff("/project/a.py", "one\n", "two\n")
 
     async with talk(Does(work), version) as client:
         await client.prompt("go")
@@ -176,9 +176,9 @@ async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
 async def test_streamed_text_adds_up(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
-            await call.content("Output:")
+            await call.add_content("Output:")
             for part in ("a", "b", "c"):
-                await call.stream(part)
+                await call.append_text(part)
 
     async with talk(Does(work), version) as client:
         await client.prompt("go")
@@ -192,8 +192,8 @@ async def test_v1_text_that_streams_is_not_sent_again_at_every_word() -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
             for _ in range(1000):
-                await call.stream("word ")
-            await call.content("Done.")
+                await call.append_text("word ")
+            await call.add_content("Done.")
 
     async with talk(Does(work), V1) as client:
         await client.prompt("go")
@@ -206,8 +206,8 @@ async def test_v1_text_that_streams_is_sent_though_nothing_follows() -> None:
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
-            await call.stream("a")
-            await call.stream("b")
+            await call.append_text("a")
+            await call.append_text("b")
             await seen.wait()
 
     async with talk(Does(work), V1) as client:
@@ -225,13 +225,13 @@ async def test_v1_text_that_streams_is_sent_though_nothing_follows() -> None:
 
 @BOTH
 async def test_content_can_be_replaced_and_more_added(version: int) -> None:
-    image = Image(b"\x01\x02\x03", "image/png")
+    image = ImageContent(b"\x01\x02\x03", "image/png")
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Draw") as call:
-            await call.content("wait", image)
-            await call.replace("done")
-            await call.content("really")
+            await call.add_content("wait", image)
+            await call.replace_content("done")
+            await call.add_content("really")
 
     async with talk(Does(work), version) as client:
         await client.prompt("go")
@@ -334,7 +334,7 @@ async def test_answer_for_always_is_not_asked_again_in_the_session(
 @BOTH
 async def test_policy_of_the_agent_decides_first(version: int) -> None:
     class Careful(Does):
-        async def permit(self, call: ToolCall) -> bool | None:
+        async def decide_permission(self, call: ToolCallHandle) -> bool | None:
             return {"read": True, "delete": False}.get(call.kind)
 
     async def work(turn: Turn) -> None:
@@ -358,7 +358,9 @@ async def test_options_of_its_own_can_be_asked(version: int) -> None:
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Push") as call:
-            chosen = await call.ask(options, title="Where to?", description="Think well.")
+            chosen = await call.request_choice(
+                options, title="Where to?", description="Think well."
+            )
             await turn.say("nowhere" if chosen is None else chosen.id)
 
     async with talk(Does(work), version) as client:
@@ -396,7 +398,7 @@ class Waits:
     def v1(self, _talk: Talk) -> Any:
         waits = self
 
-        class Client(v1.Client):
+        class Client(v1.ClientRole):
             def session_update(
                 self, params: v1.SessionNotification, context: v1.ClientContext
             ) -> None:
@@ -414,7 +416,7 @@ class Waits:
     def v2(self, _talk: Talk) -> Any:
         waits = self
 
-        class Client(v2.Client):
+        class Client(v2.ClientRole):
             def session_update(
                 self, params: v2.UpdateSessionNotification, context: v2.ClientContext
             ) -> None:
@@ -505,7 +507,7 @@ async def test_tool_call_is_entered_once_and_before_it_says_anything(version: in
     async def work(turn: Turn) -> None:
         call = turn.tool("Dig")
         with pytest.raises(RuntimeError, match="async with"):
-            await call.content("too early")
+            await call.add_content("too early")
         async with call:
             pass
         with pytest.raises(RuntimeError, match="once"):
@@ -524,7 +526,9 @@ async def test_question_needs_options_with_ids_of_their_own(
     async def work(turn: Turn) -> None:
         async with turn.tool("Dig") as call:
             with pytest.raises(ValueError, match="Options"):
-                await call.ask([PermissionOption(key, "Yes", "allow_once") for key in ids])
+                await call.request_choice(
+                    [PermissionOption(key, "Yes", "allow_once") for key in ids]
+                )
 
     async with talk(Does(work), version) as client:
         assert await client.prompt("go") == "end_turn"

@@ -105,7 +105,7 @@ async def test_what_is_said_in_a_row_is_one_message(version: int) -> None:
             await turn.think("Well.")
             await turn.say("One ")
             await turn.say("message.")
-            turn.next_message()
+            turn.start_new_message()
             await turn.say("Another.")
 
     async with talk(Talks(), version) as client:
@@ -121,7 +121,7 @@ async def test_what_is_said_in_a_row_is_one_message(version: int) -> None:
 @BOTH
 async def test_images_come_and_go(version: int) -> None:
     class Mirror(Agent):
-        prompt_content = frozenset({"image"})
+        prompt_capabilities = frozenset({"image"})
 
         async def prompt(self, turn: Turn) -> None:
             for image in turn.images:
@@ -433,7 +433,7 @@ async def test_close_cancels_the_turn_and_frees_the_session(version: int) -> Non
         assert await client.stopped(sent) == "cancelled"
         with pytest.raises(ResourceNotFound):
             await client.send("again")
-        assert not agent.open_sessions
+        assert not agent.sessions
 
 
 @requirement("R-SESS-22", "R-PROMPT-27")
@@ -508,8 +508,8 @@ async def test_client_that_goes_in_the_middle_of_a_turn_ends_it(version: int) ->
 
 async def test_v1_capabilities_are_what_the_agent_is() -> None:
     class Sees(Greeter):
-        prompt_content = frozenset({"image", "audio", "resource"})
-        mcp = frozenset({"http"})
+        prompt_capabilities = frozenset({"image", "audio", "resource"})
+        mcp_transports = frozenset({"http"})
 
     async with talk(Sees(), V1) as client:
         capabilities = client.remote.initialized.agent_capabilities

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from accord import TerminalOutput, connect
+from accord import TerminalOutputChunk, connect
 from accord.client.permissions import allow
 
 
@@ -22,7 +22,7 @@ async def main() -> None:
         session = await agent.new_session("/")
         async with session.prompt("run") as turn:
             async for event in turn:
-                if isinstance(event, TerminalOutput):
+                if isinstance(event, TerminalOutputChunk):
                     os.write(1, event.data)
 
 

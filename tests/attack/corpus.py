@@ -128,8 +128,8 @@ async def _record(version: int) -> Corpus:
             Tap(there, found.to_client),
             versions=(version,),  # type: ignore[arg-type]  # 1 or 2
             permissions=allow("*"),
-            on_form=fill,
-            on_url=visit,
+            on_elicit_form=fill,
+            on_elicit_url=visit,
             unstable=True,
             limits=QUICK,
         ) as client,

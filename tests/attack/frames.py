@@ -188,8 +188,8 @@ async def _client(rng: random.Random, version: int, material: Corpus) -> int:
                 there,
                 versions=(version,),  # type: ignore[arg-type]  # 1 or 2
                 permissions=allow("*"),
-                on_form=fill,
-                on_url=visit,
+                on_elicit_form=fill,
+                on_elicit_url=visit,
                 unstable=True,
                 limits=QUICK,
             ) as client:

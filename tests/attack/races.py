@@ -31,7 +31,7 @@ class _Agent(Agent):
         self.rng = rng
         self.store = MemoryStore()
 
-    async def permit(self, call: Any) -> bool | None:
+    async def decide_permission(self, call: Any) -> bool | None:
         return None
 
     async def prompt(self, turn: Turn) -> str | None:
@@ -43,16 +43,16 @@ class _Agent(Agent):
                     await turn.think("Well.")
                 case 1:
                     async with turn.tool("Look", kind="read") as call:
-                        await call.content("something")
+                        await call.add_content("something")
                         await _later(rng)
                 case 2:
                     async with turn.tool("Change", kind="edit") as call:
-                        await call.ask(_OPTIONS)
+                        await call.request_choice(_OPTIONS)
                 case 3:
                     plan = await turn.plan(["one", "two"])
                     await plan.update(0, status="completed")
                 case 4:
-                    await turn.title("A title")
+                    await turn.set_title("A title")
                 case _:
                     await turn.say("word ")
         return rng.choice([None, "refusal"])

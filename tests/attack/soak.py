@@ -30,7 +30,7 @@ class _Agent(Agent):
     async def prompt(self, turn: Turn) -> str | None:
         await turn.think("Well. " * 20)
         async with turn.tool("Look", kind="read", raw_input={"n": [1, 2, 3]}) as call:
-            await call.content("found " * 50)
+            await call.add_content("found " * 50)
         await turn.plan(["one", "two"])
         for number in range(20):
             await turn.say(f"word {number} ")

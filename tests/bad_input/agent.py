@@ -70,7 +70,7 @@ class Extensions(Role):
         return params
 
 
-class AgentV1(v1.Agent, Extensions):
+class AgentV1(v1.AgentRole, Extensions):
     """What a turn does is in its prompt."""
 
     def new_session(
@@ -116,7 +116,7 @@ class AgentV1(v1.Agent, Extensions):
                 tell("ignored")
 
 
-class AgentV2(v2.Agent, Extensions):
+class AgentV2(v2.AgentRole, Extensions):
     """Only its extensions matter."""
 
     info = v2.Implementation(name="bad input", version="0")
@@ -125,7 +125,7 @@ class AgentV2(v2.Agent, Extensions):
 async def main() -> None:
     Extensions.released = asyncio.Event()
     limits = Limits(close_timeout_s=0.5)
-    await serve(stdio(give_back=False), AgentV1(), AgentV2(), limits=limits)
+    await serve(stdio(restore=False), AgentV1(), AgentV2(), limits=limits)
     tell(f"left {len(asyncio.all_tasks()) - 1}")
 
 

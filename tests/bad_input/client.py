@@ -24,7 +24,7 @@ def tell(text: str) -> None:
     sys.stderr.flush()
 
 
-class Plain(v1.Client):
+class Plain(v1.ClientRole):
     """Tells the text of updates."""
 
     def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
@@ -35,7 +35,7 @@ class Plain(v1.Client):
                 tell(f"update {other}")
 
 
-class Slow(v1.Client):
+class Slow(v1.ClientRole):
     """Its first update takes until SIGUSR1; tells whether the others came in order."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Slow(v1.Client):
                 tell(f"{self.count} updates, in order: {self.in_order}")
 
 
-class Asking(v1.Client):
+class Asking(v1.ClientRole):
     """Its updates ask the agent something that it never answers."""
 
     def backlog_exceeded(self, session_id: str | None, error: BacklogExceeded) -> None:
@@ -74,7 +74,7 @@ class Asking(v1.Client):
             tell(f"{type(exc).__name__}: {exc}")
 
 
-class Stubborn(v1.Client):
+class Stubborn(v1.ClientRole):
     """Its updates cannot be cancelled."""
 
     async def session_update(
@@ -102,7 +102,7 @@ async def ask(agent: Any, count: int) -> None:
 async def main(kind: str, count: int) -> None:
     kinds = {"plain": Plain, "slow": Slow, "behind": Slow, "asking": Asking, "stubborn": Stubborn}
     client = kinds[kind]()
-    async with connect(stdio(give_back=False), client, limits=LIMITS) as agent:
+    async with connect(stdio(restore=False), client, limits=LIMITS) as agent:
         tell("connected")
         if kind == "slow" and isinstance(client, Slow):
             await client.go_on.wait()

@@ -18,7 +18,7 @@ from requirement import requirement
 AGENT = str(Path(__file__).with_name("dying_agent.py"))
 
 
-class Client(v1.Client):
+class Client(v1.ClientRole):
     """Offers nothing."""
 
 

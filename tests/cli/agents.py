@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, defstruct
 
 from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn
-from accord.agent.client_adapter import Question
-from accord.agent.session_manager import Host
-from accord.agent.updates import ToolReport
+from accord.agent.client_adapter import PermissionQuestion
+from accord.agent.session_manager import SessionManager
+from accord.agent.updates import ToolCallUpdate
 from accord.roles import handshake
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
@@ -28,8 +28,8 @@ class Stored(Agent):
         self.store = SqliteStore("sessions.db")
 
     async def prompt(self, turn: Turn) -> None:
-        before = turn.session.title_now
-        await turn.title(turn.text)
+        before = turn.session.title
+        await turn.set_title(turn.text)
         await turn.say(f"Before: {before}. Now: {turn.text}.")
 
 
@@ -48,7 +48,7 @@ class Stubborn(Agent):
 class Shy(Agent):
     """Wants a login before anything else."""
 
-    def authorize(self) -> None:
+    def check_auth(self) -> None:
         raise AuthRequired
 
 
@@ -75,7 +75,7 @@ class AsksTwice(Agent):
     """Asks for something in a form, and then for permission."""
 
     async def prompt(self, turn: Turn) -> None:
-        filled = await turn.elicit(Name, "Who is it?")
+        filled = await turn.elicit_form(Name, "Who is it?")
         async with turn.tool("Greet") as call:
             allowed = await call.permission()
         await turn.say(f"{filled}, then {allowed}.")
@@ -87,7 +87,7 @@ class Nasty(Agent):
     async def prompt(self, turn: Turn) -> None:
         title = "Your\x1b[2J\x1b]0;me\x07 name"
         form = defstruct("Nasty", [("name", Annotated[str | None, Meta(title=title)], None)])
-        await turn.elicit(form, f"{title}\nAllow all? [y]es, [a]lways:\x1b[2J ")
+        await turn.elicit_form(form, f"{title}\nAllow all? [y]es, [a]lways:\x1b[2J ")
 
 
 class Pushes(Agent):
@@ -95,7 +95,7 @@ class Pushes(Agent):
 
     async def prompt(self, turn: Turn) -> None:
         async with turn.tool("Push", kind="execute") as call:
-            chosen = await call.ask(
+            chosen = await call.request_choice(
                 [
                     PermissionOption("main", "Push to main", "allow_once"),
                     PermissionOption("branch", "Push to a branch", "allow_once"),
@@ -110,17 +110,19 @@ class PushesAnyway(Agent):
 
     async def prompt(self, turn: Turn) -> None:
         async with turn.tool("Push", kind="execute") as call:
-            question = Question(
+            question = PermissionQuestion(
                 title="Push",
                 description=None,
                 options=(
                     PermissionOption("same", "Push to main", "allow_once"),
                     PermissionOption("same", "Do not push", "reject_once"),
                 ),
-                tool=ToolReport(id=call.id, title=call.title, kind=call.kind, status=call.status),
+                tool=ToolCallUpdate(
+                    id=call.id, title=call.title, kind=call.kind, status=call.status
+                ),
             )
-            # Not by `call.ask`, which refuses such options.
-            chosen = await turn.session.link.ask(turn.session.id, question)
+            # Not by `call.request_choice`, which refuses such options.
+            chosen = await turn.session.client_adapter.request_permission(turn.session.id, question)
         await turn.say(f"Chosen: {chosen}.")
 
 
@@ -144,7 +146,7 @@ class Streams(Agent):
         await turn.think("I think **deeply**.\nOf this.")
         print("trying to connect to 192.0.2.1", file=sys.stderr, flush=True)
         async with turn.tool("Work for ever", kind="execute") as call:
-            await call.content("half of it")
+            await call.add_content("half of it")
             await asyncio.Event().wait()
 
 
@@ -164,7 +166,7 @@ AGENTS: dict[str, Any] = {
 
 
 async def serve(agent: Agent, version: int) -> None:
-    host = Host(agent)
+    host = SessionManager(agent)
     if version == 1:
         from accord.agent.v1.role import role_for as role_for_v1
 
@@ -174,7 +176,7 @@ async def serve(agent: Agent, version: int) -> None:
 
         role = role_for_v2(host)
     try:
-        await handshake.serve(stdio(give_back=False), role)
+        await handshake.serve(stdio(restore=False), role)
     finally:
         await host.aclose()
         await agent.aclose()

@@ -6,21 +6,21 @@ import sys
 from pathlib import Path
 
 from accord import Agent, Turn
-from accord.agent import Authentication, Login, TerminalLogin
+from accord.agent import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
 
 KEY = Path("key.txt")  # what a login at the terminal leaves behind
 
 
-class Guarded(Authentication, Agent):
+class Guarded(AuthenticationMixin, Agent):
     """Works for those who have logged in."""
 
-    logins = (
-        Login("browser", "In the browser"),
-        TerminalLogin("terminal", "In a terminal", args=("login",), env={"LOGIN": "1"}),
+    auth_methods = (
+        AgentAuthMethod("browser", "In the browser"),
+        TerminalAuthMethod("terminal", "In a terminal", args=("login",), env={"LOGIN": "1"}),
     )
     key: str | None = None
 
-    def logged_in(self) -> bool:
+    def is_logged_in(self) -> bool:
         return self.key is not None or KEY.exists()
 
     async def login(self, login_id: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from accord.cli.main import main
 from accord.cli.safe_text import one_line
-from accord.cli.turn import status_of
+from accord.cli.turn import exit_status
 
 AGENTS = Path(__file__).parent / "agents.py"
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -82,8 +82,8 @@ def test_exit_status_tells_how_the_turn_ended(version: int, prompt: str, v1: int
 
 
 def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
-    assert status_of("_lunch") == 3
-    assert status_of(None) == 1
+    assert exit_status("_lunch") == 3
+    assert exit_status(None) == 1
 
 
 @BOTH

@@ -9,7 +9,7 @@ import pytest
 
 from accord.cli.click_group import main
 from accord.cli.main import COMMANDS
-from accord_conformance.traffic.recording import write, write_subject
+from accord_conformance.traffic.recording import write, write_judged_side
 from conformance.doubles.talking import Talker
 
 
@@ -26,7 +26,7 @@ def recorded(folder: Path, *, stop: str = "end_turn", info: bool = True) -> str:
     talker.new()
     talker.stop(talker.prompt(), stop)
     file = folder / "talk.ndjson"
-    frames = talker.observer.talk.frames
+    frames = talker.observer.state.frames
     file.write_bytes(b"".join(write(frame.time, frame.sender, frame.text) for frame in frames))
     return str(file)
 
@@ -142,7 +142,7 @@ def test_one_side_is_judged_when_the_trace_or_the_user_says_so(
 ) -> None:
     file = Path(recorded(tmp_path, stop="done"))
     assert run(capsys, "trace", "--side", "client", str(file))[0] == 0
-    file.write_bytes(write_subject("client") + file.read_bytes())
+    file.write_bytes(write_judged_side("client") + file.read_bytes())
     status, out, _ = run(capsys, "trace", str(file))
     assert status == 0
     assert "Only the client is judged" in out

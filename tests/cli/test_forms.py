@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord.cli.forms import Refused, fill_in, visit
-from accord.client.elicitation import WebPage, form_of
+from accord.cli.forms import FormDeclined, fill_in_form, offer_url
+from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 
 
 class Person:
@@ -28,7 +28,9 @@ class Person:
     async def fills_in(self, **fields: dict[str, Any]) -> Any:
         needed = [name for name, field in fields.items() if field.pop("needed", False)]
         schema = {"type": "object", "properties": fields, "required": needed}
-        return await fill_in(form_of("Why?", schema, "s", None), "Bot", self.show, self.ask)
+        return await fill_in_form(
+            form_from_schema("Why?", schema, "s", None), "Bot", self.show, self.ask
+        )
 
 
 async def test_agent_is_named_and_its_words_stand_further_in() -> None:
@@ -97,20 +99,20 @@ async def test_empty_line_takes_the_default_or_nothing(field: dict[str, Any], va
 
 
 async def test_form_is_refused_where_nothing_more_can_be_typed() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(FormDeclined):
         await Person().fills_in(a={"type": "string"})
 
 
 async def test_field_of_the_agents_own_kind_is_passed_over_unless_it_is_needed() -> None:
     own = {"type": "_colour"}
     assert await Person("x").fills_in(a=dict(own), b={"type": "string"}) == {"b": "x"}
-    with pytest.raises(Refused, match="cannot be typed"):
+    with pytest.raises(FormDeclined, match="cannot be typed"):
         await Person("x").fills_in(a={**own, "needed": True})
 
 
 async def test_address_is_shown_with_all_that_is_in_it() -> None:
     person = Person("d")
     url = "file:///x\x1b[2J\u202egpj"
-    page = WebPage(message="Go", url=url, id="1", done=asyncio.Event())
-    assert not await visit(page, "Bot", person.show, person.ask)
+    page = UrlElicitationRequest(message="Go", url=url, id="1", done=asyncio.Event())
+    assert not await offer_url(page, "Bot", person.show, person.ask)
     assert "  file:///x\\x1b[2J\\u202egpj" in person.shown

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from accord import (
+    ContentChunk,
     Diff,
-    Image,
+    EmbeddedResource,
+    ImageContent,
     InternalError,
-    Link,
-    Media,
-    Resource,
+    ResourceLink,
     StateChanged,
-    TerminalOutput,
+    TerminalOutputChunk,
     Text,
     ToolCall,
     UnknownUpdate,
 )
-from accord.cli.json_lines import as_line, escaped
+from accord.cli.json_lines import escape_hidden, event_line
 from accord.types.tool_calls import TerminalView
 
 
@@ -29,33 +29,33 @@ from accord.types.tool_calls import TerminalView
     [
         (Text("hi", "m"), {"event": "text", "text": "hi", "message_id": "m"}),
         (
-            TerminalOutput("t", b"\x00\xff"),
-            {"event": "terminal_output", "id": "t", "data": "AP8=", "afresh": False},
+            TerminalOutputChunk("t", b"\x00\xff"),
+            {"event": "terminal_output", "id": "t", "data": "AP8=", "replaces": False},
         ),
         (UnknownUpdate({"a": [1, None]}), {"event": "unknown_update", "raw": {"a": [1, None]}}),
     ],
     ids=["text", "bytes", "unknown"],
 )
 def test_event_is_its_name_and_its_fields(event: Any, line: Any) -> None:
-    assert json.loads(json.dumps(as_line(event))) == line
+    assert json.loads(json.dumps(event_line(event))) == line
 
 
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (Image(b"x", "image/png"), "image"),
-        (Link("file:///x", "x"), "link"),
-        (Resource("file:///x", "text"), "resource"),
-        (Resource("file:///x", b"bytes"), "blob"),
+        (ImageContent(b"x", "image/png"), "image"),
+        (ResourceLink("file:///x", "x"), "link"),
+        (EmbeddedResource("file:///x", "text"), "resource"),
+        (EmbeddedResource("file:///x", b"bytes"), "blob"),
     ],
 )
 def test_content_says_what_it_is(content: Any, kind: str) -> None:
-    assert as_line(Media(content))["content"]["type"] == kind
+    assert event_line(ContentChunk(content))["content"]["type"] == kind
 
 
 def test_parts_of_a_tool_call_say_what_they_are() -> None:
     call = ToolCall(id="1", content=("text", Diff("/x", None, "new"), TerminalView("t")))
-    text, diff, terminal = as_line(call)["content"]
+    text, diff, terminal = event_line(call)["content"]
     assert text == "text"
     changed = {"path": "/x", "old": None, "new": "new", "patch": None, "others": []}
     assert diff == {"type": "diff", **changed}
@@ -64,13 +64,13 @@ def test_parts_of_a_tool_call_say_what_they_are() -> None:
 
 def test_error_has_code_message_and_data() -> None:
     error = InternalError("No", data={"why": 1})
-    line = as_line(StateChanged(state="idle", stop_reason="error", error=error))
+    line = event_line(StateChanged(state="idle", stop_reason="error", error=error))
     assert line["error"] == {"code": -32603, "message": "No", "data": {"why": 1}}
 
 
 def test_json_has_nothing_that_a_terminal_obeys_or_hides() -> None:
     text = "a\x7f\x9b31m\u202eb\u200b\u3164\U000e0041é\u2028"
-    line = escaped(json.dumps({text: text}, ensure_ascii=False).encode())
+    line = escape_hidden(json.dumps({text: text}, ensure_ascii=False).encode())
     assert json.loads(line) == {text: text}
     one = r"a\u007f\u009b31m\u202eb\u200b\u3164\udb40\udc41é\u2028"
     assert line.decode() == f'{{"{one}": "{one}"}}'

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from accord.cli.markdown import markdown_lines
-from accord.cli.terminal_output import Paper
+from accord.cli.terminal_output import TerminalWriter
 from cli.emulator import TerminalFile
 
 LINK = re.compile(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
@@ -18,7 +18,7 @@ LINK = re.compile(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
 def lines_of(text: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stdout", TerminalFile(columns, 40))
-    return markdown_lines(Paper(sys.stdout), text, columns)
+    return markdown_lines(TerminalWriter(sys.stdout), text, columns)
 
 
 def plain(lines: list[str]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord.cli.main import main
-from accord.cli.mcp_file import WrongMcpFile, read_mcp_file
-from accord.types.mcp import McpHttp, McpSse, McpStdio
+from accord.cli.mcp_file import McpFileError, read_mcp_file
+from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
 
 
 def written(folder: Path, document: Any) -> Path:
@@ -29,10 +29,10 @@ def test_every_kind_of_server_is_read(tmp_path: Path) -> None:
         "off": {"command": "no such program", "disabled": True},
     }
     assert read_mcp_file(written(tmp_path, {"mcpServers": servers, "other": 1})) == (
-        McpStdio("files", sys.executable, ("-m", "x"), {"A": "b"}),
-        McpHttp("web", "https://example.com/mcp", {"X": "y"}),
-        McpHttp("streamed", "https://example.com/mcp"),
-        McpSse("old", "https://example.com/sse"),
+        McpServerStdio("files", sys.executable, ("-m", "x"), {"A": "b"}),
+        McpServerHttp("web", "https://example.com/mcp", {"X": "y"}),
+        McpServerHttp("streamed", "https://example.com/mcp"),
+        McpServerSse("old", "https://example.com/sse"),
     )
 
 
@@ -53,7 +53,7 @@ def test_every_kind_of_server_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(document: Any, fault: str, tmp_path: Path) -> None:
-    with pytest.raises(WrongMcpFile) as raised:
+    with pytest.raises(McpFileError) as raised:
         read_mcp_file(written(tmp_path, document))
     assert fault in str(raised.value)
     assert "mcp.json" in str(raised.value)

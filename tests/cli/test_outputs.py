@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 import pytest
 
-from accord_conformance.cli.report_files import prove_folder, prove_writable, write_whole
+from accord_conformance.cli.report_files import check_directory, check_writable, write_atomically
 
 
 def test_trying_leaves_everything_as_it_was(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("as it was")
-    prove_writable({"--old": old, "--new": new, "--none": None})
-    prove_folder(tmp_path / "folder", "--trace")
+    check_writable({"--old": old, "--new": new, "--none": None})
+    check_directory(tmp_path / "folder", "--trace")
     assert old.read_text() == "as it was"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder", "old"]
 
@@ -26,13 +26,13 @@ def test_trying_leaves_everything_as_it_was(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(click.UsageError, match=r"--json: cannot write .*report"):
-        prove_writable({"--json": tmp_path / name})
+        check_writable({"--json": tmp_path / name})
 
 
 def test_one_file_for_two_reports_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "report")
     with pytest.raises(click.UsageError, match="--html and --json name the same file"):
-        prove_writable({"--html": tmp_path / "report", "--json": tmp_path / "link"})
+        check_writable({"--html": tmp_path / "report", "--json": tmp_path / "link"})
 
 
 def test_file_is_replaced_as_a_whole_with_its_mode(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_file_is_replaced_as_a_whole_with_its_mode(tmp_path: Path) -> None:
     file.chmod(0o640)
     link.symlink_to(file)
     with file.open() as reader:
-        write_whole(link, b"new")
+        write_atomically(link, b"new")
         assert reader.read() == "old"
     assert file.read_text() == "new"
     assert link.is_symlink()
@@ -53,14 +53,14 @@ def test_file_that_cannot_be_written_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     folder.mkdir()
     with pytest.raises(OSError):  # noqa: PT011  # which one depends on the system
-        write_whole(folder, b"new")
+        write_atomically(folder, b"new")
     assert list(tmp_path.iterdir()) == [folder]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such files")
 def test_devices_are_written_to_and_not_replaced() -> None:
-    prove_writable({"--json": Path(os.devnull), "--html": Path(os.devnull)})
-    write_whole(Path(os.devnull), b"x")
+    check_writable({"--json": Path(os.devnull), "--html": Path(os.devnull)})
+    write_atomically(Path(os.devnull), b"x")
     assert not Path(os.devnull).is_file()
 
 
@@ -70,7 +70,7 @@ def test_private_file_is_for_the_user_alone(exists: bool, tmp_path: Path) -> Non
     file = tmp_path / "trace.ndjson"
     if exists:
         file.touch(0o644)
-    write_whole(file, b"secret", private=True)
+    write_atomically(file, b"secret", private=True)
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"secret", 0o600)
-    write_whole(file, b"public")
+    write_atomically(file, b"public")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

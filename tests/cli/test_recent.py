@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from accord.cli.latest_session import last_session
+from accord.cli.latest_session import remembered_session
 from accord.cli.session_setup import open_session
 from client.wire import ByHand, agent_by_hand
 
@@ -73,9 +73,9 @@ async def test_file_that_is_damaged_is_replaced(state: Path, text: str) -> None:
     state.parent.mkdir(parents=True)
     state.write_text(text, "latin-1")  # noqa: ASYNC240  # a test
     async with agent_by_hand(1, initialize=LOADS) as (agent, raw):
-        assert last_session(agent, Path("/one")) is None
+        assert remembered_session(agent, Path("/one")) is None
         await opening(agent, raw, "/one", {"sessionId": "a"})
-        assert last_session(agent, Path("/one")) == "a"
+        assert remembered_session(agent, Path("/one")) == "a"
 
 
 async def test_home_that_is_read_only_does_no_harm(state: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from accord.cli.rich_screen import Rendered
+from accord.cli.rich_screen import RichView
 from accord.client.events import Event, Plan, Text, Thought, ToolCall
 from accord.types.session import PlanEntry
 from accord.types.tool_calls import Diff
@@ -115,10 +115,10 @@ def test_text_is_on_the_screen_exactly_once(
 ) -> None:
     terminal = terminal_of(columns, lines, monkeypatch)
     document = Document(seed * 1000 + size, tables=columns >= 60)
-    screen = Rendered()
+    screen = RichView()
     events = list(turn(document, size))
     for event in events:
-        screen.show(event)
+        screen.show_event(event)
         if document.random.random() < 20 / len(events):
             screen.refresh()
             seen = [int(word[1:]) for word in WORD.findall(terminal.emulator.text)]

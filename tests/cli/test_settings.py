@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.cli import settings
-from accord.cli.agent_names import find, named_agents
+from accord.cli.agent_names import find_agent, named_agents
 from accord.cli.main import main
 
 
@@ -26,7 +26,7 @@ def write(folder: Path, text: str) -> None:
 
 def test_absent_file_is_empty_settings() -> None:
     assert settings.load() == settings.Settings()
-    assert find(None, settings.load()).name == "accord"
+    assert find_agent(None, settings.load()).name == "accord"
 
 
 def test_named_agent_is_started_with_its_defaults(
@@ -54,14 +54,14 @@ def test_named_agent_is_started_with_its_defaults(
 
 def test_users_agent_takes_the_place_of_a_well_known_one(folder: Path) -> None:
     write(folder, '[agents.claude]\ncommand = "my-claude --acp"')
-    found = find("claude", settings.load())
+    found = find_agent("claude", settings.load())
     assert (found.argv, found.source) == (("my-claude", "--acp"), "settings")
 
 
 def test_what_is_no_name_is_a_command_line() -> None:
-    assert find("python 'my agent.py'", settings.load()).argv == ("python", "my agent.py")
+    assert find_agent("python 'my agent.py'", settings.load()).argv == ("python", "my agent.py")
     with pytest.raises(ValueError, match="closing quotation"):
-        find("python 'my", settings.load())
+        find_agent("python 'my", settings.load())
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from accord.cli.markdown import finished
-from accord.cli.safe_text import diff_rows, near, near_title, one_line, printable, tail
+from accord.cli.markdown import finished_length
+from accord.cli.safe_text import (
+    diff_rows,
+    last_lines,
+    one_line,
+    printable,
+    relative_path,
+    relative_title,
+)
 from accord.types.tool_calls import Diff
 
 
@@ -25,11 +32,11 @@ from accord.types.tool_calls import Diff
     ],
 )
 def test_end_of_an_output(output: bytes | str, lines: list[str], more: bool) -> None:
-    assert tail(output, 3) == (lines, more)
+    assert last_lines(output, 3) == (lines, more)
 
 
 def test_of_a_long_output_only_the_end_is_looked_at() -> None:
-    lines, more = tail(bytearray(b"x" * 80 + b"\n") * 100_000, 2)
+    lines, more = last_lines(bytearray(b"x" * 80 + b"\n") * 100_000, 2)
     assert (lines, more) == (["x" * 80] * 2, True)
 
 
@@ -51,7 +58,7 @@ def test_of_a_long_output_only_the_end_is_looked_at() -> None:
     ],
 )
 def test_of_markdown_all_but_the_last_block_is_finished(text: str, over: str) -> None:
-    assert text[: finished(text)] == over
+    assert text[: finished_length(text)] == over
 
 
 def test_nothing_moves_the_cursor() -> None:
@@ -98,13 +105,13 @@ def test_large_change_is_shown_without_comparing_all_lines() -> None:
 
 
 def test_path_is_as_seen_from_the_directory_of_the_session() -> None:
-    assert near("/home/me/p/src/a.py", "/home/me/p") == "src/a.py"
-    assert near("/home/me/password", "/home/me/p") == "/home/me/password"
-    assert near("a.py", "/home/me/p") == "a.py"
-    assert near_title("Edit /home/me/p/a.py", "/home/me/p") == "Edit a.py"
-    assert near_title("Edit `/home/me/p/a.py`", "/home/me/p") == "Edit `a.py`"
-    assert near_title("Edit /x/home/me/p/a.py", "/home/me/p") == "Edit /x/home/me/p/a.py"
-    assert near_title("Run make -C /home/me/p", "/home/me/p") == "Run make -C /home/me/p"
+    assert relative_path("/home/me/p/src/a.py", "/home/me/p") == "src/a.py"
+    assert relative_path("/home/me/password", "/home/me/p") == "/home/me/password"
+    assert relative_path("a.py", "/home/me/p") == "a.py"
+    assert relative_title("Edit /home/me/p/a.py", "/home/me/p") == "Edit a.py"
+    assert relative_title("Edit `/home/me/p/a.py`", "/home/me/p") == "Edit `a.py`"
+    assert relative_title("Edit /x/home/me/p/a.py", "/home/me/p") == "Edit /x/home/me/p/a.py"
+    assert relative_title("Run make -C /home/me/p", "/home/me/p") == "Run make -C /home/me/p"
 
 
 def test_title_is_bounded_and_has_no_fillers() -> None:

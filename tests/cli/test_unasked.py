@@ -7,9 +7,9 @@ import shlex
 import pytest
 
 from accord import PermissionRequest, ToolCall
-from accord.cli.rejected_permissions import unasked_lines
+from accord.cli.rejected_permissions import rejected_lines
 from accord.client.permissions import allow
-from accord.types.tool_calls import Location
+from accord.types.tool_calls import ToolCallLocation
 
 
 def asked(kind: str, *, command: str | None = None, path: str | None = None) -> PermissionRequest:
@@ -18,7 +18,7 @@ def asked(kind: str, *, command: str | None = None, path: str | None = None) -> 
         title="t",
         kind=kind,
         status="pending",
-        locations=() if path is None else (Location(path),),
+        locations=() if path is None else (ToolCallLocation(path),),
         raw_input=None if command is None else {"command": command},
     )
     return PermissionRequest(session_id="s", cwd="/project", title="t", options=(), tool_call=call)
@@ -36,7 +36,7 @@ def asked(kind: str, *, command: str | None = None, path: str | None = None) -> 
 def test_rule_that_is_named_allows_the_request_and_nothing_else(
     request_: PermissionRequest, wider: PermissionRequest
 ) -> None:
-    hint = unasked_lines([request_], "why")[-1]
+    hint = rejected_lines([request_], "why")[-1]
     words = shlex.split(hint.partition(": ")[2].partition(", or ")[0])
     assert words[0] == "--allow"
     assert allow(words[1])(request_) == "allow"

@@ -37,7 +37,7 @@ async def test_what_happens_after_a_turn_is_told_and_belongs_to_no_other(version
                 raw.tell(*text("Begun.", "m1"))
                 raw.tell(*state("idle", stopReason="end_turn"))
             assert await turn.wait() == "end_turn"
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*text("The build is done.", "m2"))
             assert await anext(aiter(updates)) == Text("The build is done.", "m2")
         async with session.prompt("And now?") as second:
@@ -61,7 +61,7 @@ async def test_state_that_nobody_knows_takes_the_place_of_the_one_before() -> No
     work = [{"type": "terminal", "terminalId": "t1"}]
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*state("running", background=work))
             await anext(aiter(updates))
             raw.tell(*state("_dreaming", background=work))
@@ -74,7 +74,7 @@ async def test_work_that_ends_beside_a_prompt_does_not_end_its_turn() -> None:
     work = [{"type": "terminal", "terminalId": "t1"}]
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*state("idle", stopReason="end_turn", background=work))
             await anext(aiter(updates))
         async with session.prompt("Hi") as turn:
@@ -92,7 +92,7 @@ async def test_work_that_ends_beside_a_prompt_does_not_end_its_turn() -> None:
 async def test_one_tool_call_and_one_terminal_are_cancelled_in_v2() -> None:
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             for kind, key in (
                 ("tool_call_update", "toolCallId"),
                 ("terminal_update", "terminalId"),
@@ -103,10 +103,10 @@ async def test_one_tool_call_and_one_terminal_are_cancelled_in_v2() -> None:
             events = aiter(updates)
             call = await anext(events)
             assert isinstance(call, ToolCall)
-            assert call.can_cancel
+            assert call.cancellable
             await anext(events)
             for cancelling, method in (
-                (session.cancel_tool("x"), "tool_call/cancel"),
+                (session.cancel_tool_call("x"), "tool_call/cancel"),
                 (session.cancel_terminal("x"), "terminal/cancel"),
             ):
                 running = asyncio.create_task(cancelling)
@@ -121,11 +121,11 @@ async def test_one_tool_call_and_one_terminal_are_cancelled_in_v2() -> None:
 async def test_what_does_not_offer_it_is_not_cancelled(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*update("s1", sessionUpdate="tool_call_update", toolCallId="x", title="X"))
             await anext(aiter(updates))
         for call_id in ("x", "y"):
             with pytest.raises(LocalProtocolError, match=f"'{call_id}' cannot be cancelled"):
-                await session.cancel_tool(call_id)
+                await session.cancel_tool_call(call_id)
             with pytest.raises(LocalProtocolError, match=f"'{call_id}' cannot be cancelled"):
                 await session.cancel_terminal(call_id)

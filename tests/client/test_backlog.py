@@ -180,7 +180,7 @@ async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: in
     async with by_hand(version, most_waiting=500) as (agent, raw):
         session = await open_session(agent, raw, "a")
         await open_session(agent, raw, "b")
-        async with session.updates() as slow, session.updates() as quick:
+        async with session.events() as slow, session.events() as quick:
             taking = asyncio.create_task(anext(aiter(quick)))
             await send_until_congested(raw, "a", most=600)
             await taking
@@ -193,7 +193,7 @@ async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: in
 async def test_what_nobody_takes_any_more_holds_nothing_back(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await open_session(agent, raw, "a")
-        async with session.updates():
+        async with session.events():
             await send_until_congested(raw, "a")
             assert raw.transport.congested
         await settled()

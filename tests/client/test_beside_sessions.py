@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from accord import (
-    Account,
+    AuthAccount,
+    AuthStatus,
     InternalError,
     LocalProtocolError,
-    LoginStatus,
     MethodNotFound,
     NotOffered,
-    Provider,
+    ProviderInfo,
     SessionStatus,
     StateChanged,
     SystemPrompt,
@@ -67,12 +67,12 @@ async def answering(raw: Raw, call: Any, result: Any) -> tuple[Any, Any]:
 async def test_session_has_the_title_that_the_agent_has_stored(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
-            sent, stored = await answering(raw, session.rename(" Mine "), {"title": "Mine"})
+        async with session.events() as updates:
+            sent, stored = await answering(raw, session.set_title(" Mine "), {"title": "Mine"})
             assert await anext(aiter(updates)) == TitleChanged("Mine")
         assert sent == ("session/set_title", {"sessionId": "s1", "title": " Mine "})
         assert (stored, session.transcript.title) == ("Mine", "Mine")
-        sent, stored = await answering(raw, agent.rename_session("s2", "x"), {"title": "X"})
+        sent, stored = await answering(raw, agent.set_session_title("s2", "x"), {"title": "X"})
         assert (sent[1]["sessionId"], stored) == ("s2", "X")
 
 
@@ -80,18 +80,18 @@ async def test_session_has_the_title_that_the_agent_has_stored(version: int) -> 
 @pytest.mark.parametrize(
     ("version", "answer", "status"),
     [
-        (1, {"status": "open"}, SessionStatus(open=True)),
-        (1, {"status": "_frozen"}, SessionStatus(open=False)),
-        (2, {"status": "saved", "state": None}, SessionStatus(open=False)),
+        (1, {"status": "open"}, SessionStatus(is_open=True)),
+        (1, {"status": "_frozen"}, SessionStatus(is_open=False)),
+        (2, {"status": "saved", "state": None}, SessionStatus(is_open=False)),
         (
             2,
             {"status": "open", "state": {"state": "idle", "stopReason": "refusal"}},
-            SessionStatus(open=True, state=StateChanged(state="idle", stop_reason="refusal")),
+            SessionStatus(is_open=True, state=StateChanged(state="idle", stop_reason="refusal")),
         ),
         (
             2,
             {"status": "open", "state": {"state": "_dreaming"}},
-            SessionStatus(open=True, state=StateChanged(state="_dreaming")),
+            SessionStatus(is_open=True, state=StateChanged(state="_dreaming")),
         ),
     ],
 )
@@ -131,7 +131,7 @@ async def test_what_is_not_offered_is_not_called(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         for call in (
-            session.rename("x"),
+            session.set_title("x"),
             session.status(),
             session.archive(),
             agent.unarchive_session("s1"),
@@ -142,9 +142,9 @@ async def test_what_is_not_offered_is_not_called(version: int) -> None:
         ):
             with pytest.raises(NotOffered):
                 await call
-        assert not agent.offers("rename_session")
-        assert not agent.offers("archive_session")
-        assert not agent.offers("providers")
+        assert not agent.supports("set_session_title")
+        assert not agent.supports("archive_session")
+        assert not agent.supports("providers")
 
 
 @requirement("R-SYSP-01")
@@ -163,18 +163,18 @@ async def test_system_prompt_goes_with_the_session(version: int) -> None:
 @requirement("R-ASTAT-03", "R-ASTAT-06")
 @BOTH
 async def test_login_is_asked_for_and_told_of(version: int) -> None:
-    told: asyncio.Queue[LoginStatus] = asyncio.Queue()
+    told: asyncio.Queue[AuthStatus] = asyncio.Queue()
     ada = {"label": "Ada", "email": "ada@example.com", "active": True}
-    async with by_hand(version, on_login=told.put_nowait) as (agent, raw):
+    async with by_hand(version, on_auth_status=told.put_nowait) as (agent, raw):
         answer = {"state": "authenticated", "accounts": [ada]}
         _, status = await answering(raw, agent.auth_status(), answer)
-        assert status == LoginStatus(
-            "authenticated", (Account("Ada", True, email="ada@example.com"),)
+        assert status == AuthStatus(
+            "authenticated", (AuthAccount("Ada", True, email="ada@example.com"),)
         )
         raw.tell("auth/status_update", {"state": "unauthenticated"})
         raw.tell("auth/status_update", {"state": "_confused"})
-        assert await told.get() == LoginStatus("unauthenticated")
-        assert await told.get() == LoginStatus("unknown")
+        assert await told.get() == AuthStatus("unauthenticated")
+        assert await told.get() == AuthStatus("unknown")
 
 
 @BOTH
@@ -187,14 +187,14 @@ async def test_sources_of_models_are_configured(version: int) -> None:
         ]
         _, providers = await answering(raw, agent.providers(), {"providers": known})
         assert providers == (
-            Provider(
+            ProviderInfo(
                 id="a",
                 supported=("openai",),
                 required=True,
                 api_type="openai",
                 base_url="https://example.com",
             ),
-            Provider(id="b", supported=()),
+            ProviderInfo(id="b", supported=()),
         )
         setting = agent.set_provider(
             "b", api_type="openai", base_url="https://b", headers={"X": "y"}
@@ -228,12 +228,12 @@ async def test_methods_of_ones_own_are_called_and_served(version: int) -> None:
         "_example.com/hear": heard.put_nowait,
     }
     async with agent_by_hand(version, extensions=extensions) as (agent, raw):
-        sent, answer = await answering(raw, agent.call("_example.com/x", {"n": 1}), [2])
+        sent, answer = await answering(raw, agent.call_extension("_example.com/x", {"n": 1}), [2])
         assert (sent, answer) == (("_example.com/x", {"n": 1}), [2])
-        await agent.notify("_example.com/y", {"n": 3})
+        await agent.notify_extension("_example.com/y", {"n": 3})
         assert (await raw.get())["params"] == {"n": 3}
         with pytest.raises(LocalProtocolError):
-            await agent.call("session/list")
+            await agent.call_extension("session/list")
         counted = await raw.result_of("q", "_example.com/count", {"text": "one two"})
         assert counted == {"words": 2}
         assert (await raw.error_of("f", "_example.com/fail", {}))["message"] == "Out of luck"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord import InvalidParams
-from accord.client.agent_adapter import Setup
-from accord.client.files import FileServer, within
+from accord.client.agent_adapter import SessionSetup
+from accord.client.files import ClientFiles, restrict_to_parent
 from client.test_services import reading, working, writing
 from client.wire import Speaker
 from requirement import requirement
@@ -69,8 +69,8 @@ async def test_cwd_that_the_agent_exchanges_for_a_link_does_not_lead_out(tmp_pat
 
 @pytest.mark.parametrize("path", ["/a\0b", "/" + "x" * 5000, "/\udc00"], ids=["nul", "long", "odd"])
 async def test_text_that_cannot_be_a_path_is_a_wrong_parameter(tmp_path: Path, path: str) -> None:
-    setup = Setup(cwd=str(tmp_path), real_roots=(str(tmp_path),))
-    server = FileServer("rw")
+    setup = SessionSetup(cwd=str(tmp_path), real_directories=(str(tmp_path),))
+    server = ClientFiles("rw")
     with pytest.raises(InvalidParams):
         await server.read(setup, path, None, None)
     with pytest.raises(InvalidParams):
@@ -86,12 +86,12 @@ async def test_subagent_reaches_no_file_outside_of_its_parents_directories(tmp_p
     (inside / "child").mkdir()
     (inside / "child" / "a").write_text("child")
     (inside / "out").symlink_to(sibling)
-    parent = Setup(cwd=str(inside), real_roots=(str(inside),))
-    server = FileServer("rw")
-    child = within(Setup(cwd=str(inside / "child")), parent)
+    parent = SessionSetup(cwd=str(inside), real_directories=(str(inside),))
+    server = ClientFiles("rw")
+    child = restrict_to_parent(SessionSetup(cwd=str(inside / "child")), parent)
     assert await server.read(child, str(inside / "child" / "a"), None, None) == "child"
     for cwd in ("/", str(tmp_path), str(sibling), str(inside / "out"), "\0"):
-        child = within(Setup(cwd=cwd), parent)
+        child = restrict_to_parent(SessionSetup(cwd=cwd), parent)
         for path in (inside / "a", sibling / "a"):
             with pytest.raises(InvalidParams):
                 await server.read(child, str(path), None, None)

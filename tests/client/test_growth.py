@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord import v2
-from accord.client.agent_adapter import Setup
-from accord.client.event_stream import Feed
-from accord.client.events import Media, Rewritten, Text, Thought, ToolCall, UserText
-from accord.client.message import AgentText, Message, joined
-from accord.client.services import Desk
-from accord.client.shared_sequence import Shared, extended
+from accord.client.agent_adapter import SessionSetup
+from accord.client.event_stream import SessionEventStream
+from accord.client.events import ContentChunk, MessageReplaced, Text, Thought, ToolCall, UserText
+from accord.client.message import AgentText, Message, merge_texts
+from accord.client.services import ClientServices
+from accord.client.shared_sequence import SharedSequence, appended
 from accord.client.transcript import Transcript
-from accord.client.v1.updates import read as read_v1
-from accord.client.v2.updates import read as read_v2
-from accord.types.content import Image, Link, text_of
+from accord.client.v1.updates import events_from_update as read_v1
+from accord.client.v2.updates import events_from_update as read_v2
+from accord.types.content import ImageContent, ResourceLink, text_of
 from growth import Cost, cost_of, is_flat
 
 FEW, MANY = 200, 20_000
-HERE = Setup(cwd="/")
+HERE = SessionSetup(cwd="/")
 
 
 def assert_flat(made: Callable[[int], Callable[[], Any]]) -> None:
@@ -40,15 +40,15 @@ def test_growth_is_noticed() -> None:
 
 def test_session_costs_the_same_however_many_are_open() -> None:
     def made(sessions: int) -> Callable[[], Any]:
-        desk = Desk(None)
+        desk = ClientServices(None)
         for number in range(sessions):
-            desk.feed(f"s{number}", read_v1)
+            desk.event_stream(f"s{number}", read_v1)
             desk.open(f"s{number}", HERE, read_v1)
         ids = iter(f"new{number}" for number in range(10))
 
         def open_one() -> None:
             name = next(ids)
-            desk.feed(name, read_v1)
+            desk.event_stream(name, read_v1)
             desk.open(name, HERE, read_v1)
 
         return open_one
@@ -58,12 +58,12 @@ def test_session_costs_the_same_however_many_are_open() -> None:
 
 def test_unknown_session_costs_the_same_however_many_are_open() -> None:
     def made(sessions: int) -> Callable[[], Any]:
-        desk = Desk(None)
+        desk = ClientServices(None)
         for number in range(sessions):
             desk.open(f"s{number}", HERE, read_v1)
         for number in range(300):
-            desk.feed(f"stranger{number}", read_v1)
-        return lambda: (desk.where("nobody"), desk.feed("nobody", read_v1))
+            desk.event_stream(f"stranger{number}", read_v1)
+        return lambda: (desk.find_setup("nobody"), desk.event_stream("nobody", read_v1))
 
     assert_flat(made)
 
@@ -74,10 +74,10 @@ def test_chunk_of_tool_content_costs_the_same_however_much_there_is() -> None:
     )
 
     def made(chunks: int) -> Callable[[], Any]:
-        feed = Feed("s", read_v2)
+        feed = SessionEventStream("s", read_v2)
         for _ in range(chunks):
-            feed.take(chunk)
-        return lambda: feed.take(chunk)
+            feed.receive(chunk)
+        return lambda: feed.receive(chunk)
 
     assert_flat(made)
 
@@ -88,7 +88,7 @@ def test_consumer_that_is_slow_holds_no_copies_of_tool_content() -> None:
         waiting = []
         for number in range(chunks):
             known = transcript.tool_call("t") or ToolCall(id="t")
-            event = ToolCall(id="t", content=extended(known.content, str(number)))
+            event = ToolCall(id="t", content=appended(known.content, str(number)))
             transcript.apply(event)
             waiting.append(event)
         assert all(event.content._items is waiting[0].content._items for event in waiting)
@@ -116,7 +116,7 @@ def test_reading_text_after_each_event_costs_the_same_however_long_it_is(
         text = AgentText(0)
         reads: dict[str, Callable[[], str]] = {
             "message": lambda: last.text,
-            "turn": lambda: transcript.said(text),
+            "turn": lambda: transcript.read_agent_text(text),
             "transcript": lambda: transcript.text,
         }
         if messages == "one":
@@ -146,7 +146,7 @@ def test_prompt_costs_the_same_however_many_came_before() -> None:
             transcript.apply(UserText("Hi", f"u{number}"))
             transcript.apply(Text("Hello", f"a{number}"))
             transcript.apply(ToolCall(id=f"t{number}", status="completed"))
-        return lambda: (transcript.prompts, transcript.open_calls)
+        return lambda: (transcript.prompt_count, transcript.open_tool_calls)
 
     assert_flat(made)
 
@@ -155,8 +155,8 @@ def test_prompt_costs_the_same_however_many_came_before() -> None:
 
 CONTENT = st.one_of(
     st.sampled_from(["", "a", "bc", "\n", "Grüße ✓"]),
-    st.just(Link(uri="file:///x", name="x")),
-    st.just(Image(b"", "image/png")),
+    st.just(ResourceLink(uri="file:///x", name="x")),
+    st.just(ImageContent(b"", "image/png")),
 )
 
 
@@ -165,22 +165,22 @@ def test_message_is_the_same_however_often_it_is_read(contents: list[Any], reads
     message = Message("agent", None)
     looks = [*reads, *([False] * len(contents))]
     for number, (content, look) in enumerate(zip(contents, looks, strict=False), 1):
-        message.add(content)
+        message.append(content)
         if look:
-            assert message.text == text_of(joined(contents[:number]))
-    assert message.content == joined(contents)
-    assert message.text == text_of(joined(contents))
-    message.rewrite(("x", *contents))
-    assert message.text == text_of(joined(("x", *contents)))
+            assert message.text == text_of(merge_texts(contents[:number]))
+    assert message.content == merge_texts(contents)
+    assert message.text == text_of(merge_texts(contents))
+    message.replace(("x", *contents))
+    assert message.text == text_of(merge_texts(("x", *contents)))
 
 
 IDS = st.sampled_from([None, "a", "b", "c"])
 EVENT = st.one_of(
     st.builds(Text, st.sampled_from(["", "x", "yz"]), IDS),
-    st.builds(Media, st.just(Link(uri="u", name="n")), st.just("agent"), IDS),
+    st.builds(ContentChunk, st.just(ResourceLink(uri="u", name="n")), st.just("agent"), IDS),
     st.builds(Thought, st.just("hm"), IDS),
     st.builds(UserText, st.just("Hi"), IDS),
-    st.builds(Rewritten, st.just("agent"), st.sampled_from(["a", "b"]), st.just(("new",))),
+    st.builds(MessageReplaced, st.just("agent"), st.sampled_from(["a", "b"]), st.just(("new",))),
     st.builds(ToolCall, id=st.just("t")),
 )
 
@@ -194,10 +194,10 @@ def test_text_of_a_turn_is_the_same_however_often_it_is_read(
     for number, event in enumerate(events):
         transcript.apply(event)
         assert transcript.text == text_from(transcript, 0, None)
-        assert transcript.said(turn) == text_from(transcript, first, None)
-        assert transcript.said(part, until) == text_from(transcript, 0, until)
+        assert transcript.read_agent_text(turn) == text_from(transcript, first, None)
+        assert transcript.read_agent_text(part, until) == text_from(transcript, 0, until)
         if number % 3 == 2:
-            assert transcript.said(rarely) == text_from(transcript, first, None)
+            assert transcript.read_agent_text(rarely) == text_from(transcript, first, None)
 
 
 def text_from(transcript: Transcript, first: int, until: int | None) -> str:
@@ -208,7 +208,7 @@ def text_from(transcript: Transcript, first: int, until: int | None) -> str:
 
 @given(st.lists(st.integers()), st.integers(-5, 5), st.integers(-5, 5))
 def test_shared_sequence_is_like_a_tuple(items: list[int], start: int, stop: int) -> None:
-    shared: Any = Shared([], 0)
+    shared: Any = SharedSequence([], 0)
     for item in items:
         shared = shared.plus(item)
     branch = shared.plus(1)
@@ -222,5 +222,5 @@ def test_shared_sequence_is_like_a_tuple(items: list[int], start: int, stop: int
     with pytest.raises(IndexError):
         shared[len(whole)]
     assert shared != list(whole)
-    assert extended(whole, 3) == extended(shared, 3) == (*whole, 3)
-    assert branch == extended(whole, 1)
+    assert appended(whole, 3) == appended(shared, 3) == (*whole, 3)
+    assert branch == appended(whole, 1)

@@ -242,9 +242,9 @@ def options(folder: Path) -> dict[str, Any]:
         "permissions": allow("edit:src/*", "execute:make *"),
         "files": "rw",
         "terminals": True,
-        "on_form": never,
-        "on_url": never,
-        "on_login": lambda status: None,
+        "on_elicit_form": never,
+        "on_elicit_url": never,
+        "on_auth_status": lambda status: None,
         "unstable": True,
         "extensions": {
             "_mine/note": lambda params: {"an": "answer"},
@@ -337,8 +337,8 @@ async def test_chain_of_subagents_is_followed_without_recursion(
         asked = {"sessionId": names[-2], "options": OPTIONS, **subject}
         answer = await raw.result_of("q", "session/request_permission", asked)
         assert answer["outcome"]["outcome"] in ("selected", "cancelled")
-        closing = asyncio.ensure_future(agent.wire.connection.call("_x", {}, bytes))
+        closing = asyncio.ensure_future(agent.remote.connection.call("_x", {}, bytes))
         raw.answer((await raw.get())["id"], {})
         await closing
-        session._desk.forget("s1")
+        session._services.drop_session("s1")
         assert not tracebacks(caplog)

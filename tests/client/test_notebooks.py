@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, ClientSession, Plan, PlanEntry, Turn, connect, serve
-from accord.client.ask import Answer
+from accord.client.ask import AskResult
 from accord.client.events import Compaction, Text, Thought, TitleChanged, ToolCall, UserText
 from accord.client.transcript import Transcript
 from accord.transports.memory import pair
@@ -22,7 +22,7 @@ async def greet(speaker: Speaker) -> None:
 
 
 def transcript(text: str = "Hello") -> Transcript:
-    return Transcript.of(
+    return Transcript.from_events(
         [
             TitleChanged(text),
             UserText("Hi\nyou", "u"),
@@ -81,7 +81,7 @@ async def test_reprs_of_the_agents_side() -> None:
 
 def test_reprs_are_short() -> None:
     whole = transcript(LONG)
-    answer = Answer(text=LONG, stop_reason="end_turn", transcript=whole)
+    answer = AskResult(text=LONG, stop_reason="end_turn", transcript=whole)
     things: list[Any] = [whole, answer, *whole.messages]
     assert all(len(repr(thing)) < 300 for thing in things)
 
@@ -103,5 +103,5 @@ def test_transcript_is_shown_as_markdown() -> None:
     [("end_turn", "Hi"), ("max_tokens", "Hi\n\n*Stopped: max_tokens*")],
 )
 def test_answer_is_shown_as_markdown(stop_reason: Any, shown: str) -> None:
-    answer = Answer(text="Hi", stop_reason=stop_reason, transcript=Transcript())
+    answer = AskResult(text="Hi", stop_reason=stop_reason, transcript=Transcript())
     assert answer._repr_markdown_() == shown

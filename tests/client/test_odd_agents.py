@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Compaction, Notice, PermissionRequest, Plan, StateChanged, ToolCall
-from accord.client.elicitation import Field, Form, why_wrong
+from accord.client.elicitation import ElicitationForm, FormField, form_error
 from accord.client.permissions import allow
 from client.wire import BOTH, agent_by_hand, opened, update
 from requirement import requirement
@@ -24,7 +24,7 @@ async def told(version: int, *updates: dict[str, Any]) -> Any:
     """Return the transcript of a session after these updates."""
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as events:
+        async with session.events() as events:
             for each in updates:
                 raw.tell(*update("s1", **each))
             raw.tell(*update("s1", sessionUpdate="session_info_update", title="end"))
@@ -83,10 +83,10 @@ async def test_v2_question_about_something_unknown_is_shown_and_no_rule_allows_i
 @pytest.mark.parametrize("mode", ["url", "_voice"])
 @BOTH
 async def test_question_in_a_way_that_was_not_offered_is_refused(version: int, mode: str) -> None:
-    async def fill_in(_form: Form) -> None:
+    async def fill_in(_form: ElicitationForm) -> None:
         raise AssertionError
 
-    async with agent_by_hand(version, on_form=fill_in) as (agent, raw):
+    async with agent_by_hand(version, on_elicit_form=fill_in) as (agent, raw):
         await opened(agent, raw)
         params = {"mode": mode, "message": "m", "sessionId": "s1"}
         more = {"elicitationId": "e", "url": "https://a.example"}
@@ -96,8 +96,8 @@ async def test_question_in_a_way_that_was_not_offered_is_refused(version: int, m
 
 @requirement("R-ELIC-19", "R-ELIC-20")
 def test_patterns_and_unknown_formats_of_a_form_are_not_tried_here() -> None:
-    field = Field(name="a", kind="text", title="A", pattern="(x+x+)+y", format="_moon")
-    assert why_wrong(Form(message="", fields=(field,)), {"a": "x" * 10_000}) is None
+    field = FormField(name="a", kind="text", title="A", pattern="(x+x+)+y", format="_moon")
+    assert form_error(ElicitationForm(message="", fields=(field,)), {"a": "x" * 10_000}) is None
 
 
 @requirement("R-TOOL-16")
@@ -117,7 +117,7 @@ async def test_v2_status_of_a_tool_call_that_is_unknown_is_not_its_end() -> None
         {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "_resting"},
         {"sessionUpdate": "tool_call_update", "toolCallId": "d", "status": "paused"},
     )
-    assert [(call.status, call.done) for call in transcript.tool_calls] == [
+    assert [(call.status, call.is_final) for call in transcript.tool_calls] == [
         ("_resting", False),
         ("paused", False),
     ]
@@ -161,7 +161,7 @@ async def test_notice_of_any_severity_changes_no_state(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         before = session.transcript.state
-        async with session.updates() as updates:
+        async with session.events() as updates:
             events = aiter(updates)
             for severity in ("error", "_loud") if version == 2 else ("error",):
                 raw.tell(*update("s1", sessionUpdate="notice", severity=severity, title="Oh"))

@@ -11,43 +11,43 @@ import pytest
 from accord import InvalidParams
 from accord.agent import elicitation
 from accord.client import url_pages
-from accord.client.elicitation import WebPage
-from accord.client.url_pages import MOST_PAGES, MOST_URL_CHARS, OpenPages
+from accord.client.elicitation import UrlElicitationRequest
+from accord.client.url_pages import MAX_PAGES, MAX_URL_CHARS, OpenUrlElicitations
 from client.test_services import BOTH, Speaker, working
 
 
-def _page(page_id: str, url: str = "https://example.com") -> WebPage:
-    return WebPage(message="Look", url=url, id=page_id, done=asyncio.Event())
+def _page(page_id: str, url: str = "https://example.com") -> UrlElicitationRequest:
+    return UrlElicitationRequest(message="Look", url=url, id=page_id, done=asyncio.Event())
 
 
 async def test_pages_that_the_agent_never_ends_are_dropped_in_the_end() -> None:
-    opened = OpenPages()
-    made = [_page(f"e{number}") for number in range(10 * MOST_PAGES)]
+    opened = OpenUrlElicitations()
+    made = [_page(f"e{number}") for number in range(10 * MAX_PAGES)]
     for page in made:
         assert opened.add(page)
         opened.answered(page, agreed=True)
-    assert len(opened._open) == MOST_PAGES
+    assert len(opened._open) == MAX_PAGES
     for page in made:
-        opened.done(page.id)
-    assert [page.done.is_set() for page in made] == [False] * 9 * MOST_PAGES + [True] * MOST_PAGES
+        opened.complete(page.id)
+    assert [page.done.is_set() for page in made] == [False] * 9 * MAX_PAGES + [True] * MAX_PAGES
     assert not opened._open
 
 
 async def test_page_is_waited_for_as_long_as_somebody_may_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    opened = OpenPages()
+    opened = OpenUrlElicitations()
     monkeypatch.setattr(url_pages, "OPEN_S", 0.0)
     old = _page("old")
     opened.add(old)
     opened.answered(old, agreed=True)
     opened.add(_page("new"))
-    opened.done("old")
+    opened.complete("old")
     assert not old.done.is_set()
 
 
 async def test_declined_page_is_forgotten() -> None:
-    opened = OpenPages()
+    opened = OpenUrlElicitations()
     page = _page("e1")
     opened.add(page)
     opened.answered(page, agreed=False)
@@ -55,16 +55,16 @@ async def test_declined_page_is_forgotten() -> None:
 
 
 async def test_user_is_asked_about_a_few_pages_at_a_time() -> None:
-    opened = OpenPages()
-    made = [_page(f"e{number}") for number in range(MOST_PAGES + 1)]
-    assert [opened.add(page) for page in made] == [True] * MOST_PAGES + [False]
+    opened = OpenUrlElicitations()
+    made = [_page(f"e{number}") for number in range(MAX_PAGES + 1)]
+    assert [opened.add(page) for page in made] == [True] * MAX_PAGES + [False]
     opened.answered(made[0], agreed=False)
     assert opened.add(made[-1])
 
 
 @BOTH
 async def test_agent_is_told_of_an_address_that_is_too_long(version: int, tmp_path: Path) -> None:
-    async def visit(page: WebPage) -> bool:
+    async def visit(page: UrlElicitationRequest) -> bool:
         raise AssertionError(page)
 
     told: list[Any] = []
@@ -74,15 +74,15 @@ async def test_agent_is_told_of_an_address_that_is_too_long(version: int, tmp_pa
             message="Log in",
             session_id="s1",
             elicitation_id="e1",
-            url="https://example.com/" + "x" * MOST_URL_CHARS,
+            url="https://example.com/" + "x" * MAX_URL_CHARS,
         )
         with pytest.raises(InvalidParams, match="too long") as caught:
             await speaker.client.create_elicitation(request)
         told.append(caught.value.data)
 
-    async with working(script, tmp_path, version, on_url=visit):
-        assert told == [{"most": MOST_URL_CHARS}]
+    async with working(script, tmp_path, version, on_elicit_url=visit):
+        assert told == [{"most": MAX_URL_CHARS}]
 
 
 def test_both_sides_have_one_limit() -> None:
-    assert elicitation.MOST_URL_CHARS == MOST_URL_CHARS
+    assert elicitation.MAX_URL_CHARS == MAX_URL_CHARS

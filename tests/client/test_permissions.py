@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from accord import Permission, PermissionOption, PermissionRequest, ToolCall, v2
+from accord import PermissionDecided, PermissionOption, PermissionRequest, ToolCall, v2
 from accord.client.permissions import (
     allow,
     ask_one_at_a_time,
@@ -19,7 +19,7 @@ from accord.client.permissions import (
 )
 from accord.types.content import Other
 from accord.types.convert_v2 import tool_content_from_wire
-from accord.types.tool_calls import Diff, Location
+from accord.types.tool_calls import Diff, ToolCallLocation
 from accord.wire.codec import convert
 from client.wire import BOTH, Speaker, agent_by_hand, session_with
 from requirement import requirement
@@ -37,7 +37,7 @@ def request(
     call = ToolCall(
         id="c",
         kind=kind,
-        locations=tuple(Location(path) for path in paths),
+        locations=tuple(ToolCallLocation(path) for path in paths),
         raw_input=None if command is None else {"command": command},
     )
     return PermissionRequest(
@@ -241,7 +241,7 @@ async def test_policy_decides_and_the_turn_tells_of_it(version: int) -> None:
             events = [event async for event in turn]
         assert [call.title for call in session.transcript.tool_calls] == ["Edit a", "Fetch b"]
     assert answers == ["allow_once", "reject_once"]
-    told = [event for event in events if isinstance(event, Permission)]
+    told = [event for event in events if isinstance(event, PermissionDecided)]
     assert [event.allowed for event in told] == [True, False]
     assert told[0].request.tool_call is not None
 

@@ -13,20 +13,26 @@ from typing import Any
 import pytest
 
 from accord import (
+    AgentTerminal,
     ClientSession,
     InternalError,
     InvalidParams,
     NotOffered,
     ResourceNotFound,
-    Terminal,
-    TerminalOutput,
+    TerminalOutputChunk,
     connect,
     v1,
 )
-from accord.client.elicitation import Field, Form, WebPage, form_of, why_wrong
+from accord.client.elicitation import (
+    ElicitationForm,
+    FormField,
+    UrlElicitationRequest,
+    form_error,
+    form_from_schema,
+)
 from accord.roles.handshake import serve
 from accord.transports.memory import pair
-from accord.types.session import Choice
+from accord.types.session import OptionChoice
 from client.wire import BOTH, Script, Speaker, scripted
 from quirk import quirk
 from requirement import requirement
@@ -301,7 +307,7 @@ async def test_nothing_runs_on_after_the_connection(tmp_path: Path) -> None:
             printed = b""
             async with session.prompt("work") as turn:
                 async for event in turn:
-                    if isinstance(event, TerminalOutput):
+                    if isinstance(event, TerminalOutputChunk):
                         printed += event.data
                         if printed.endswith(b"\n"):
                             pid.set_result(int(printed))
@@ -323,9 +329,11 @@ async def test_what_terminals_print_is_told_like_the_output_of_v2(tmp_path: Path
         async with connect(here, limits=QUICK, versions=(1,), terminals=True) as agent:
             session = await agent.new_session(tmp_path)
             async with session.prompt("work") as turn:
-                events = [e async for e in turn if isinstance(e, Terminal | TerminalOutput)]
-    assert isinstance(events[0], Terminal)
-    printed = b"".join(e.data for e in events if isinstance(e, TerminalOutput))
+                events = [
+                    e async for e in turn if isinstance(e, AgentTerminal | TerminalOutputChunk)
+                ]
+    assert isinstance(events[0], AgentTerminal)
+    printed = b"".join(e.data for e in events if isinstance(e, TerminalOutputChunk))
     assert printed.split() == [b"hello"]
 
 
@@ -375,9 +383,9 @@ def ask_for(speaker: Speaker, **more: Any) -> Any:
 @BOTH
 async def test_form_is_answered(version: int, values: Any, action: str, tmp_path: Path) -> None:
     answers: list[Any] = []
-    forms: list[Form] = []
+    forms: list[ElicitationForm] = []
 
-    async def fill_in(form: Form) -> Any:
+    async def fill_in(form: ElicitationForm) -> Any:
         forms.append(form)
         if isinstance(values, Exception):
             raise values
@@ -386,23 +394,23 @@ async def test_form_is_answered(version: int, values: Any, action: str, tmp_path
     async def script(speaker: Speaker) -> None:
         answers.append(await ask_for(speaker))
 
-    async with working(script, tmp_path, version, on_form=fill_in):
+    async with working(script, tmp_path, version, on_elicit_form=fill_in):
         (answer,), (form,) = answers, forms
     assert type(answer).__name__ == action
     assert getattr(answer, "content", None) == (
         values if action.startswith("ElicitationA") else None
     )
     assert form.message == "Who?"
-    assert form.fields[0] == Field(name="name", kind="text", title="Your name", required=True)
-    assert form.fields[2].choices == (Choice("red", "red"), Choice("blue", "blue"))
+    assert form.fields[0] == FormField(name="name", kind="text", title="Your name", required=True)
+    assert form.fields[2].choices == (OptionChoice("red", "red"), OptionChoice("blue", "blue"))
 
 
 @requirement("R-ELIC-30", "R-ELIC-13")
 @BOTH
 async def test_page_is_visited_with_consent_and_then_done(version: int, tmp_path: Path) -> None:
-    pages: list[WebPage] = []
+    pages: list[UrlElicitationRequest] = []
 
-    async def visit(page: WebPage) -> bool:
+    async def visit(page: UrlElicitationRequest) -> bool:
         pages.append(page)
         return page.url.startswith("https:")
 
@@ -419,7 +427,7 @@ async def test_page_is_visited_with_consent_and_then_done(version: int, tmp_path
             complete = types.CompleteElicitationNotification(elicitation_id=done)
             await speaker.client.complete_elicitation(complete)
 
-    async with working(script, tmp_path, version, on_url=visit):
+    async with working(script, tmp_path, version, on_elicit_url=visit):
         assert answers == ["ElicitationAcceptAction", "ElicitationDeclineAction"]
         await pages[0].done.wait()
 
@@ -437,11 +445,11 @@ def test_form_has_every_kind_of_field_and_keeps_unknown_ones() -> None:
             "o": {"type": "_tree"},
         }
     }
-    form = form_of("Hi", schema, None, None)
+    form = form_from_schema("Hi", schema, None, None)
     kinds = [field.kind for field in form.fields]
     assert kinds == ["text", "number", "boolean", "choice", "choices", "choices", "_tree"]
     good = {"t": "ab", "n": 1, "b": False, "c": "x", "m": ["a"], "a": [], "o": "anything"}
-    assert why_wrong(form, good) is None
+    assert form_error(form, good) is None
     bad: dict[str, Any] = {
         "t": "a",
         "n": 2,
@@ -452,7 +460,7 @@ def test_form_has_every_kind_of_field_and_keeps_unknown_ones() -> None:
         "zzz": 1,
     }
     for name, value in bad.items():
-        assert why_wrong(form, good | {name: value}) is not None, name
+        assert form_error(form, good | {name: value}) is not None, name
 
 
 @pytest.mark.parametrize(
@@ -461,5 +469,5 @@ def test_form_has_every_kind_of_field_and_keeps_unknown_ones() -> None:
 )
 def test_items_of_an_unknown_kind_are_no_choices(items: Any) -> None:
     schema = {"properties": {"a": {"type": "array", "items": items}}}
-    (field,) = form_of("?", schema, None, None).fields
+    (field,) = form_from_schema("?", schema, None, None).fields
     assert (field.kind, field.choices) == ("array", ())

@@ -11,15 +11,15 @@ import pytest
 
 from accord import (
     AuthRequired,
+    AvailableCommand,
+    BooleanOption,
     ClientSession,
-    Command,
     LocalProtocolError,
-    McpHttp,
-    McpStdio,
+    McpServerHttp,
+    McpServerStdio,
     NotOffered,
     RequestError,
-    Select,
-    Switch,
+    SelectOption,
     Text,
     UserText,
 )
@@ -92,17 +92,20 @@ async def test_directories_are_made_absolute(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with by_hand(version) as (agent, raw):
-        opening = agent.new_session("sub", roots=["other"])
+        opening = agent.new_session("sub", additional_directories=["other"])
         request, session = await answering(raw, opening, {"sessionId": "s1"})
     assert request["params"]["cwd"] == str(tmp_path / "sub")
     assert request["params"]["additionalDirectories"] == [str(tmp_path / "other")]
-    assert session.roots == (str(tmp_path / "sub"), str(tmp_path / "other"))
+    assert session.directories == (str(tmp_path / "sub"), str(tmp_path / "other"))
 
 
 @requirement("R-MCP-05")
 @BOTH
 async def test_mcp_servers_are_passed_on(version: int) -> None:
-    servers = [McpStdio("a", "/bin/a", ("-x",), {"K": "v"}), McpHttp("b", "https://b", {"H": "v"})]
+    servers = [
+        McpServerStdio("a", "/bin/a", ("-x",), {"K": "v"}),
+        McpServerHttp("b", "https://b", {"H": "v"}),
+    ]
     async with by_hand(version) as (agent, raw):
         opening = agent.new_session("/", mcp_servers=servers)
         request, _ = await answering(raw, opening, {"sessionId": "s1"})
@@ -190,8 +193,8 @@ async def test_closing_and_deleting_what_is_gone_succeeds(version: int) -> None:
 @requirement("R-SESS-07", "R-LIST-01")
 async def test_what_the_agent_does_not_offer_is_not_called() -> None:
     async with agent_by_hand(1) as (agent, _raw):
-        assert not agent.offers("load_session")
-        assert not agent.takes("image")
+        assert not agent.supports("load_session")
+        assert not agent.supports_content("image")
         with pytest.raises(NotOffered):
             await agent.load_session("old")
         with pytest.raises(NotOffered):
@@ -203,10 +206,10 @@ async def test_offers_are_known(version: int) -> None:
     async with by_hand(version) as (agent, _raw):
         assert agent.info.name == "raw"
         assert agent.version == version
-        assert agent.offers("load_session")
-        assert agent.takes("image")
-        assert agent.takes("text")
-        assert not agent.takes("audio")
+        assert agent.supports("load_session")
+        assert agent.supports_content("image")
+        assert agent.supports_content("text")
+        assert not agent.supports_content("audio")
 
 
 @BOTH
@@ -263,8 +266,8 @@ async def test_options_are_set_and_replaced_by_the_answer(version: int) -> None:
         request, _ = await answering(raw, session.set_option("loud", True), slow)
         assert (request["params"]["type"], request["params"]["value"]) == ("boolean", True)
         speed, loud = session.transcript.options
-        assert isinstance(speed, Select)
-        assert isinstance(loud, Switch)
+        assert isinstance(speed, SelectOption)
+        assert isinstance(loud, BooleanOption)
         assert (speed.value, loud.value) == ("slow", True)
         with pytest.raises(LocalProtocolError):
             await session.set_option("unknown", "x")
@@ -429,7 +432,7 @@ async def test_turn_of_a_session_that_is_closed_is_cancelled_not_broken(refused:
 async def test_turn_of_a_session_that_is_loaded_again_ends(tmp_path: Path) -> None:
     async with by_hand(2) as (agent, raw):
         _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
-        async with session.updates() as updates, session.prompt("Hi") as turn:
+        async with session.events() as updates, session.prompt("Hi") as turn:
             prompt = await raw.get()
             raw.answer(prompt["id"], {"messageId": "m1"})
             _, loaded = await answering(raw, agent.load_session("s1", "/"), {})
@@ -452,7 +455,7 @@ async def test_commands_of_a_v2_setup_answer_are_known() -> None:
     }
     async with by_hand(2) as (agent, raw):
         session = await with_options(agent, raw, availableCommands=[command])
-        assert session.transcript.commands == (Command("test", "Run it", "what"),)
+        assert session.transcript.commands == (AvailableCommand("test", "Run it", "what"),)
 
 
 # Odd agents.

@@ -10,10 +10,10 @@ import pytest
 from accord import (
     Agent,
     AuthRequired,
-    Image,
-    McpHttp,
-    McpSse,
-    McpStdio,
+    ImageContent,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
     NotOffered,
     Turn,
     connect,
@@ -44,7 +44,7 @@ async def test_client_says_who_it_is_and_what_it_offers(version: int) -> None:
 async def test_further_directories_are_for_agents_that_take_them(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         with pytest.raises(NotOffered, match="additional"):
-            await agent.new_session("/work", roots=["/other"])
+            await agent.new_session("/work", additional_directories=["/other"])
         await opened(agent, raw)  # nothing was sent before
 
 
@@ -64,7 +64,7 @@ async def test_what_is_no_way_to_an_agent_is_named(wrong: Any) -> None:
 async def test_server_that_version_2_cannot_name_is_refused_before_it_is_sent() -> None:
     async with agent_by_hand(2) as (agent, raw):
         with pytest.raises(LocalProtocolError, match=r"'old' is reached by sse.*version 1"):
-            await agent.new_session("/work", mcp_servers=[McpSse("old", "https://a.example")])
+            await agent.new_session("/work", mcp_servers=[McpServerSse("old", "https://a.example")])
         await opened(agent, raw)  # nothing was sent before
 
 
@@ -73,22 +73,24 @@ async def test_server_that_version_2_cannot_name_is_refused_before_it_is_sent() 
 async def test_directories_are_named_once(version: int) -> None:
     async with agent_by_hand(version, initialize=ROOTS[version]) as (agent, raw):
         opening = asyncio.create_task(
-            agent.new_session("/work", roots=["/other", "/work", "/other", "/more"])
+            agent.new_session(
+                "/work", additional_directories=["/other", "/work", "/other", "/more"]
+            )
         )
         request = await raw.get()
         raw.answer(request["id"], {"sessionId": "s1"})
         session = await opening
     assert request["params"]["additionalDirectories"] == ["/other", "/more"]
-    assert session.roots == ("/work", "/other", "/more")
+    assert session.directories == ("/work", "/other", "/more")
 
 
 @requirement("R-MCP-02", "R-MCP-03")
 @pytest.mark.parametrize(
     ("version", "server"),
     [
-        (1, McpHttp("a", "https://a.example")),
-        (2, McpHttp("a", "https://a.example")),
-        (2, McpStdio("a", "/bin/a")),
+        (1, McpServerHttp("a", "https://a.example")),
+        (2, McpServerHttp("a", "https://a.example")),
+        (2, McpServerStdio("a", "/bin/a")),
     ],
 )
 async def test_mcp_servers_are_for_agents_that_can_reach_them(version: int, server: Any) -> None:
@@ -104,7 +106,7 @@ async def test_pictures_are_for_agents_that_look_at_them(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         with pytest.raises(NotOffered, match="image"):
-            async with session.prompt("Look:", Image(b"x", "image/png")) as turn:
+            async with session.prompt("Look:", ImageContent(b"x", "image/png")) as turn:
                 await turn.wait()
         assert raw.inbox.empty()
 
@@ -150,5 +152,5 @@ async def test_listing_has_the_directories_that_were_reported_and_no_others(vers
             listing = asyncio.create_task(anext(agent.list_sessions()))
             info = {"sessionId": "s1", "cwd": "/", **roots}
             raw.answer((await raw.get())["id"], {"sessions": [info]})
-            found.append((await listing).roots)
+            found.append((await listing).additional_directories)
     assert found == [("/other",), ()]

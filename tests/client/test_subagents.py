@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from accord import LocalProtocolError, Permission, SessionMessage, StateChanged, Subagent, Text
+from accord import (
+    LocalProtocolError,
+    PermissionDecided,
+    SessionMessage,
+    StateChanged,
+    Subagent,
+    Text,
+)
 from client.wire import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
@@ -24,17 +31,17 @@ CHILD = {
 async def test_subagent_is_announced_and_patched(version: int) -> None:
     async with agent_by_hand(version, unstable=True) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             events = aiter(updates)
             raw.tell(*update("s1", **CHILD))
             running = StateChanged(state="running")
             assert await anext(events) == Subagent(
-                id="c1", title="Look around", state=running, can_cancel=True
+                id="c1", title="Look around", state=running, cancellable=True
             )
             change = {"state": None, "capabilities": None, "additionalDirectories": ["/more"]}
             raw.tell(*update("s1", sessionUpdate="subagent_update", sessionId="c1", **change))
             changed = await anext(events)
-        assert changed == Subagent(id="c1", title="Look around", roots=("/more",))
+        assert changed == Subagent(id="c1", title="Look around", additional_directories=("/more",))
         assert session.transcript.subagents == {"c1": changed}
 
 
@@ -45,13 +52,13 @@ async def test_subagent_is_followed_and_cancelled_but_not_prompted(version: int)
         session = await opened(agent, raw, "/work")
         with pytest.raises(LocalProtocolError):
             session.subagent("c1")
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*update("s1", **CHILD))
             await anext(aiter(updates))
         child = session.subagent("c1")
         assert child.cwd == "/work"
         assert not hasattr(child, "prompt")
-        async with child.updates() as updates:
+        async with child.events() as updates:
             content = {"type": "text", "text": "I see."}
             raw.tell(
                 *update("c1", sessionUpdate="agent_message_chunk", messageId="m", content=content)
@@ -62,7 +69,7 @@ async def test_subagent_is_followed_and_cancelled_but_not_prompted(version: int)
         await child.cancel()
         sent = await raw.get()
         assert (sent["method"], sent["params"]["sessionId"]) == ("session/cancel", "c1")
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(
                 *update("s1", sessionUpdate="subagent_update", sessionId="c1", capabilities=None)
             )
@@ -81,7 +88,7 @@ async def test_subagent_asks_for_permission_where_it_works(version: int) -> None
 
     async with agent_by_hand(version, unstable=True, permissions=decide) as (agent, raw):
         session = await opened(agent, raw, "/work")
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*update("s1", **CHILD, cwd="/elsewhere"))
             await anext(aiter(updates))
         call = {"toolCallId": "t", "title": "Look"}
@@ -94,11 +101,11 @@ async def test_subagent_asks_for_permission_where_it_works(version: int) -> None
         if version == 2:
             about = {"subject": {"type": "tool_call", "toolCall": call}}
         child = session.subagent("c1")
-        async with child.updates() as updates:
+        async with child.events() as updates:
             raw.ask("p", "session/request_permission", params | about)
             assert (await raw.get())["result"]["outcome"]["optionId"] == "y"
             events = [await anext(aiter(updates)) for _ in range(2)]
-        assert isinstance(events[1], Permission)
+        assert isinstance(events[1], PermissionDecided)
         assert asked[0].cwd == "/elsewhere"
 
 
@@ -107,7 +114,7 @@ async def test_subagent_asks_for_permission_where_it_works(version: int) -> None
 async def test_message_between_sessions_is_put_together(version: int) -> None:
     async with agent_by_hand(version, unstable=True) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             events = aiter(updates)
             raw.tell(
                 *update("s1", sessionUpdate="session_message", messageId="m", senderSessionId="c1")

@@ -117,9 +117,9 @@ async def test_tool_call_ends_though_its_streamed_content_fits_in_no_message(
 
     async def stream(turn: Turn) -> None:
         async with turn.tool("Build") as call:
-            await call.stream("begin ")
+            await call.append_text("begin ")
             for _ in range(8):  # each fits, all together do not
-                await call.stream(LARGE[: FRAME_BYTES // 4])
+                await call.append_text(LARGE[: FRAME_BYTES // 4])
 
     agent = Scripted(stream)
     async with session_with(1, agent, tmp_path) as session:

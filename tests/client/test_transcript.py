@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord import (
-    Media,
+    ContentChunk,
+    MessageReplaced,
     ModeChanged,
-    Options,
+    OptionsChanged,
     Plan,
-    Rewritten,
-    Select,
+    SelectOption,
     Text,
-    Tokens,
+    TokenUsage,
     ToolCall,
     Transcript,
     UserText,
     v1,
     v2,
 )
-from accord.client.event_stream import Feed
+from accord.client.event_stream import SessionEventStream
 from accord.client.v1.updates import READERS as READERS_V1
-from accord.client.v1.updates import read as read_v1
+from accord.client.v1.updates import events_from_update as read_v1
 from accord.client.v2.updates import READERS as READERS_V2
-from accord.client.v2.updates import read as read_v2
+from accord.client.v2.updates import events_from_update as read_v2
 from accord.wire.base import UNSET, Members, Unknown
 from requirement import requirement
 
@@ -176,7 +176,7 @@ class Recorder:
 
     def __init__(self, updates: list[Any], read: Any) -> None:
         self.events: list[Any] = []
-        self.feed = Feed("s", read)
+        self.feed = SessionEventStream("s", read)
         apply = self.feed.transcript.apply
 
         def record(event: Any) -> None:
@@ -185,7 +185,7 @@ class Recorder:
 
         self.feed.transcript.apply = record  # type: ignore[method-assign]
         for update in updates:
-            self.feed.take(update)
+            self.feed.receive(update)
         self.transcript = self.feed.transcript
 
 
@@ -194,10 +194,10 @@ def test_replayed_transcript_is_the_same_transcript(read: Any, updates: Any) -> 
     @given(updates)
     def check(these: list[Any]) -> None:
         recorded = Recorder(these, read)
-        assert Transcript.of(recorded.events) == recorded.transcript
-        assert Transcript.of(recorded.transcript.events()) == recorded.transcript
+        assert Transcript.from_events(recorded.events) == recorded.transcript
+        assert Transcript.from_events(recorded.transcript.events()) == recorded.transcript
         parts = sum(
-            max(len(e.content), 1) if isinstance(e, Rewritten) else 1 for e in recorded.events
+            max(len(e.content), 1) if isinstance(e, MessageReplaced) else 1 for e in recorded.events
         )
         assert len(list(recorded.transcript.events())) <= parts
 
@@ -330,7 +330,7 @@ def test_cost_is_kept_when_absent_and_cleared_by_null_in_v2() -> None:
 
 @requirement("R-MSG-03", "R-MSG-11")
 def test_messages_with_ids_may_interleave() -> None:
-    transcript = Transcript.of(
+    transcript = Transcript.from_events(
         [Text("a", "1"), Text("b", "2"), Text("c", "1"), UserText("d", "1"), Text("e")]
     )
     assert [(m.role, m.id, m.text) for m in transcript.messages] == [
@@ -342,7 +342,7 @@ def test_messages_with_ids_may_interleave() -> None:
 
 
 def test_messages_without_ids_end_where_something_else_begins() -> None:
-    transcript = Transcript.of([Text("a"), Text("b"), ToolCall(id="t"), Text("c")])
+    transcript = Transcript.from_events([Text("a"), Text("b"), ToolCall(id="t"), Text("c")])
     assert [m.text for m in transcript.messages] == ["ab", "c"]
     assert transcript.text == "ab\n\nc"
 
@@ -357,13 +357,13 @@ def test_media_stand_between_texts() -> None:
 
 
 def test_long_message_is_put_together() -> None:
-    transcript = Transcript.of(Text(str(n % 10)) for n in range(5000))
+    transcript = Transcript.from_events(Text(str(n % 10)) for n in range(5000))
     assert transcript.text == "0123456789" * 500
 
 
 def test_mode_is_that_of_its_option() -> None:
-    option = Select(id="m", name="Mode", value="ask", choices=(), category="mode")
-    transcript = Transcript.of([Options((option,)), ModeChanged("code")])
+    option = SelectOption(id="m", name="Mode", value="ask", choices=(), category="mode")
+    transcript = Transcript.from_events([OptionsChanged((option,)), ModeChanged("code")])
     assert transcript.mode == "code"
     assert transcript.options[0].value == "code"
 
@@ -384,7 +384,7 @@ def test_picture_comes_as_media() -> None:
         [v2.AgentMessageChunk(message_id="1", content=v2.ImageContent(**PICTURE))], read_v2
     ).events
     (event,) = events
-    assert isinstance(event, Media)
+    assert isinstance(event, ContentChunk)
     assert event.role == "agent"
 
 
@@ -392,4 +392,4 @@ def test_idle_state_has_the_tokens() -> None:
     usage = v2.Usage(total_tokens=3, input_tokens=1, output_tokens=2)
     state = fold(read_v2, v2.IdleStateUpdate(stop_reason="end_turn", usage=usage)).state
     assert state is not None
-    assert state.tokens == Tokens(total=3, input=1, output=2)
+    assert state.token_usage == TokenUsage(total=3, input=1, output=2)

@@ -17,7 +17,7 @@ from accord import (
     InternalError,
     InvalidRequest,
     LocalProtocolError,
-    Rewritten,
+    MessageReplaced,
     StateChanged,
     Text,
     ToolCall,
@@ -341,7 +341,7 @@ async def test_v2_work_that_ends_without_a_reason_has_ended() -> None:
 @requirement("R-PROMPT-31")
 async def test_idle_of_earlier_work_does_not_end_the_turn() -> None:
     async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell("session/update", {"sessionId": "s1", "update": RUNNING})
             assert await anext(aiter(updates)) == StateChanged(state="running")
         async with session.prompt("Hi") as turn:
@@ -381,7 +381,7 @@ async def test_updates_before_the_session_is_known_and_after_the_turn_count(vers
         raw.tell(*title("s1", "early"))
         async with raw_session(agent, raw) as session:
             assert session.transcript.title == "early"
-            async with session.updates() as updates:
+            async with session.events() as updates:
                 raw.tell(*title("s1", "late"))
                 await anext(aiter(updates))
             assert session.transcript.title == "late"
@@ -390,7 +390,7 @@ async def test_updates_before_the_session_is_known_and_after_the_turn_count(vers
 @quirk("unannounced-tool-call")
 async def test_tool_call_that_was_never_announced_is_shown() -> None:
     async with agent_by_hand(1) as (agent, raw), raw_session(agent, raw) as session:
-        async with session.updates() as updates:
+        async with session.events() as updates:
             update = {"sessionUpdate": "tool_call_update", "toolCallId": "x", "status": "completed"}
             raw.tell("session/update", {"sessionId": "s1", "update": update})
             event = await anext(aiter(updates))
@@ -404,7 +404,7 @@ async def test_update_of_an_unknown_type_is_shown_as_it_came(version: int) -> No
     async with (
         agent_by_hand(version) as (agent, raw),
         raw_session(agent, raw) as session,
-        session.updates() as updates,
+        session.events() as updates,
     ):
         update = {"sessionUpdate": "_new", "n": 1}
         raw.tell("session/update", {"sessionId": "s1", "update": update})
@@ -427,12 +427,12 @@ async def test_v2_message_that_is_sent_whole_goes_on_or_is_rewritten() -> None:
 
     async with session_with(2, talk) as session:
         async with session.prompt("Hi") as turn:
-            events = [e async for e in turn if isinstance(e, Text | Rewritten)]
+            events = [e async for e in turn if isinstance(e, Text | MessageReplaced)]
         assert events == [
             Text("A", "m1"),
             Text("B", "m1"),
             Text("!", "m1"),
-            Rewritten("agent", "m1", ("C",)),
+            MessageReplaced("agent", "m1", ("C",)),
             Text("D", "m1"),
         ]
         assert session.transcript.text == "CD"

@@ -67,7 +67,7 @@ class Speaker:
 Script = Callable[[Speaker], Awaitable[str | None]]
 
 
-class _V1(v1.Agent):
+class _V1(v1.AgentRole):
     def __init__(self, script: Script) -> None:
         self.script = script
 
@@ -81,7 +81,7 @@ class _V1(v1.Agent):
         return v1.PromptResponse(stop_reason=stop or "end_turn")
 
 
-class _V2(v2.Agent):
+class _V2(v2.AgentRole):
     def __init__(self, script: Script) -> None:
         self.script = script
         self.tasks: set[asyncio.Task[None]] = set()
@@ -127,7 +127,7 @@ class _V2(v2.Agent):
         await speaker.show(v2.IdleStateUpdate(stop_reason=stop))
 
 
-def scripted(version: int, script: Script) -> v1.Agent | v2.Agent:
+def scripted(version: int, script: Script) -> v1.AgentRole | v2.AgentRole:
     """Return an agent whose turns run this."""
     return _V1(script) if version == 1 else _V2(script)
 

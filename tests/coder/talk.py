@@ -24,7 +24,7 @@ import pytest
 import accord
 from accord import (
     ClientSession,
-    Permission,
+    PermissionDecided,
     PermissionRequest,
     SessionStore,
     ToolCall,
@@ -33,13 +33,13 @@ from accord import (
 from accord.transports.pipes import PipeTransport
 from accord_coder.agent import Coder
 from accord_coder.loop.messages import ToolResult
-from accord_coder.loop.session_state import Work
+from accord_coder.loop.session_state import CoderSession
 from accord_coder.models.base import Model
 from accord_coder.settings import Settings
-from coder.told import Told, telling
+from coder.told import ScriptedModel, tool_prompt
 from sides import QUICK
 
-__all__ = ("BOTH", "Talking", "talking")
+__all__ = ("BOTH", "CoderHarness", "coder_session")
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
@@ -48,7 +48,7 @@ Allow = str | Callable[[PermissionRequest], Any]
 _LONGEST_S = 60.0
 
 
-class Talking:
+class CoderHarness:
     """A session of a coder, as its client has it; `coder` and `work` are behind the pipe."""
 
     def __init__(
@@ -79,23 +79,23 @@ class Talking:
 
     async def uses(self, *uses: tuple[str, dict[str, Any] | str]) -> tuple[ToolResult, ...]:
         """Have `Told` use several tools in one answer."""
-        assert isinstance(self.model, Told)
-        await self.prompt(telling(uses))
+        assert isinstance(self.model, ScriptedModel)
+        await self.prompt(tool_prompt(uses))
         return self.model.results
 
     @asynccontextmanager
     async def using(self, name: str, **arguments: Any) -> AsyncGenerator[Any, None]:
         """Begin a turn in which `Told` uses a tool; give the turn, to be cancelled say."""
-        async with self.session.prompt(telling([(name, arguments)])) as turn:
+        async with self.session.prompt(tool_prompt([(name, arguments)])) as turn:
             yield turn
         self.stop_reason = turn.stop_reason
 
     # What it has heard.
 
     @property
-    def work(self) -> Work:
+    def work(self) -> CoderSession:
         """What the coder has of this session."""
-        return self.coder.open_sessions[self.session.id].data["work"]
+        return self.coder.sessions[self.session.id].data["work"]
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -108,13 +108,13 @@ class Talking:
         return self.calls[-1]
 
     @property
-    def permissions(self) -> list[Permission]:
+    def permissions(self) -> list[PermissionDecided]:
         """The questions that were answered, with their answers, of turns that `prompt` ran."""
-        return [event for event in self.events if isinstance(event, Permission)]
+        return [event for event in self.events if isinstance(event, PermissionDecided)]
 
 
 @asynccontextmanager
-async def talking(
+async def coder_session(
     version: int,
     *,
     cwd: Path | str,
@@ -127,10 +127,10 @@ async def talking(
     load: str | None = None,
     mcp_servers: Sequence[Any] = (),
     **client: Any,
-) -> AsyncGenerator[Talking, None]:
+) -> AsyncGenerator[CoderHarness, None]:
     """Start a coder, connect to it and open a session, or load the one with the id `load`.
 
-    `client` goes to `accord.connect`: files, terminals, on_form and so on. Give `coder` to
+    `client` goes to `accord.connect`: files, terminals, on_elicit_form and so on. Give `coder` to
     connect once more to one that runs already.
     """
     if coder is None:
@@ -154,7 +154,7 @@ async def talking(
                 session = await agent.new_session(cwd, **given)
             else:
                 session = await agent.load_session(load, cwd, **given)
-            talk = Talking(agent, session, coder, model)
+            talk = CoderHarness(agent, session, coder, model)
             talk.asked = asked
             yield talk
     finally:

@@ -12,8 +12,8 @@ from accord import InternalError, RemoteProtocolError, RequestError, TransportEr
 from accord_coder.settings import Settings
 from accord_coder.tools import registry
 from accord_coder.tools.base import Access, Outcome, Tool
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 
 @BOTH
@@ -22,7 +22,7 @@ async def test_uses_of_one_answer_are_carried_out_in_their_order(
 ) -> None:
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "b.txt").write_text("b")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         results = await talk.uses(
             ("read", {"path": "a.txt"}),
             ("read", {"path": "b.txt"}),
@@ -37,7 +37,7 @@ async def test_uses_of_one_answer_are_carried_out_in_their_order(
 @BOTH
 async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("b")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         first, second = await talk.uses(("read", {"path": "a"}), ("read", {"path": "b.txt"}))
         assert (first.failed, second.text) == (True, "b")
         assert [call.status for call in talk.calls] == ["failed", "completed"]
@@ -62,7 +62,7 @@ async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path
 async def test_use_that_makes_no_sense_is_told_and_shown(
     version: int, name: str, arguments: str, reason: str, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         (result,) = await talk.uses((name, arguments))
         assert result.failed
         assert reason in result.text
@@ -73,7 +73,9 @@ async def test_use_that_makes_no_sense_is_told_and_shown(
 @BOTH
 async def test_refusal_by_the_mode_is_told_and_shown(version: int, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         result = await talk.use("execute", command="touch made")
         assert "plan mode" in result.text
         assert talk.call.status == ("failed" if version == 1 else "cancelled")
@@ -91,7 +93,7 @@ class Broken(Tool[Nothing]):
     name = "broken"
     kind = "other"
     description = "Breaks."
-    takes = Nothing
+    arguments_type = Nothing
     parallel = True
 
     def __init__(self, error: Exception) -> None:
@@ -130,7 +132,7 @@ async def test_whatever_a_tool_runs_into_the_model_is_told(
     version: int, error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, Broken(error)))
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert (await talk.use("broken")).text == told
         assert talk.stop_reason == "end_turn"
 
@@ -140,7 +142,7 @@ async def test_lost_client_ends_the_turn_and_not_the_tool_alone(
 ) -> None:
     broken = Broken(TransportError("gone"))
     monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, broken))
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         with pytest.raises(InternalError):  # the client is there: something else is gone
             await talk.uses(("broken", {}), ("broken", {}))
 

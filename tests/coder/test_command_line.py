@@ -7,7 +7,7 @@ import time
 import pytest
 
 from accord_coder.permissions.command_line import argv_of, commands_in, words_in
-from accord_coder.permissions.command_rules import usual_rule
+from accord_coder.permissions.command_rules import suggest_pattern
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_a_shell_would_read_otherwise_is_no_list_of_words(command: str) -> 
     ],
 )
 def test_always_is_a_subcommand_or_exactly_this(command: str, rule: str) -> None:
-    assert usual_rule(command) == rule
+    assert suggest_pattern(command) == rule
 
 
 @pytest.mark.parametrize(

@@ -10,21 +10,21 @@ import pytest
 
 from accord import PermissionRequest, SessionStore
 from accord.agent.store.base import MemoryStore
-from accord_coder.commands.base import Asked, asked_for
-from accord_coder.commands.custom import command_files, expanded, look_around
-from accord_coder.commands.registry import ACTS
-from accord_coder.commands.review import findings, reviewed
+from accord_coder.commands.base import CommandCall, parse_command
+from accord_coder.commands.custom import custom_commands, expand, scan_commands
+from accord_coder.commands.registry import BUILTIN_COMMANDS
+from accord_coder.commands.review import findings, format_review
 from accord_coder.loop.messages import Prompt
 from accord_coder.settings import Settings
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told, telling
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel, tool_prompt
 
 EMBEDDED = Settings(model="embedded")
 
 
-def prompts(talk: Talking) -> list[str]:
+def prompts(talk: CoderHarness) -> list[str]:
     """Return the prompts that the model was told of."""
-    assert isinstance(talk.model, Told)
+    assert isinstance(talk.model, ScriptedModel)
     last = talk.model.requests[-1].messages
     return [str(part) for m in last if isinstance(m, Prompt) for part in m.content]
 
@@ -38,10 +38,10 @@ def put(folder: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
-        ("/help", Asked("help")),
-        ("/Mode  plan ", Asked("mode", "plan")),
-        ("/do-it a\nb", Asked("do-it", "a\nb")),
-        ("  /help\n", Asked("help")),
+        ("/help", CommandCall("help")),
+        ("/Mode  plan ", CommandCall("mode", "plan")),
+        ("/do-it a\nb", CommandCall("do-it", "a\nb")),
+        ("  /help\n", CommandCall("help")),
         ("/etc/hosts is odd", None),
         ("/", None),
         ("// note", None),
@@ -49,17 +49,17 @@ def put(folder: Path, name: str, text: str) -> None:
         ("", None),
     ],
 )
-def test_command_is_a_word_behind_a_slash(text: str, asked: Asked | None) -> None:
-    assert asked_for((text,)) == asked
+def test_command_is_a_word_behind_a_slash(text: str, asked: CommandCall | None) -> None:
+    assert parse_command((text,)) == asked
 
 
 @BOTH
 async def test_commands_are_offered_and_listed(version: int, tmp_path: Path) -> None:
     put(tmp_path, "greet.md", "---\ndescription: Says hello\nhint: whom\n---\nGreet $ARGUMENTS.\n")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.prompt("hello")
         offered = {command.name: command for command in talk.session.transcript.commands}
-        assert {act.name for act in ACTS} < set(offered)
+        assert {act.name for act in BUILTIN_COMMANDS} < set(offered)
         assert offered["greet"].description == "Says hello"
         assert offered["greet"].hint == "whom"
         listed = await talk.prompt("/help")
@@ -71,7 +71,7 @@ async def test_commands_are_offered_and_listed(version: int, tmp_path: Path) -> 
 async def test_file_is_a_prompt(version: int, tmp_path: Path) -> None:
     put(tmp_path, "greet.md", "Greet $ARGUMENTS twice: $ARGUMENTS")
     put(tmp_path, "plain.md", "# Do\n\nthe thing")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.prompt("/greet the world")
         await talk.prompt("/plain with care")
         await talk.prompt("/plain")
@@ -84,24 +84,24 @@ async def test_file_is_a_prompt(version: int, tmp_path: Path) -> None:
 
 @BOTH
 async def test_unknown_command_gets_help_and_no_model(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         said = await talk.prompt("/reviw the code")
         assert "There is no command `/reviw`" in said
         assert "Did you mean `/review`?" in said
-        assert isinstance(talk.model, Told)
+        assert isinstance(talk.model, ScriptedModel)
         assert talk.model.requests == []
 
 
 @BOTH
 async def test_path_at_the_beginning_is_an_ordinary_prompt(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.prompt("/etc/hosts is odd")
         assert prompts(talk) == ["/etc/hosts is odd"]
 
 
 @BOTH
 async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "The mode is `default`" in await talk.prompt("/mode")
         assert "`plan` now" in await talk.prompt("/mode Plan")
         assert talk.work.mode == "plan"
@@ -114,7 +114,7 @@ async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
 
 @BOTH
 async def test_model_is_shown(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
         assert "The model is `embedded`" in await talk.prompt("/model")
         assert "`embedded` now" in await talk.prompt("/model embedded")
         assert "There is no model `x:y`" in await talk.prompt("/model x:y")
@@ -122,13 +122,13 @@ async def test_model_is_shown(version: int, tmp_path: Path) -> None:
 
 @BOTH
 async def test_embedded_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
         assert "nothing to compact" in await talk.prompt("/compact")
 
 
 @BOTH
 async def test_rules_are_added_and_removed(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "There are none." in await talk.prompt("/permissions")
         assert "Added" in await talk.prompt("/permissions allow execute git status *")
         assert "1. allow `execute git status *`" in await talk.prompt("/permissions")
@@ -147,8 +147,8 @@ def store() -> SessionStore:
 @BOTH
 async def test_conversation_is_exported(version: int, tmp_path: Path, store: SessionStore) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    async with talking(version, cwd=tmp_path, model=Told(), store=store) as talk:
-        await talk.prompt(telling([("read", {"path": "notes.txt"})]))
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), store=store) as talk:
+        await talk.prompt(tool_prompt([("read", {"path": "notes.txt"})]))
         assert "`talk.md`" in await talk.prompt("/export talk.md")
         assert talk.asked[-1].tool_call.kind == "edit"
     text = (tmp_path / "talk.md").read_text()
@@ -165,8 +165,8 @@ async def test_export_says_of_no_rejected_write_that_it_was_made(
         call = request.tool_call
         return "allow" if call is not None and "Export" in (call.title or "") else "reject"
 
-    async with talking(
-        version, cwd=tmp_path, model=Told(), store=store, allow=only_exports
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), store=store, allow=only_exports
     ) as talk:
         await talk.use("write", path="a.txt", text="new\n")
         await talk.prompt("/export talk.md")
@@ -182,7 +182,9 @@ async def test_export_needs_permission_and_stays_inside(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    async with talking(version, cwd=project, model=Told(), store=store, allow="reject") as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), store=store, allow="reject"
+    ) as talk:
         await talk.prompt("hello")
         for path in ("talk.md", "../talk.md"):
             await talk.prompt(f"/export {path}")
@@ -192,7 +194,7 @@ async def test_export_needs_permission_and_stays_inside(
 
 @BOTH
 async def test_session_that_is_not_kept_is_not_exported(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "not kept" in await talk.prompt("/export talk.md")
 
 
@@ -202,7 +204,7 @@ async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -
     (tmp_path / "Makefile").write_text("X := 1\ntest:  ## Run all tests\n\tpytest\n")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("")
-    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
         await talk.prompt("/init mind the gap")
         assert talk.asked[-1].tool_call.kind == "edit"
         text = (tmp_path / "AGENTS.md").read_text()
@@ -219,7 +221,7 @@ async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -
 
 @BOTH
 async def test_init_and_review_prompt_a_language_model(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.prompt("/init")
         await talk.prompt("/review the locks")
         init, review = prompts(talk)
@@ -238,7 +240,7 @@ async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_pat
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "x")
-    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
         assert "Nothing differs" in await talk.prompt("/review")
         (tmp_path / "a.py").write_text("one\ntwo\nbreakpoint()\n")
         said = await talk.prompt("/review")
@@ -250,7 +252,7 @@ async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_pat
 
 @BOTH
 async def test_review_outside_of_git_says_so(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
         assert "I cannot see the changes" in await talk.prompt("/review")
 
 
@@ -268,11 +270,11 @@ diff --git a/a.py b/a.py
 
 
 def test_findings_are_at_the_lines_of_the_new_file() -> None:
-    assert [(f.path, f.line, f.what) for f in findings(DIFF)] == [
+    assert [(f.path, f.line, f.message) for f in findings(DIFF)] == [
         ("a.py", 2, "something is left to do"),
         ("a.py", 3, "it looks like a secret"),
     ]
-    assert "`a.py`: +2 −1" in reviewed(DIFF)
+    assert "`a.py`: +2 −1" in format_review(DIFF)
 
 
 def test_odd_files_are_no_commands(tmp_path: Path) -> None:
@@ -281,16 +283,16 @@ def test_odd_files_are_no_commands(tmp_path: Path) -> None:
     put(tmp_path, "empty.md", "---\ndescription: x\n---\n")
     put(tmp_path, "large.md", "x" * 70_000)
     (tmp_path / ".accord" / "commands" / "bytes.md").write_bytes(b"\xff\xfe")
-    (good,) = command_files(str(tmp_path))
+    (good,) = custom_commands(str(tmp_path))
     assert (good.name, good.description) == ("good", "It")
-    assert expanded(good, "") == "Do it"
+    assert expand(good, "") == "Do it"
 
 
 def test_file_that_is_no_command_is_named_with_the_reason(tmp_path: Path) -> None:
     put(tmp_path, "large.md", "x" * 70_000)
     put(tmp_path, "latin.md", "")
     (tmp_path / ".accord" / "commands" / "latin.md").write_bytes(b"caf\xe9")
-    commands, wrong = look_around(str(tmp_path))
+    commands, wrong = scan_commands(str(tmp_path))
     assert commands == []
     assert wrong == ["large.md is larger than 64 KiB.", "latin.md is not text in UTF-8."]
 
@@ -300,7 +302,7 @@ async def test_file_that_is_no_command_is_logged_once_and_told_in_help(
     version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path, "large.md", "x" * 70_000)
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         for _ in range(2):
             assert "- large.md is larger than 64 KiB." in await talk.prompt("/help")
     assert caplog.text.count("large.md is larger than 64 KiB.") == 1
@@ -309,7 +311,7 @@ async def test_file_that_is_no_command_is_logged_once_and_told_in_help(
 def test_descriptions_have_no_control_characters(tmp_path: Path) -> None:
     put(tmp_path, "a.md", "---\ndescription: \x1b]0;x\x07Says\u202e hi\nhint: wh\x1bom\n---\nDo\n")
     put(tmp_path, "b.md", "Do\x9b it\n")
-    one, two = command_files(str(tmp_path))
+    one, two = custom_commands(str(tmp_path))
     assert (one.description, one.hint) == ("]0;xSays hi", "whom")
     assert two.description == "Do it"
 
@@ -320,7 +322,7 @@ def test_link_out_of_the_project_is_no_command(tmp_path: Path) -> None:
     project = tmp_path / "project"
     put(project, "a.md", "a")
     (project / ".accord" / "commands" / "b.md").symlink_to(tmp_path / "secret.md")
-    assert [command.name for command in command_files(str(project))] == ["a"]
+    assert [command.name for command in custom_commands(str(project))] == ["a"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -334,7 +336,9 @@ async def test_command_that_is_a_link_is_read_after_a_permission_request_alone(
     (commands / "leak.md").symlink_to("../../.env")
     (commands / "plain.md").write_text("plain text")
     allowed = iter(["reject", "allow"])
-    async with talking(version, cwd=tmp_path, model=Told(), allow=lambda _: next(allowed)) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), allow=lambda _: next(allowed)
+    ) as talk:
         shown = {command.name: command for command in talk.session.transcript.commands}
         assert shown["leak"].description == "A link to .env"
         assert "hidden" not in await talk.prompt("/help")
@@ -342,12 +346,14 @@ async def test_command_that_is_a_link_is_read_after_a_permission_request_alone(
         assert len(talk.asked) == 0
         await talk.prompt("/leak")
         assert len(talk.asked) == 1
-        assert isinstance(talk.model, Told)
+        assert isinstance(talk.model, ScriptedModel)
         assert "hidden" not in str(talk.model.requests)
         await talk.prompt("/leak")
         assert "hidden" in str(talk.model.requests)
     settings = Settings(mode="dontAsk")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("/leak")
-        assert isinstance(talk.model, Told)
+        assert isinstance(talk.model, ScriptedModel)
         assert talk.model.requests == []

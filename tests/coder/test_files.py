@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from accord import PermissionRequest
-from accord_coder.files import Loaded
+from accord_coder.files import LoadedText
 from accord_coder.settings import Settings
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 FORMS = {
     "crlf": (b"one\r\ntwo\r\n", b"one\r\n2\r\n"),
@@ -50,7 +50,7 @@ def change(old: str = "two", new: str = "2") -> dict[str, str]:
 async def test_form_of_a_text_is_kept(version: int, form: str, tmp_path: Path) -> None:
     before, after = FORMS[form]
     (tmp_path / "a.txt").write_bytes(before)
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("read", path="a.txt")
         result = await talk.use("edit", path="a.txt", edits=[change()])
         assert not result.failed, result.text
@@ -59,7 +59,7 @@ async def test_form_of_a_text_is_kept(version: int, form: str, tmp_path: Path) -
 
 async def test_line_ends_of_the_disk_are_found_and_whole_texts_get_them(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert (await talk.use("read", path="a.txt")).text == "one\ntwo\n"
         await talk.use("edit", path="a.txt", edits=[change("one\r\ntwo", "1\n2")])
         assert (tmp_path / "a.txt").read_bytes() == b"1\r\n2\r\n"
@@ -72,7 +72,7 @@ async def test_mode_and_hard_links_of_a_file_are_kept(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo two\n")
     (tmp_path / "run.sh").chmod(0o750)
     (tmp_path / "other").hardlink_to(tmp_path / "run.sh")
-    async with talking(1, cwd=tmp_path, model=Told(), allow="allow") as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), allow="allow") as talk:
         await talk.use("read", path="run.sh")
         (asked,) = talk.asked
         assert asked.tool_call is not None
@@ -87,7 +87,7 @@ async def test_file_with_a_further_name_is_not_touched_without_permission(tmp_pa
     folder.mkdir()
     (tmp_path / "secret").write_text("outside\n")
     (folder / "inside").hardlink_to(tmp_path / "secret")
-    async with talking(2, cwd=folder, model=Told(), allow="reject") as talk:
+    async with coder_session(2, cwd=folder, model=ScriptedModel(), allow="reject") as talk:
         for name, more in (("read", {}), ("write", {"text": "gotcha"})):
             result = await talk.use(name, path="inside", **more)
             assert result.failed
@@ -103,7 +103,7 @@ async def test_file_that_was_never_read_is_not_changed(
 ) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     given = {"edits": [change()]} if tool == "edit" else {"text": "new"}
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use(tool, path="a.txt", **given)
         assert result.failed
         assert "has not been read yet" in result.text
@@ -117,7 +117,7 @@ async def test_file_that_changed_on_the_disk_is_not_overwritten(
     version: int, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("read", path="a.txt")
         (tmp_path / "a.txt").write_text("two, changed\n")
         result = await talk.use("edit", path="a.txt", edits=[change()])
@@ -137,7 +137,9 @@ async def test_change_while_the_user_is_asked_is_not_overwritten(
         return "allow"
 
     (tmp_path / "a.txt").write_text("two\n")
-    async with talking(version, cwd=tmp_path, model=Told(), allow=changed_meanwhile) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), allow=changed_meanwhile
+    ) as talk:
         await talk.use("read", path="a.txt")
         result = await talk.use("edit", path="a.txt", edits=[change()])
         assert result.failed
@@ -152,14 +154,16 @@ async def test_file_that_appears_while_the_user_is_asked_stays(
         (tmp_path / "new.txt").write_text("of the user")
         return "allow"
 
-    async with talking(version, cwd=tmp_path, model=Told(), allow=made_meanwhile) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), allow=made_meanwhile
+    ) as talk:
         result = await talk.use("write", path="new.txt", text="of the agent")
         assert result.failed
         assert (tmp_path / "new.txt").read_text() == "of the user"
 
 
 async def test_own_changes_are_known_and_need_no_reading(tmp_path: Path) -> None:
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("write", path="a.txt", text="two\n")
         assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
         assert not (await talk.use("edit", path="a.txt", edits=[change("2", "3")])).failed
@@ -171,7 +175,7 @@ async def test_own_changes_are_known_and_need_no_reading(tmp_path: Path) -> None
 async def test_unsaved_text_of_the_editor_is_read_and_changed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved\n")
     editor = Editor(**{"a.txt": "unsaved two\n"})
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
         assert (await talk.use("read", path="a.txt")).text == "unsaved two\n"
         result = await talk.use("edit", path="a.txt", edits=[change()])
         assert not result.failed, result.text
@@ -185,7 +189,7 @@ async def test_unsaved_text_of_the_editor_is_read_and_changed(tmp_path: Path) ->
 async def test_what_the_user_types_after_reading_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     editor = Editor(**{"a.txt": "two\n"})
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
         await talk.use("read", path="a.txt")
         editor.texts["a.txt"] = "two and more\n"
         result = await talk.use("edit", path="a.txt", edits=[change()])
@@ -196,7 +200,7 @@ async def test_what_the_user_types_after_reading_is_not_overwritten(tmp_path: Pa
 async def test_disk_that_changes_behind_the_editor_counts_as_a_change(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     editor = Editor(**{"a.txt": "two\n"})
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
         await talk.use("read", path="a.txt")
         (tmp_path / "a.txt").write_text("formatted\n")
         result = await talk.use("edit", path="a.txt", edits=[change()])
@@ -209,7 +213,7 @@ async def test_file_that_only_the_editor_has_can_be_read_and_one_it_lacks_too(
 ) -> None:
     (tmp_path / "disk.txt").write_text("on the disk")
     editor = Editor(**{"new.txt": "in the editor"})
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
         assert (await talk.use("read", path="new.txt")).text == "in the editor"
         assert (await talk.use("read", path="disk.txt")).text == "on the disk"
         assert "no file" in (await talk.use("read", path="none.txt")).text
@@ -217,7 +221,7 @@ async def test_file_that_only_the_editor_has_can_be_read_and_one_it_lacks_too(
 
 async def test_editor_that_only_shows_its_texts_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with talking(1, cwd=tmp_path, model=Told(), files="ro") as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files="ro") as talk:
         await talk.use("read", path="a.txt")
         assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
         assert (tmp_path / "a.txt").read_text() == "2\n"
@@ -226,7 +230,7 @@ async def test_editor_that_only_shows_its_texts_is_not_written_to(tmp_path: Path
 async def test_unsaved_changes_are_neither_deleted_nor_left_behind(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved\n")
     editor = Editor(**{"a.txt": "unsaved\n"})
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
         for result in (
             await talk.use("delete", path="a.txt"),
             await talk.use("move", source="a.txt", target="b.txt"),
@@ -241,7 +245,7 @@ async def test_what_is_no_utf8_is_neither_read_nor_overwritten(
     version: int, data: bytes, tmp_path: Path
 ) -> None:
     (tmp_path / "a.bin").write_bytes(data)
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         read = await talk.use("read", path="a.bin")
         assert read.failed
         assert "binary" in read.text or "not text in UTF-8: byte 0xe9 at offset 3" in read.text
@@ -259,7 +263,7 @@ async def test_link_out_of_the_roots_is_asked_about(
     here.mkdir()
     (tmp_path / "there.txt").write_text("two\n")
     (here / "link.txt").symlink_to(tmp_path / "there.txt")
-    async with talking(version, cwd=here, model=Told(), allow=decision) as talk:
+    async with coder_session(version, cwd=here, model=ScriptedModel(), allow=decision) as talk:
         read = await talk.use("read", path="link.txt")
         edit = await talk.use("edit", path="link.txt", edits=[change()])
         assert read.failed is edit.failed is (decision == "reject")
@@ -285,7 +289,7 @@ async def test_link_that_is_turned_around_while_the_user_is_asked_leads_nowhere(
         (here / "link").symlink_to(tmp_path / "private.txt")
         return "allow"
 
-    async with talking(2, cwd=here, model=Told(), allow=turned) as talk:
+    async with coder_session(2, cwd=here, model=ScriptedModel(), allow=turned) as talk:
         result = await talk.use("read", path="link")
         assert result.failed
         assert "private" not in result.text
@@ -293,14 +297,14 @@ async def test_link_that_is_turned_around_while_the_user_is_asked_leads_nowhere(
 
 
 async def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         (result,) = await talk.uses(("write", '{"path": "a.txt", "text": "\\ud800"}'))
         assert result.failed
         assert not (tmp_path / "a.txt").exists()
 
 
 def test_loaded_text_of_one_line_has_no_line_ends_to_keep() -> None:
-    loaded = Loaded("/a", "one line")
+    loaded = LoadedText("/a", "one line")
     assert not loaded.is_crlf
     assert loaded.raw_of("a\nb") == "a\nb"
 
@@ -323,7 +327,9 @@ async def test_new_file_can_be_written_where_an_editor_reads_it_as_empty(
 ) -> None:
     editor = Counting()
     settings = Settings(mode=mode)
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor, settings=settings) as talk:
+    async with coder_session(
+        1, cwd=tmp_path, model=ScriptedModel(), files=editor, settings=settings
+    ) as talk:
         made = await talk.use("write", path="new.txt", text="one\n")
         assert not made.failed, made.text
         assert editor.texts["new.txt"] == "one\n"
@@ -336,7 +342,9 @@ async def test_a_change_reads_its_file_once(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     editor = Counting(**{"a.txt": "one\n"})
     settings = Settings(mode="acceptEdits")
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor, settings=settings) as talk:
+    async with coder_session(
+        1, cwd=tmp_path, model=ScriptedModel(), files=editor, settings=settings
+    ) as talk:
         await talk.use("read", path="a.txt")
         for number, (tool, arguments) in enumerate(
             (
@@ -363,7 +371,9 @@ async def test_text_that_changes_while_the_user_is_asked_is_not_overwritten(
         editor.texts["a.txt"] = "changed meanwhile\n"
         return "allow"
 
-    async with talking(1, cwd=tmp_path, model=Told(), files=editor, allow=types_first) as talk:
+    async with coder_session(
+        1, cwd=tmp_path, model=ScriptedModel(), files=editor, allow=types_first
+    ) as talk:
         await talk.use("read", path="a.txt")
         assert (await talk.use("write", path="a.txt", text="x\n")).failed
         assert editor.texts["a.txt"] == "changed meanwhile\n"

@@ -11,8 +11,8 @@ import pytest
 
 from accord import PermissionRequest
 from accord_coder.settings import Settings
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
@@ -34,12 +34,12 @@ def chosen(kind: str) -> Callable[[PermissionRequest], Any]:
     return lambda request: next(option for option in request.options if option.kind == kind)
 
 
-def kinds(talk: Talking) -> list[str]:
+def kinds(talk: CoderHarness) -> list[str]:
     """Return what could be chosen in the last question."""
     return [option.kind for option in talk.asked[-1].options]
 
 
-async def does(talk: Talking, what: str, project: Path) -> bool:
+async def does(talk: CoderHarness, what: str, project: Path) -> bool:
     """Have the model do something; tell whether it could."""
     tool, arguments = {
         "read": ("read", {"path": "notes.txt"}),
@@ -73,8 +73,8 @@ EXPECTED = {
 async def test_mode_decides(version: int, mode: str, project: Path) -> None:
     settings = Settings(mode=mode, bypass=True)
     found: dict[str, str] = {}
-    async with talking(
-        version, cwd=project, settings=settings, model=Told(), allow="reject"
+    async with coder_session(
+        version, cwd=project, settings=settings, model=ScriptedModel(), allow="reject"
     ) as talk:
         for what in EXPECTED:
             asked = len(talk.asked)
@@ -89,7 +89,7 @@ async def test_mode_decides(version: int, mode: str, project: Path) -> None:
 async def test_mode_that_never_asks_is_offered_with_its_flag_alone(
     version: int, project: Path
 ) -> None:
-    async with talking(version, cwd=project, model=Told()) as talk:
+    async with coder_session(version, cwd=project, model=ScriptedModel()) as talk:
         choices = talk.session.transcript.options[0].choices
         assert [choice.value for choice in choices] == list(MODES[:4])
         with pytest.raises(Exception, match="no such value"):
@@ -98,7 +98,7 @@ async def test_mode_that_never_asks_is_offered_with_its_flag_alone(
 
 @BOTH
 async def test_mode_can_be_switched_in_the_session(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=project, model=ScriptedModel(), allow="reject") as talk:
         assert not await does(talk, "edit", project)
         await talk.session.set_option("mode", "acceptEdits")
         assert await does(talk, "edit", project)
@@ -107,7 +107,9 @@ async def test_mode_can_be_switched_in_the_session(version: int, project: Path) 
 
 @BOTH
 async def test_refusal_says_why(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told(), settings=Settings(mode="plan")) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=Settings(mode="plan")
+    ) as talk:
         result = await talk.use("execute", command="echo hi")
         assert "plan mode" in result.text
         await talk.session.set_option("mode", "dontAsk")
@@ -117,7 +119,9 @@ async def test_refusal_says_why(version: int, project: Path) -> None:
 
 @BOTH
 async def test_always_is_written_and_not_asked_again(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told(), allow=chosen("allow_always")) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), allow=chosen("allow_always")
+    ) as talk:
         assert await does(talk, "edit", project)
         assert talk.asked[-1].options[1].name == "Always allow: edit new.txt"
         await talk.use("write", path="new.txt", text="y\n")
@@ -127,7 +131,9 @@ async def test_always_is_written_and_not_asked_again(version: int, project: Path
 
 @BOTH
 async def test_rejected_always_is_not_asked_again(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told(), allow=chosen("reject_always")) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), allow=chosen("reject_always")
+    ) as talk:
         for _ in range(2):
             assert not await does(talk, "execute", project)
         assert len(talk.asked) == 1
@@ -137,7 +143,7 @@ async def test_rejected_always_is_not_asked_again(version: int, project: Path) -
 
 @BOTH
 async def test_allowed_once_is_asked_again(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told()) as talk:
+    async with coder_session(version, cwd=project, model=ScriptedModel()) as talk:
         for _ in range(2):
             assert await does(talk, "read outside", project)
             assert await does(talk, "execute", project)
@@ -147,7 +153,9 @@ async def test_allowed_once_is_asked_again(version: int, project: Path) -> None:
 @BOTH
 async def test_allowed_command_does_not_carry_another(version: int, project: Path) -> None:
     settings = Settings(mode="dontAsk")
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("/permissions allow execute echo *")
         assert not (await talk.use("execute", command="echo hi")).failed
         for command in ("echo hi; echo ho", "echo `ls`", "echo hi > x", "A=1 echo", "echo\nls"):
@@ -161,7 +169,9 @@ async def test_allowed_command_does_not_carry_another(version: int, project: Pat
 @BOTH
 async def test_rule_that_rejects_wins_in_every_mode(version: int, project: Path) -> None:
     settings = Settings(mode="bypassPermissions", bypass=True)
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("/permissions allow edit **")
         await talk.prompt("/permissions reject edit *.txt")
         assert not await does(talk, "edit", project)
@@ -174,7 +184,9 @@ async def test_what_a_project_brings_along_allows_nothing(version: int, project:
     (project / ".accord").mkdir()
     (project / RULES).write_text('[allow]\nexecute = ["*", "echo hi"]\nedit = ["**"]\n')
     settings = Settings(mode="dontAsk")
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         assert not await does(talk, "execute", project)
         assert not await does(talk, "edit", project)
         assert "not made by you" in await talk.prompt("/permissions")
@@ -185,7 +197,7 @@ async def test_what_a_project_brings_along_allows_nothing(version: int, project:
 
 @BOTH
 async def test_secret_is_asked_about_whatever_is_allowed(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=project, model=ScriptedModel(), allow="reject") as talk:
         await talk.prompt("/permissions allow read **")
         assert not await does(talk, "read a secret", project)
         assert "allow_always" not in kinds(talk)
@@ -202,8 +214,8 @@ async def test_directory_with_a_secret_is_moved_or_deleted_after_a_question_alon
     (project / "app" / "deep").mkdir(parents=True)
     (project / "app" / "deep" / ".env").write_text("KEY=1\n")
     settings = Settings(mode="acceptEdits")
-    async with talking(
-        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         await talk.prompt("/permissions allow edit **")
         await talk.prompt("/permissions allow delete **")
@@ -233,8 +245,8 @@ async def test_directory_is_asked_about_if_its_files_are_guarded_at_the_target(
     file.parent.mkdir(parents=True)
     file.write_text("x\n")
     settings = Settings(mode="acceptEdits")
-    async with talking(
-        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         assert (await talk.use("move", source="plain", target=target)).failed
         assert len(talk.asked) == 1
@@ -248,7 +260,9 @@ async def test_directory_without_secrets_is_moved_as_the_mode_says(
     (project / "app").mkdir()
     (project / "app" / "main.py").write_text("x\n")
     settings = Settings(mode="acceptEdits")
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         assert not (await talk.use("move", source="app", target="lib")).failed
         assert talk.asked == []
 
@@ -258,7 +272,9 @@ async def test_directory_without_secrets_is_moved_as_the_mode_says(
 async def test_mode_that_refuses_says_so_before_a_file_is_looked_at(
     version: int, mode: str, project: Path
 ) -> None:
-    async with talking(version, cwd=project, model=Told(), settings=Settings(mode=mode)) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=Settings(mode=mode)
+    ) as talk:
         for tool, arguments in (
             ("write", {"path": "notes.txt", "text": "x\n"}),  # not read yet
             ("edit", {"path": "none.txt", "edits": [{"old": "a", "new": "b"}]}),
@@ -276,7 +292,9 @@ async def test_link_is_moved_and_deleted_as_itself(version: int, project: Path) 
     for name in ("a", "b"):
         (project / name).symlink_to("../outside.txt")
     outside = project.parent / "outside.txt"
-    async with talking(version, cwd=project, model=Told(), allow=chosen("allow_always")) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), allow=chosen("allow_always")
+    ) as talk:
         assert not (await talk.use("delete", path="a")).failed
         assert not (await talk.use("move", source="b", target="c")).failed
         deleting, moving = talk.asked
@@ -296,8 +314,8 @@ async def test_what_is_behind_a_link_to_a_directory_lies_outside_all_the_same(
 ) -> None:
     (project / "there").symlink_to("..")
     settings = Settings(mode="acceptEdits")
-    async with talking(
-        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         assert (await talk.use("delete", path="there/outside.txt")).failed
         assert (await talk.use("move", source="notes.txt", target="there/n.txt")).failed
@@ -309,8 +327,8 @@ async def test_rules_and_guarded_files_are_never_changed_silently(
     version: int, project: Path
 ) -> None:
     settings = Settings(mode="acceptEdits")
-    async with talking(
-        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         await talk.prompt("/permissions allow edit **")
         for path in (".accord/commands/x.md", ".git/hooks/pre-commit", ".vscode/tasks.json"):
@@ -325,7 +343,7 @@ async def test_links_are_followed_before_deciding(version: int, project: Path) -
     (project / "plain.txt").symlink_to(".env")
     (project / "here.txt").symlink_to("../outside.txt")
     (project / "there").symlink_to("..")
-    async with talking(version, cwd=project, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=project, model=ScriptedModel(), allow="reject") as talk:
         for path in ("plain.txt", "here.txt", "there/outside.txt"):
             assert (await talk.use("read", path=path)).failed
         assert len(talk.asked) == 3
@@ -336,7 +354,9 @@ async def test_links_are_followed_before_deciding(version: int, project: Path) -
 
 @BOTH
 async def test_what_lies_outside_is_allowed_by_its_own_path(version: int, project: Path) -> None:
-    async with talking(version, cwd=project, model=Told(), allow=chosen("allow_always")) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), allow=chosen("allow_always")
+    ) as talk:
         for _ in range(2):
             assert await does(talk, "read outside", project)
         assert len(talk.asked) == 1
@@ -350,7 +370,9 @@ async def test_further_roots_are_inside(version: int, project: Path, tmp_path: P
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.txt").write_text("x")
-    async with talking(version, cwd=project, roots=[other], model=Told(), allow="reject") as talk:
+    async with coder_session(
+        version, cwd=project, roots=[other], model=ScriptedModel(), allow="reject"
+    ) as talk:
         assert not (await talk.use("read", path=str(other / "a.txt"))).failed
         assert talk.asked == []
 
@@ -362,8 +384,8 @@ async def test_rules_that_cannot_be_read_have_edits_asked_about(
     (project / ".accord").mkdir()
     (project / RULES).write_text("[reject\n")
     settings = Settings(mode="acceptEdits")
-    async with talking(
-        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         assert not await does(talk, "edit", project)
         assert len(talk.asked) == 1
@@ -373,7 +395,9 @@ async def test_rules_that_cannot_be_read_have_edits_asked_about(
 @BOTH
 async def test_plan_ends_in_a_question_and_a_new_mode(version: int, project: Path) -> None:
     settings = Settings(mode="plan")
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         assert not await does(talk, "edit", project)
         assert not (await talk.use("exit_plan", plan="1. Write new.txt")).failed
         assert talk.work.mode != "plan"
@@ -393,7 +417,9 @@ async def test_always_for_a_command_allows_no_option_that_writes_or_runs(
         kind = next(answers, "reject_once")
         return next(option for option in request.options if option.kind == kind)
 
-    async with talking(version, cwd=project, model=Told(), settings=settings, allow=once) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow=once
+    ) as talk:
         await talk.use("execute", command="git log")
         assert talk.asked[-1].options[1].name == "Always allow: execute git log *"
         await talk.use("execute", command="git log --oneline -3")
@@ -419,8 +445,8 @@ async def test_file_that_a_program_runs_is_asked_about_in_every_mode_but_one(
     version: int, project: Path
 ) -> None:
     settings = Settings(mode="acceptEdits")
-    async with talking(
-        version, cwd=project, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         paths = (".zed/tasks.json", ".github/workflows/ci.yml", "AGENTS.md", "sub/.envrc")
         for asked, path in enumerate(paths, 1):

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from accord import SystemPrompt
-from accord_coder.loop.instructions import MOST_BYTES, instruction_files
+from accord_coder.loop.instructions import MAX_BYTES, instruction_files
 from accord_coder.settings import Settings
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel
 
 
-def told(talk: Talking) -> str:
-    assert isinstance(talk.model, Told)
+def told(talk: CoderHarness) -> str:
+    assert isinstance(talk.model, ScriptedModel)
     return talk.model.requests[-1].instructions
 
 
@@ -35,7 +35,9 @@ def project(tmp_path: Path) -> Path:
 @BOTH
 async def test_files_of_user_and_repository_are_told(version: int, project: Path) -> None:
     settings = Settings(config=project.parent.parent / "config")
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("hello")
         text = told(talk)
         places = [text.index(f"from the {name}") for name in ("user", "root", "part")]
@@ -48,7 +50,9 @@ async def test_files_of_user_and_repository_are_told(version: int, project: Path
 
 @BOTH
 async def test_mode_and_place_are_told(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), settings=Settings(mode="plan")) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(mode="plan")
+    ) as talk:
         await talk.prompt("hello")
         assert "plan mode" in told(talk)
         assert str(tmp_path) in told(talk)
@@ -65,9 +69,9 @@ def test_without_a_repository_it_is_the_directory_alone(tmp_path: Path) -> None:
 
 
 def test_long_file_is_cut(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("é" * MOST_BYTES)
+    (tmp_path / "AGENTS.md").write_text("é" * MAX_BYTES)
     ((_, text),) = instruction_files(str(tmp_path))
-    assert len(text.encode()) < MOST_BYTES + 200
+    assert len(text.encode()) < MAX_BYTES + 200
     assert "cut here" in text
 
 
@@ -88,8 +92,8 @@ def test_link_out_of_the_repository_is_not_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["append", "override"])
 async def test_client_may_say_more_or_all(version: int, mode: str, tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("from here")
-    model = Told()
-    async with talking(version, cwd=tmp_path, model=model, unstable=True) as talk:
+    model = ScriptedModel()
+    async with coder_session(version, cwd=tmp_path, model=model, unstable=True) as talk:
         prompt = SystemPrompt(("Speak in rhymes.",), mode)
         session = await talk.agent.new_session(tmp_path, system_prompt=prompt)
         async with session.prompt("hello") as turn:

@@ -8,14 +8,14 @@ import pytest
 
 from accord import AuthRequired
 from accord_coder.agent import Coder
-from accord_coder.auth import ask_for_key
-from accord_coder.models.api_keys import Keys
-from accord_coder.models.providers import KEY_VARIABLES, SOURCES
+from accord_coder.auth import prompt_for_key
+from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.providers import KEY_VARIABLES, PROVIDERS
 from accord_coder.settings import Settings
 from coder.models.provider import Fails, Says, providing
-from coder.talk import BOTH, talking
+from coder.talk import BOTH, coder_session
 
-OPENAI = next(source for source in SOURCES if source.id == "openai")
+OPENAI = next(source for source in PROVIDERS if source.id == "openai")
 SECRET = "sk-do-not-tell-anybody"
 
 
@@ -31,7 +31,9 @@ async def test_session_of_a_model_without_key_says_what_to_set(
     version: int, tmp_path: Path
 ) -> None:
     with pytest.raises(AuthRequired) as caught:
-        async with talking(version, cwd=tmp_path, settings=Settings(model="openai:gpt-6.1-sol")):
+        async with coder_session(
+            version, cwd=tmp_path, settings=Settings(model="openai:gpt-6.1-sol")
+        ):
             pass
     assert "OPENAI_API_KEY" in caught.value.message
     assert "--login openai" in caught.value.message
@@ -39,7 +41,7 @@ async def test_session_of_a_model_without_key_says_what_to_set(
 
 @BOTH
 async def test_logins_are_offered(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path) as talk:
+    async with coder_session(version, cwd=tmp_path) as talk:
         offered = {method.id: method for method in talk.agent.auth_methods}
         assert "environment" in offered
         assert "OPENAI_API_KEY" in str(offered["environment"])
@@ -51,18 +53,18 @@ async def test_key_kept_meanwhile_is_found_by_logging_in(version: int, tmp_path:
     settings = Settings(model="openai:gpt-6.1-sol", config=config)
     coder = Coder(settings)
     with pytest.raises(AuthRequired):
-        async with talking(version, cwd=tmp_path, coder=coder):
+        async with coder_session(version, cwd=tmp_path, coder=coder):
             pass
-    assert ask_for_key("openai", config, ask=lambda _prompt: f" {SECRET}\n") == 0
-    coder.keys.look_again()
-    async with talking(version, cwd=tmp_path, coder=coder) as talk:
+    assert prompt_for_key("openai", config, ask=lambda _prompt: f" {SECRET}\n") == 0
+    coder.keys.reload()
+    async with coder_session(version, cwd=tmp_path, coder=coder) as talk:
         await talk.agent.authenticate("environment")
         await talk.agent.logout()
         with pytest.raises(AuthRequired):
             await talk.agent.authenticate("environment")
         with pytest.raises(AuthRequired):
             await talk.agent.new_session(tmp_path)
-    assert Keys(config, {}).find(OPENAI) is None
+    assert ApiKeys(config, {}).find(OPENAI) is None
 
 
 @BOTH
@@ -70,7 +72,7 @@ async def test_switch_to_a_model_without_key_is_refused_and_the_old_one_goes_on(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with talking(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
         monkeypatch.delenv("MISTRAL_API_KEY")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
             await talk.session.set_option("model", "mistral:mistral-medium-latest")
@@ -84,11 +86,11 @@ async def test_login_is_about_the_model_that_the_session_has_chosen(
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with talking(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
         await talk.session.set_option("model", "mistral:mistral-medium-latest")
         monkeypatch.delenv("MISTRAL_API_KEY")
         await talk.agent.logout()
-        assert not talk.coder.logged_in()
+        assert not talk.coder.is_logged_in()
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
             await talk.agent.authenticate("environment")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
@@ -104,7 +106,7 @@ async def test_session_whose_model_needs_no_key_goes_on_without_the_default_mode
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     settings = Settings(model="openai:gpt-6.1-sol")
-    async with talking(version, cwd=tmp_path, settings=settings) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
         await talk.session.set_option("model", "embedded")
         monkeypatch.delenv("OPENAI_API_KEY")
         await talk.agent.logout()
@@ -120,7 +122,7 @@ async def test_switch_to_another_model_holds_from_the_next_prompt_on(
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     async with providing(Says("From far away.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url)
-        async with talking(version, cwd=tmp_path, settings=settings) as talk:
+        async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
             await talk.session.set_option("model", "embedded")
             assert await talk.prompt("help") != "From far away."
             await talk.session.set_option("model", "compatible:m")
@@ -135,7 +137,7 @@ async def test_effort_is_offered_where_the_model_can_be_told(
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     async with providing(Says("Hm."), Says("Hm.", thinking="Well.")) as provider:
         settings = Settings(model="anthropic:claude-sonnet-5-5", base_url=provider.root)
-        async with talking(version, cwd=tmp_path, settings=settings) as talk:
+        async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
             await talk.prompt("Hello")
             await talk.session.set_option("effort", "high")
             await talk.prompt("Think")
@@ -152,13 +154,13 @@ async def test_key_that_was_refused_can_be_replaced_in_the_session(
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     config = tmp_path / "config"
-    ask_for_key("compatible", config, ask=lambda _prompt: "bad")
+    prompt_for_key("compatible", config, ask=lambda _prompt: "bad")
     async with providing(Fails(401), Says("Welcome.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url, config=config)
-        async with talking(version, cwd=tmp_path, settings=settings) as talk:
+        async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
             with pytest.raises(AuthRequired, match="refuses the key"):
                 await talk.prompt("Hello")
-            ask_for_key("compatible", config, ask=lambda _prompt: "good")
+            prompt_for_key("compatible", config, ask=lambda _prompt: "good")
             await talk.agent.authenticate("environment")
             assert await talk.prompt("Hello") == "Welcome."
         used = [asked.headers["authorization"] for asked in provider.requests]
@@ -172,25 +174,25 @@ def test_key_is_asked_for_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture
         asked.append(prompt)
         return SECRET
 
-    assert ask_for_key("openai", tmp_path, ask=ask) == 0
+    assert prompt_for_key("openai", tmp_path, ask=ask) == 0
     assert "OpenAI" in asked[0]
     said = capsys.readouterr()
     assert not said.out
     assert SECRET not in said.err
-    assert Keys(tmp_path, {}).find(OPENAI) == SECRET
+    assert ApiKeys(tmp_path, {}).find(OPENAI) == SECRET
 
 
 @pytest.mark.parametrize("typed", ["", "   ", "two words", "with\x00nul"])
 def test_what_is_no_key_is_not_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: str
 ) -> None:
-    assert ask_for_key("openai", tmp_path, ask=lambda _prompt: typed) == 1
+    assert prompt_for_key("openai", tmp_path, ask=lambda _prompt: typed) == 1
     assert "no key" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 def test_unknown_provider_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask_for_key("nobody", tmp_path, ask=lambda _prompt: SECRET) == 1
+    assert prompt_for_key("nobody", tmp_path, ask=lambda _prompt: SECRET) == 1
     assert "there are anthropic" in capsys.readouterr().err
 
 
@@ -198,5 +200,5 @@ def test_who_gives_up_keeps_nothing(tmp_path: Path) -> None:
     def ask(_prompt: str) -> str:
         raise EOFError
 
-    assert ask_for_key("openai", tmp_path, ask=ask) == 1
+    assert prompt_for_key("openai", tmp_path, ask=ask) == 1
     assert not list(tmp_path.iterdir())

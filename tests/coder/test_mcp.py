@@ -14,18 +14,18 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
-from accord import Image, McpHttp, McpStdio, Notice, Resource
-from accord.types.mcp import McpSse
-from coder.talk import BOTH, talking
-from coder.told import Told
+from accord import EmbeddedResource, ImageContent, McpServerHttp, McpServerStdio, Notice
+from accord.types.mcp import McpServerSse
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 pytestmark = pytest.mark.slow  # each starts a server that imports a lot
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 
 
-def stdio(name: str = "test", **env: str) -> McpStdio:
-    return McpStdio(name, sys.executable, (str(SERVER),), env)
+def stdio(name: str = "test", **env: str) -> McpServerStdio:
+    return McpServerStdio(name, sys.executable, (str(SERVER),), env)
 
 
 @asynccontextmanager
@@ -54,9 +54,9 @@ async def over_http(kind: str) -> AsyncGenerator[Any, None]:
         address = f"http://127.0.0.1:{port}"
         headers = {"X-Test": "yes"}
         if kind == "http":
-            yield McpHttp("test", f"{address}/mcp", headers)
+            yield McpServerHttp("test", f"{address}/mcp", headers)
         else:
-            yield McpSse("test", f"{address}/sse", headers)
+            yield McpServerSse("test", f"{address}/sse", headers)
     finally:
         served.should_exit = True
         await task
@@ -80,7 +80,7 @@ async def test_tools_of_a_server_are_used_as_the_coders(
         return  # version 2 has no word for it
     async with (
         given(kind) as server,
-        talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk,
+        coder_session(version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]) as talk,
     ):
         result = await talk.use("mcp__test__add", a=2, b=3)
         assert "5" in result.text
@@ -95,16 +95,20 @@ async def test_tools_of_a_server_are_used_as_the_coders(
 
 @BOTH
 async def test_images_and_resources_come_as_such(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
+    ) as talk:
         picture, document = await talk.uses(("mcp__test__picture", {}), ("mcp__test__document", {}))
-        assert picture.content == (Image(b"\x89PNG", "image/png"),)
-        assert isinstance(document.content[0], Resource)
+        assert picture.content == (ImageContent(b"\x89PNG", "image/png"),)
+        assert isinstance(document.content[0], EmbeddedResource)
         assert document.content[0].content == "the notes"
 
 
 @BOTH
 async def test_tool_that_fails_says_why(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
+    ) as talk:
         failed, wrong = await talk.uses(
             ("mcp__test__fail", {}), ("mcp__test__add", {"a": "no number"})
         )
@@ -117,10 +121,12 @@ async def test_tool_that_fails_says_why(version: int, tmp_path: Path) -> None:
 async def test_server_that_does_not_start_is_told_and_the_others_work(
     version: int, tmp_path: Path
 ) -> None:
-    missing = McpStdio("missing", str(tmp_path / "no-such-program"))
-    dies = McpStdio("dies", sys.executable, ("-c", "raise SystemExit(1)"))
+    missing = McpServerStdio("missing", str(tmp_path / "no-such-program"))
+    dies = McpServerStdio("dies", sys.executable, ("-c", "raise SystemExit(1)"))
     servers = [missing, stdio(), dies]
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=servers) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=servers
+    ) as talk:
         result = await talk.use("mcp__test__add", a=1, b=1)
         assert "2" in result.text
         told = "".join(event.title for event in talk.events if isinstance(event, Notice))
@@ -136,7 +142,9 @@ async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path:
     cancelled = asyncio.Event()
     asyncio.get_running_loop().add_reader(reading, cancelled.set)
     server = stdio(CANCELLED=str(mark))
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
+    ) as talk:
         async with talk.using("mcp__test__slow") as turn:
             async for _ in turn:
                 if talk.calls and "one of four (1/4)" in talk.call.title:
@@ -155,7 +163,7 @@ async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path:
 async def test_tools_that_come_later_are_offered(version: int, tmp_path: Path, kind: str) -> None:
     async with (
         given(kind) as server,
-        talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk,
+        coder_session(version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]) as talk,
     ):
         await talk.use("mcp__test__grow")
         async with asyncio.timeout(20):
@@ -168,7 +176,9 @@ async def test_tools_that_come_later_are_offered(version: int, tmp_path: Path, k
 async def test_server_that_dies_is_an_error_and_is_started_again(
     version: int, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
+    ) as talk:
         died = await talk.use("mcp__test__leave")
         assert died.failed
         assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
@@ -180,7 +190,9 @@ async def test_server_has_no_key_of_ours_in_its_environment(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     server = stdio(OF_THE_CLIENT="1")
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[server]) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
+    ) as talk:
         names = (await talk.use("mcp__test__environment")).text.split()
         assert "OF_THE_CLIENT" in names
         assert "OPENAI_API_KEY" not in names
@@ -188,7 +200,9 @@ async def test_server_has_no_key_of_ours_in_its_environment(
 
 @BOTH
 async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), mcp_servers=[stdio()]) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
+    ) as talk:
         await talk.use("mcp__test__add", a=1, b=1)
         work = talk.work
         await talk.session.close()

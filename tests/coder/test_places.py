@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from accord_coder.directories import config_dir, data_dir, private_dir
-from accord_coder.models.api_keys import Keys
-from accord_coder.models.providers import SOURCES
+from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.providers import PROVIDERS
 from accord_coder.settings import Settings
-from coder.talk import talking
-from coder.told import Told
+from coder.talk import coder_session
+from coder.told import ScriptedModel
 
 linux = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of Linux")
 
@@ -69,10 +69,10 @@ async def test_directory_that_others_share_keeps_its_mode_and_files_in_it_are_pr
     settings = Settings(data=shared, config=shared)
     old = os.umask(0)
     try:
-        async with talking(1, cwd=project, settings=settings, model=Told()) as talk:
+        async with coder_session(1, cwd=project, settings=settings, model=ScriptedModel()) as talk:
             await talk.prompt("hello")
             await talk.prompt("/permissions allow edit a.txt")
-        Keys(shared, {}).keep(SOURCES[0], "secret")
+        ApiKeys(shared, {}).save(PROVIDERS[0], "secret")
     finally:
         os.umask(old)
     assert shared.stat().st_mode & 0o777 == 0o777

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord_coder.locked import locked
-from accord_coder.permissions.project_rules import Rulebook, Trust
+from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 from accord_coder.permissions.rules import Rule
 
 THEIRS = '[allow]\nexecute = ["*"]\n[reject]\nedit = ["*.lock"]\n'
@@ -29,44 +29,46 @@ def put(project: Path, text: str) -> None:
 
 
 @pytest.fixture(params=["kept", "in memory"])
-def trust(request: pytest.FixtureRequest, tmp_path: Path) -> Trust:
-    return Trust(tmp_path / "data" / "rules" if request.param == "kept" else None)
+def trust(request: pytest.FixtureRequest, tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "data" / "rules" if request.param == "kept" else None)
 
 
-def test_file_of_others_rejects_but_does_not_allow(project: Path, trust: Trust) -> None:
+def test_file_of_others_rejects_but_does_not_allow(project: Path, trust: TrustStore) -> None:
     put(project, THEIRS)
-    known = Rulebook(str(project), trust).read()
+    known = ProjectRules(str(project), trust).read()
     assert known.rules == (LOCK,)
     assert known.untrusted == (ANY,)
 
 
-def test_own_rule_holds_and_makes_no_others_hold(project: Path, trust: Trust) -> None:
+def test_own_rule_holds_and_makes_no_others_hold(project: Path, trust: TrustStore) -> None:
     put(project, THEIRS)
-    book = Rulebook(str(project), trust)
+    book = ProjectRules(str(project), trust)
     assert book.add(MINE) is None
     assert set(book.read().rules) == {LOCK, MINE}
     assert book.read().untrusted == (ANY,)
 
 
-def test_trusted_rules_hold_until_others_change_them(project: Path, trust: Trust) -> None:
+def test_trusted_rules_hold_until_others_change_them(project: Path, trust: TrustStore) -> None:
     put(project, THEIRS)
-    book = Rulebook(str(project), trust)
-    assert book.trust() == 1
+    book = ProjectRules(str(project), trust)
+    assert book.trust_all() == 1
     assert ANY in book.read().rules
     put(project, THEIRS.replace('"*"', '"* *"'))
     assert [rule.pattern for rule in book.read().untrusted] == ["* *"]
 
 
-def test_trust_is_of_one_project(project: Path, trust: Trust, tmp_path: Path) -> None:
-    Rulebook(str(project), trust).add(MINE)
+def test_trust_is_of_one_project(project: Path, trust: TrustStore, tmp_path: Path) -> None:
+    ProjectRules(str(project), trust).add(MINE)
     other = tmp_path / "other"
     (other / ".accord").mkdir(parents=True)
     put(other, (project / ".accord" / "permissions.toml").read_text())
-    assert Rulebook(str(other), trust).read().rules == ()
+    assert ProjectRules(str(other), trust).read().rules == ()
 
 
-def test_removed_rule_does_not_hold_when_others_put_it_back(project: Path, trust: Trust) -> None:
-    book = Rulebook(str(project), trust)
+def test_removed_rule_does_not_hold_when_others_put_it_back(
+    project: Path, trust: TrustStore
+) -> None:
+    book = ProjectRules(str(project), trust)
     book.add(MINE)
     text = (project / ".accord" / "permissions.toml").read_text()
     book.remove(MINE)
@@ -75,14 +77,16 @@ def test_removed_rule_does_not_hold_when_others_put_it_back(project: Path, trust
 
 
 def test_trust_outlives_the_process(project: Path, tmp_path: Path) -> None:
-    Rulebook(str(project), Trust(tmp_path / "data")).add(MINE)
-    assert Rulebook(str(project), Trust(tmp_path / "data")).read().rules == (MINE,)
+    ProjectRules(str(project), TrustStore(tmp_path / "data")).add(MINE)
+    assert ProjectRules(str(project), TrustStore(tmp_path / "data")).read().rules == (MINE,)
 
 
-def test_file_that_cannot_be_used_allows_nothing_and_says_why(project: Path, trust: Trust) -> None:
+def test_file_that_cannot_be_used_allows_nothing_and_says_why(
+    project: Path, trust: TrustStore
+) -> None:
     put(project, "[allow")
-    book = Rulebook(str(project), trust)
-    assert book.read().broken
+    book = ProjectRules(str(project), trust)
+    assert book.read().error
     assert book.add(MINE) is not None
     assert book.read().rules == (MINE,)  # as long as the session goes on
     book.remove(MINE)
@@ -94,7 +98,7 @@ def test_data_that_cannot_be_written_holds_for_now(
     project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    book = Rulebook(str(project), Trust(tmp_path / "file" / "data"))
+    book = ProjectRules(str(project), TrustStore(tmp_path / "file" / "data"))
     assert book.add(MINE) is None
     assert book.read().rules == (MINE,)
     assert "cannot be kept" in caplog.text
@@ -127,17 +131,17 @@ def test_processes_that_change_the_rules_at_once_lose_none(project: Path, tmp_pa
     for process in started:
         process.communicate(timeout=30)
         assert process.returncode == 0
-    rules = Rulebook(str(project), Trust(data)).read().rules
+    rules = ProjectRules(str(project), TrustStore(data)).read().rules
     assert {rule.pattern for rule in rules} == {f"{n}-{m}.py" for n in range(3) for m in range(20)}
     left = {path.name for path in (project / ".accord").iterdir()}
     assert left <= {"permissions.toml", ".lock"}
 
 
 def test_rule_holds_for_now_where_another_process_does_not_leave_the_file(
-    project: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch
+    project: Path, trust: TrustStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord_coder.locked._LONGEST_S", 0.02)
-    book = Rulebook(str(project), trust)
+    book = ProjectRules(str(project), trust)
     with locked(project / ".accord"):
         why = book.add(MINE)
         assert why is not None

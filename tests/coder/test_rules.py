@@ -13,7 +13,7 @@ from accord_coder.permissions.rules import (
     host_of,
     rules_from,
     rules_to,
-    usual,
+    suggest_rule,
 )
 
 PROJECT = "/home/me/project"
@@ -275,7 +275,7 @@ def test_rule_that_names_an_option_itself_covers_it() -> None:
 
 @pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
 def test_what_always_offers_for_one_command_covers_no_other(pattern: str, command: str) -> None:
-    offered = usual("allow", "execute", command, project=PROJECT)
+    offered = suggest_rule("allow", "execute", command, project=PROJECT)
     assert offered is None or offered.pattern == command
 
 
@@ -301,7 +301,7 @@ def test_rule_is_about_its_kind_alone() -> None:
     ],
 )
 def test_always_covers_what_was_asked_about(kind: str, subject: str, pattern: str | None) -> None:
-    rule = usual("allow", kind, subject, project=PROJECT)
+    rule = suggest_rule("allow", kind, subject, project=PROJECT)
     assert (rule.pattern if rule is not None else None) == pattern
     if rule is not None:
         assert rule.covers(kind, subject, project=PROJECT)
@@ -324,7 +324,7 @@ def test_what_is_no_rule_is_named(document: dict[str, object]) -> None:
 def test_a_pattern_has_a_longest_length() -> None:
     with pytest.raises(ValueError, match="1001 characters"):
         rules_from({"reject": {"edit": ["*" * 1001]}})
-    assert usual("allow", "edit", f"{PROJECT}/{'a' * 1001}", project=PROJECT) is None
+    assert suggest_rule("allow", "edit", f"{PROJECT}/{'a' * 1001}", project=PROJECT) is None
 
 
 @pytest.mark.parametrize("kind", ["edit", "mcp"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accord_coder.permissions.rules import KINDS, Rule, rules_from
 from accord_coder.permissions.rules_file import (
-    BadRules,
+    InvalidRules,
     read_rules,
     with_rule,
     without_rule,
@@ -124,7 +124,7 @@ def test_no_file_is_no_rules(tmp_path: Path) -> None:
 def test_file_that_cannot_be_read_says_why(text: str, tmp_path: Path) -> None:
     (tmp_path / ".accord").mkdir()
     (tmp_path / ".accord" / "permissions.toml").write_text(text)
-    with pytest.raises(BadRules):
+    with pytest.raises(InvalidRules):
         read_rules(tmp_path)
 
 
@@ -135,14 +135,14 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "permissions.toml").write_text("")
     (project / ".accord").symlink_to(outside)
-    with pytest.raises(BadRules, match="link"):
+    with pytest.raises(InvalidRules, match="link"):
         read_rules(project)
     with pytest.raises(OSError, match="not a directory"):
         write_rules_file(project, "x")
     (project / ".accord").unlink()
     (project / ".accord").mkdir()
     (project / ".accord" / "permissions.toml").symlink_to(outside / "permissions.toml")
-    with pytest.raises(BadRules, match="link"):
+    with pytest.raises(InvalidRules, match="link"):
         read_rules(project)
     write_rules_file(project, "# new\n")
     assert (outside / "permissions.toml").read_text() == ""

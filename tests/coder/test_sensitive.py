@@ -10,7 +10,7 @@ import pytest
 
 from accord_coder.permissions.command_paths import NamedFiles, files_named
 from accord_coder.permissions.guarded_files import GUARDED
-from accord_coder.permissions.sensitive_files import guarded, secret, sensitive_below
+from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from accord_coder.permissions.sensitive_files import guarded, secret, sensitive_
     ],
 )
 def test_secrets_are_known_by_their_path(path: str) -> None:
-    assert secret(path)
+    assert is_secret(path)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_secrets_are_known_by_their_path(path: str) -> None:
     ],
 )
 def test_other_files_are_not(path: str) -> None:
-    assert not secret(path)
+    assert not is_secret(path)
 
 
 # Files that some program runs or obeys when nobody told it to.
@@ -105,8 +105,8 @@ nuget.config Directory.Build.props Directory.Build.targets .config/dotnet-tools.
 
 @pytest.mark.parametrize("name", RUN)
 def test_a_file_that_some_program_runs_is_guarded(name: str) -> None:
-    assert guarded(f"/p/{name}")
-    assert guarded(f"/p/{name.upper()}")  # as file systems of macOS and Windows have it
+    assert is_guarded(f"/p/{name}")
+    assert is_guarded(f"/p/{name.upper()}")  # as file systems of macOS and Windows have it
 
 
 @pytest.mark.parametrize(
@@ -118,21 +118,21 @@ def test_a_file_that_some_program_runs_is_guarded(name: str) -> None:
     """.split(),  # noqa: SIM905  # a list of words
 )
 def test_a_file_of_the_project_itself_is_not_guarded(path: str) -> None:
-    assert not guarded(f"/p/{path}")
+    assert not is_guarded(f"/p/{path}")
 
 
 @pytest.mark.parametrize(
     "name", [".env ", ".env.", ".ENV::$DATA", ".e\u200cnv", ".\u017f\u017fh/x", "a.\u212aey"]
 )
 def test_other_spellings_of_a_secret_are_the_same_file_somewhere(name: str) -> None:
-    assert secret(f"/p/{name}")
+    assert is_secret(f"/p/{name}")
 
 
 @pytest.mark.parametrize(
     "name", [".git /config", ".g\u200cit/hooks/x", ".git::$INDEX_ALLOCATION/config", ".z\u017fhrc"]
 )
 def test_other_spellings_of_a_guarded_file_are_the_same_file_somewhere(name: str) -> None:
-    assert guarded(f"/p/{name}")
+    assert is_guarded(f"/p/{name}")
 
 
 def test_each_row_of_the_table_is_found_and_has_its_source() -> None:
@@ -143,7 +143,7 @@ def test_each_row_of_the_table_is_found_and_has_its_source() -> None:
         assert page, row
         assert row == row.lower()
         name = row.replace("*", "x").replace("?", "c")
-        assert guarded(f"/p/{name}x" if name.endswith("/") else f"/p/{name}"), row
+        assert is_guarded(f"/p/{name}x" if name.endswith("/") else f"/p/{name}"), row
 
 
 @pytest.mark.parametrize(
@@ -293,5 +293,5 @@ def test_directory_holds_what_is_anywhere_below_it(tmp_path: Path) -> None:
 def test_directory_too_large_to_be_looked_through_counts(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"{number}.txt").touch()
-    assert sensitive_below(str(tmp_path), most=4) is None
-    assert sensitive_below(str(tmp_path), most=3) == "more files than can be looked through"
+    assert sensitive_below(str(tmp_path), max_entries=4) is None
+    assert sensitive_below(str(tmp_path), max_entries=3) == "more files than can be looked through"

@@ -15,7 +15,7 @@ import pytest
 from accord import (
     ClientSession,
     ConnectionLost,
-    Image,
+    ImageContent,
     InvalidParams,
     SqliteStore,
     ToolCall,
@@ -25,16 +25,16 @@ from accord.transports.pipes import PipeTransport
 from accord_coder.loop.messages import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings
 from accord_coder.store import UserStore
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told, telling
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel, tool_prompt
 from sides import QUICK
 
-PIXEL = Image(b"\x89PNG\r\n", "image/png")
+PIXEL = ImageContent(b"\x89PNG\r\n", "image/png")
 
 
-def told(talk: Talking) -> list[Message]:
+def told(talk: CoderHarness) -> list[Message]:
     """Return what the model was told last."""
-    assert isinstance(talk.model, Told)
+    assert isinstance(talk.model, ScriptedModel)
     return list(talk.model.requests[-1].messages)
 
 
@@ -52,14 +52,14 @@ def shown(message: Message) -> Any:
 @BOTH
 async def test_new_session_needs_a_directory(version: int, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         for cwd, why in (
             (tmp_path / "none", "is not there"),
             (tmp_path / "notes.txt", "is no directory"),
         ):
             with pytest.raises(InvalidParams, match=f"{cwd.name} {why}"):
                 await talk.agent.new_session(cwd)
-        assert list(talk.coder.open_sessions) == [talk.session.id]
+        assert list(talk.coder.sessions) == [talk.session.id]
 
 
 @BOTH
@@ -69,11 +69,15 @@ async def test_session_whose_directory_has_gone_can_still_be_read(
     project = tmp_path / "project"
     project.mkdir()
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=project, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("Hello")
         session_id = talk.session.id
     project.rmdir()
-    again = talking(version, cwd=project, model=Told(), settings=settings, load=session_id)
+    again = coder_session(
+        version, cwd=project, model=ScriptedModel(), settings=settings, load=session_id
+    )
     async with again as talk:
         assert talk.session.transcript.messages
 
@@ -84,7 +88,9 @@ async def test_loaded_session_shows_all_and_the_model_knows_it(
 ) -> None:
     (tmp_path / "notes.txt").write_text("eins\nzwei\n")
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.use("read", path="notes.txt")
         await talk.use("read", path="missing.txt")
         await talk.use("write", path="new.txt", text="x\n")
@@ -92,8 +98,8 @@ async def test_loaded_session_shows_all_and_the_model_knows_it(
         before = [shown(message) for message in told(talk)]
         calls = [(call.id, call.title, call.status) for call in talk.calls]
         session_id = talk.session.id
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=settings, load=session_id
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
     ) as talk:
         assert [(call.id, call.title, call.status) for call in talk.calls] == calls
         await talk.prompt("go on")
@@ -106,11 +112,13 @@ async def test_loaded_session_shows_all_and_the_model_knows_it(
 async def test_image_that_was_read_is_known_again(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         first = await talk.use("read", path="a.png")
         session_id = talk.session.id
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=settings, load=session_id
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
     ) as talk:
         await talk.prompt("go on")
         results = [message for message in told(talk) if isinstance(message, Results)]
@@ -120,13 +128,15 @@ async def test_image_that_was_read_is_known_again(version: int, tmp_path: Path) 
 @BOTH
 async def test_commands_are_not_told_to_the_model_again(version: int, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("/help")
         await talk.prompt("hello")
         await talk.prompt("/mode acceptEdits")
         session_id = talk.session.id
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=settings, load=session_id
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
     ) as talk:
         await talk.prompt("go on")
         said = [m.content for m in told(talk) if isinstance(m, Prompt)]
@@ -140,12 +150,12 @@ async def test_mode_that_is_not_offered_any_more_is_not_taken_again(
 ) -> None:
     data = tmp_path / "data"
     bold = Settings(data=data, bypass=True)
-    async with talking(version, cwd=tmp_path, model=Told(), settings=bold) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), settings=bold) as talk:
         await talk.session.set_option("mode", "bypassPermissions")
         await talk.prompt("hello")
         session_id = talk.session.id
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=Settings(data=data), load=session_id
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(data=data), load=session_id
     ) as talk:
         assert talk.work.mode == "default"
 
@@ -153,7 +163,9 @@ async def test_mode_that_is_not_offered_any_more_is_not_taken_again(
 @BOTH
 async def test_title_is_what_the_user_asked_first(version: int, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         await talk.prompt("/help")
         await talk.prompt(f"  Mend   the build {'very ' * 20}soon\nplease")
         await talk.prompt("And more")
@@ -169,7 +181,9 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
     version: int, tmp_path: Path
 ) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         agent, first = talk.agent, talk.session.id
         await talk.prompt("hello")
         fork = await agent.fork_session(first, tmp_path)
@@ -197,7 +211,9 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
 @BOTH
 async def test_long_list_comes_in_pages(version: int, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         ids = {talk.session.id}
         for _ in range(60):
             ids.add((await talk.agent.new_session(tmp_path)).id)
@@ -217,8 +233,8 @@ async def test_killed_in_a_turn_it_loads_with_all_that_was_sent(
     store = SqliteStore(tmp_path / "data" / "sessions.sqlite")
     (stored,) = (await store.list()).sessions
     await store.aclose()
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=settings, load=stored.id
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=stored.id
     ) as talk:
         status = "failed" if version == 1 else "cancelled"
         assert [(call.title, call.status) for call in talk.calls] == [
@@ -266,7 +282,7 @@ async def _prompt_and_kill(
     session: ClientSession, process: subprocess.Popen[bytes], gate: Path
 ) -> None:
     uses = [("read", {"path": "notes.txt"}), ("execute", {"command": "cat gate"})]
-    async with session.prompt(telling(uses)) as turn:
+    async with session.prompt(tool_prompt(uses)) as turn:
         async for event in turn:
             match event:
                 case ToolCall(kind="execute", status="in_progress") if process.poll() is None:
@@ -284,7 +300,9 @@ async def test_data_that_cannot_be_kept_is_no_reason_not_to_work(
 ) -> None:
     (tmp_path / "file").write_text("")
     settings = Settings(data=tmp_path / "file")
-    async with talking(version, cwd=tmp_path, model=Told(), settings=settings) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
+    ) as talk:
         assert await talk.prompt("hello") == "nothing to do"
     assert "sessions are not kept" in caplog.text
 

@@ -17,8 +17,8 @@ import pytest
 from accord.transports import guardian
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told, telling
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel, tool_prompt
 
 TURNS = 500
 TURNS_OF_ONE = 50  # session
@@ -39,12 +39,12 @@ DOING: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-async def one_turn(talk: Talking, chance: random.Random) -> str:
+async def one_turn(talk: CoderHarness, chance: random.Random) -> str:
     """Run a turn and cancel it after some of its events, at once or not at all."""
     uses = [chance.choice(DOING) for _ in range(chance.randint(1, 3))]
     waits = any(arguments.get("command", "").startswith("sleep") for _, arguments in uses)
     left = chance.randint(0, 12 if not waits else 4)
-    async with talk.session.prompt(telling(uses)) as turn:
+    async with talk.session.prompt(tool_prompt(uses)) as turn:
         if left == 0:
             await turn.cancel()
         async for event in turn:
@@ -86,10 +86,10 @@ async def test_cancelled_turns_leave_nothing_behind(version: int, tmp_path: Path
     tracemalloc.start()
     # What the client keeps of a session goes with its connection.
     for _ in range(TURNS // TURNS_OF_ONE):
-        async with talking(version, cwd=tmp_path, model=coder.model, coder=coder) as talk:
+        async with coder_session(version, cwd=tmp_path, model=coder.model, coder=coder) as talk:
             for _ in range(TURNS_OF_ONE):
                 stops[await one_turn(talk, chance)] += 1
-            assert len(coder.open_sessions) == 1
+            assert len(coder.sessions) == 1
         del talk  # with what it knows of the session
         assert children() == set()
         if before is None:  # all that is made once is there
@@ -98,7 +98,7 @@ async def test_cancelled_turns_leave_nothing_behind(version: int, tmp_path: Path
     tracemalloc.stop()
     await coder.aclose()
     assert before is not None
-    assert coder.open_sessions == {}
+    assert coder.sessions == {}
     assert after[:2] == before[:2], asyncio.all_tasks()
     assert after[2] - before[2] < MOST_GROWTH_BLOCKS
     assert set(stops) == {"cancelled", "end_turn"}
@@ -124,7 +124,7 @@ async def drop_cancelled_timers() -> None:
     await asyncio.sleep(0)
 
 
-class Forgetful(Told):
+class Forgetful(ScriptedModel):
     """Does not keep what it was asked."""
 
     async def answer(self, request: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 
 @BOTH
 async def test_told_model_uses_the_tool_it_is_told_to(version: int, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("eins\nzwei\n")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("read", path="notes.txt")
         assert result.text == "eins\nzwei\n"
         assert talk.call.status == "completed"
@@ -21,5 +21,5 @@ async def test_told_model_uses_the_tool_it_is_told_to(version: int, tmp_path: Pa
 
 @BOTH
 async def test_coder_without_a_model_of_ours_answers(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path) as talk:
+    async with coder_session(version, cwd=tmp_path) as talk:
         assert await talk.prompt("qwertz")

@@ -9,8 +9,8 @@ import pytest
 
 from accord import PermissionRequest, PlanEntry
 from accord_coder.settings import Settings
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 
 @BOTH
@@ -20,7 +20,7 @@ async def test_plan_is_shown_whole(version: int, tmp_path: Path) -> None:
         {"content": "Change", "status": "in_progress"},
         {"content": "Test"},
     ]
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("plan", entries=entries)
         assert not result.failed
         plan = talk.session.transcript.plan
@@ -51,14 +51,20 @@ def answering(*answers: Any) -> Any:
 
 @BOTH
 async def test_question_is_answered_in_a_form(version: int, tmp_path: Path) -> None:
-    on_form = answering({"answer": "blue"}, {"answer": "a"}, {"answer": ["a", "b"]})
-    async with talking(version, cwd=tmp_path, model=Told(), on_form=on_form) as talk:
+    on_elicit_form = answering({"answer": "blue"}, {"answer": "a"}, {"answer": ["a", "b"]})
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), on_elicit_form=on_elicit_form
+    ) as talk:
         assert (await talk.use("ask", question="Which colour?")).text == "blue"
         one = await talk.use("ask", question="Which?", choices=["a", "b", "a"])
         assert one.text == "a"
         several = await talk.use("ask", question="Which?", choices=["a", "b"], multiple=True)
         assert several.text == "a\nb"
-        assert [form.message for form in on_form.forms] == ["Which colour?", "Which?", "Which?"]
+        assert [form.message for form in on_elicit_form.forms] == [
+            "Which colour?",
+            "Which?",
+            "Which?",
+        ]
         assert talk.call.status == "completed"
 
 
@@ -66,7 +72,7 @@ async def test_question_is_answered_in_a_form(version: int, tmp_path: Path) -> N
 async def test_question_without_forms_is_to_be_asked_in_the_text(
     version: int, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("ask", question="Which?")
         assert result.failed
         assert "ask in the text of your answer" in result.text
@@ -74,7 +80,9 @@ async def test_question_without_forms_is_to_be_asked_in_the_text(
 
 @BOTH
 async def test_question_that_is_not_answered_is_told(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), on_form=answering(None)) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), on_elicit_form=answering(None)
+    ) as talk:
         assert "did not answer" in (await talk.use("ask", question="Which?")).text
 
 
@@ -94,8 +102,8 @@ async def test_plan_that_is_approved_ends_plan_mode(
     version: int, mode: str, tmp_path: Path
 ) -> None:
     settings = Settings(mode="plan")
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=settings, allow=choosing(mode)
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, allow=choosing(mode)
     ) as talk:
         result = await talk.use("exit_plan", plan="# Plan\n\n1. Do it")
         assert not result.failed
@@ -108,8 +116,8 @@ async def test_plan_that_is_approved_ends_plan_mode(
 @BOTH
 async def test_plan_that_is_not_approved_leaves_plan_mode_on(version: int, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
-    async with talking(
-        version, cwd=tmp_path, model=Told(), settings=settings, allow="reject"
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, allow="reject"
     ) as talk:
         result = await talk.use("exit_plan", plan="1. Do it")
         assert result.failed
@@ -119,6 +127,6 @@ async def test_plan_that_is_not_approved_leaves_plan_mode_on(version: int, tmp_p
 
 
 async def test_plan_mode_cannot_be_left_twice(tmp_path: Path) -> None:
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "not plan mode" in (await talk.use("exit_plan", plan="x")).text
         assert talk.asked == []

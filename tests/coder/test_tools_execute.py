@@ -14,8 +14,8 @@ import pytest
 
 from accord.types.tool_calls import TerminalView
 from accord_coder.tools.formatting import cut_middle
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="commands of POSIX")
 
@@ -33,7 +33,9 @@ def python(code: str) -> str:
 async def test_output_and_exit_status_are_told(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         ran = await talk.use("execute", command="echo hello")
         assert (ran.text, ran.failed) == ("hello\n", False)
         assert talk.call.kind == "execute"
@@ -56,8 +58,8 @@ async def test_output_and_exit_status_are_told(
 async def test_command_that_the_user_rejects_is_not_run(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
-    async with talking(
-        version, cwd=tmp_path, model=Told(), terminals=terminals, allow="reject"
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals, allow="reject"
     ) as talk:
         assert (await talk.use("execute", command="touch made")).failed
         assert os.listdir(tmp_path) == []  # noqa: PTH208  # of an async function
@@ -69,7 +71,9 @@ async def test_shell_is_there_for_those_who_write_for_it(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("b\na\n")
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         assert (await talk.use("execute", command="sort < a.txt | head -1")).text == "a\n"
         assert (await talk.use("execute", command="cd .. && pwd")).text == f"{tmp_path.parent}\n"
         assert (await talk.use("execute", command="exit 4")).text == "[exit status 4]"
@@ -80,7 +84,9 @@ async def test_shell_is_there_for_those_who_write_for_it(
 async def test_command_is_ended_when_its_time_is_over(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         command = "echo begun; sleep 1000"
         ran = await talk.use("execute", command=command, timeout_s=1)
         assert ran.text == "begun\n[timed out after 1 s]"
@@ -94,7 +100,9 @@ async def test_cancel_ends_the_command_and_all_it_has_started(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     command = "sleep 1000 & echo $! $$ > pipe; wait"
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         async with talk.using("execute", command=command) as turn:
             pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
             await turn.cancel()
@@ -105,13 +113,13 @@ async def test_cancel_ends_the_command_and_all_it_has_started(
 
 
 async def test_command_is_stopped_alone_and_the_turn_goes_on(tmp_path: Path) -> None:
-    pipe, model = tmp_path / "pipe", Told()
+    pipe, model = tmp_path / "pipe", ScriptedModel()
     os.mkfifo(pipe)
-    async with talking(2, cwd=tmp_path, model=model) as talk:
+    async with coder_session(2, cwd=tmp_path, model=model) as talk:
         async with talk.using("execute", command="echo $$ > pipe; sleep 1000"):
             pid = int(await asyncio.to_thread(pipe.read_text))
-            assert talk.call.can_cancel
-            await talk.session.cancel_tool(talk.call.id)
+            assert talk.call.cancellable
+            await talk.session.cancel_tool_call(talk.call.id)
         assert talk.stop_reason == "end_turn"
         assert talk.call.status == "cancelled"
         assert model.results[0].text == "The user stopped it."
@@ -144,7 +152,7 @@ async def test_keys_of_models_are_not_handed_to_commands(
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     monkeypatch.setenv("HARMLESS", "yes")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         ran = await talk.use("execute", command="env")
         assert "secret" not in ran.text
         assert "HARMLESS=yes" in ran.text
@@ -154,7 +162,9 @@ async def test_keys_of_models_are_not_handed_to_commands(
 async def test_long_output_is_cut_between_characters(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         ran = await talk.use("execute", command=python("print('✓' * 200_000 + 'end')"))
         assert ran.text.startswith("[… the beginning is left out …]\n✓")
         assert ran.text.endswith("✓end\n")
@@ -164,7 +174,7 @@ async def test_long_output_is_cut_between_characters(
 
 async def test_directory_is_one_of_the_session(tmp_path: Path) -> None:
     (tmp_path / "here" / "sub").mkdir(parents=True)
-    async with talking(2, cwd=tmp_path / "here", model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path / "here", model=ScriptedModel()) as talk:
         assert (await talk.use("execute", command="pwd", cwd="sub")).text.endswith("/here/sub\n")
         outside = await talk.use("execute", command="pwd", cwd="..")
         assert outside.failed
@@ -183,7 +193,7 @@ async def test_directory_is_one_of_the_session(tmp_path: Path) -> None:
 async def test_command_is_shown_whole_before_anybody_is_asked(
     version: int, tmp_path: Path, command: str
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), allow="reject") as talk:
         await talk.use("execute", command=command)
         (asked,) = talk.asked
         assert asked.tool_call is not None
@@ -195,7 +205,7 @@ async def test_command_is_shown_whole_before_anybody_is_asked(
 
 @BOTH
 async def test_program_that_is_not_there_is_named(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         ran = await talk.use("execute", command="no-such-program --x")
         assert ran.text.startswith("Cannot start no-such-program: not found")
         assert talk.call.status == "failed"
@@ -233,7 +243,9 @@ async def test_repository_in_a_repository_runs_nothing(
     git(bare, "config", "core.bare", "false")
     git(bare, "config", "core.worktree", "..")
     git(bare, "config", "core.fsmonitor", str(tmp_path / "evil.sh"))
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         for command in ("git status", "git diff", "git ls-files -m"):
             ran = await talk.use("execute", command=command, cwd="docs")
             assert ran.failed
@@ -259,7 +271,9 @@ async def test_git_runs_no_hooks_monitors_or_pagers(
     for name, value in (("COUNT", "1"), ("KEY_0", "alias.st"), ("VALUE_0", "status --short")):
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     (tmp_path / "a.txt").write_text("a\n")
-    async with talking(version, cwd=tmp_path, model=Told(), terminals=terminals) as talk:
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
+    ) as talk:
         for command in ("git add a.txt", "git commit -qm x", "git --paginate log", "git st"):
             ran = await talk.use("execute", command=command)
             assert not ran.failed, ran.text
@@ -270,7 +284,7 @@ async def test_git_runs_no_hooks_monitors_or_pagers(
 async def test_command_that_no_user_was_asked_about_is_not_said_to_be_rejected_by_one(
     version: int, tmp_path: Path
 ) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), allow="reject") as talk:
         ran = await talk.use("execute", command="touch made")
         assert ran.text == "Permission was not given: the client rejected the request."
         assert not (tmp_path / "made").exists()

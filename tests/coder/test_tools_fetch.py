@@ -14,8 +14,8 @@ from accord_coder.settings import Settings
 from accord_coder.tools import fetch
 from accord_coder.tools.download import private_among
 from accord_coder.tools.html_text import text_of_html
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel
 
 PAGE = b"""<!doctype html><html><head><title>Notes &amp; more</title><style>p {}</style></head>
 <body><script>alert(1)</script><h1>Head</h1><p>Some   <b>bold</b> text,
@@ -69,17 +69,19 @@ async def site() -> AsyncGenerator[Site, None]:
 @asynccontextmanager
 async def fetching(
     version: int, cwd: Path, *, private: bool = True, allow: str = "allow"
-) -> AsyncGenerator[tuple[Talking, Site], None]:
+) -> AsyncGenerator[tuple[CoderHarness, Site], None]:
     settings = Settings(fetch=True, fetch_private=private)
     async with (
         site() as one,
-        talking(version, cwd=cwd, model=Told(), settings=settings, allow=allow) as talk,
+        coder_session(
+            version, cwd=cwd, model=ScriptedModel(), settings=settings, allow=allow
+        ) as talk,
     ):
         yield talk, one
 
 
 async def test_there_is_no_fetching_unless_it_was_turned_on(tmp_path: Path) -> None:
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "There is no tool fetch" in (await talk.use("fetch", url="http://example.org")).text
 
 
@@ -169,7 +171,9 @@ async def test_this_machine_is_not_fetched_from(version: int, host: str, tmp_pat
 async def test_what_is_no_address_is_refused_before_anybody_is_asked(
     url: str, tmp_path: Path
 ) -> None:
-    async with talking(2, cwd=tmp_path, model=Told(), settings=Settings(fetch=True)) as talk:
+    async with coder_session(
+        2, cwd=tmp_path, model=ScriptedModel(), settings=Settings(fetch=True)
+    ) as talk:
         assert (await talk.use("fetch", url=url)).failed
         assert talk.asked == []
 
@@ -185,7 +189,7 @@ async def test_long_pages_are_cut(tmp_path: Path) -> None:
 async def test_server_that_does_not_answer_or_is_not_there_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "_LONGEST_S", 0.2)
+    monkeypatch.setattr(fetch, "_MAX_SECONDS", 0.2)
     async with fetching(2, tmp_path) as (talk, one):
         assert "did not answer" in (await talk.use("fetch", url=one.url("/held"))).text
         port, one.port = one.port, 1

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from accord import Location
+from accord import ToolCallLocation
 from accord_coder.tools.grep_matches import Matches
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 RIPGREP = shutil.which("rg")
 WAYS = pytest.mark.parametrize(
@@ -77,19 +77,19 @@ sub.txt:1: two
 @BOTH
 @WAYS
 async def test_grep_gives_lines_with_their_places(version: int, way: str, tree: Path) -> None:
-    async with talking(version, cwd=tree, model=Told()) as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
         result = await talk.use("grep", pattern="two")
         assert result.text == EVERYWHERE
         assert talk.call.kind == "search"
         assert talk.call.title == "Search for two"
-        assert talk.call.locations[1] == Location(str(tree / "a.py"), 2)
+        assert talk.call.locations[1] == ToolCallLocation(str(tree / "a.py"), 2)
         assert talk.call.raw_output["matches"] == 6
         assert talk.asked == []
 
 
 @WAYS
 async def test_grep_of_a_folder_a_file_and_a_pattern_of_names(way: str, tree: Path) -> None:
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         folder = await talk.use("grep", pattern="^two$", path="sub", ignore_case=True)
         assert folder.text == "sub/b.txt:1: Two\nsub/b.txt:3: two"
         file = await talk.use("grep", pattern="t.o", path="a.py", limit=1)
@@ -106,7 +106,7 @@ async def test_grep_of_a_folder_a_file_and_a_pattern_of_names(way: str, tree: Pa
 @WAYS
 async def test_grep_shows_lines_around(way: str, tree: Path) -> None:
     (tree / "c.txt").write_text("".join(f"{n}\n" for n in range(10)))
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         result = await talk.use("grep", pattern="[27]", path="c.txt", context=1)
         assert result.text == (
             "c.txt-2- 1\nc.txt:3: 2\nc.txt-4- 3\n--\nc.txt-7- 6\nc.txt:8: 7\nc.txt-9- 8"
@@ -117,14 +117,14 @@ async def test_grep_shows_lines_around(way: str, tree: Path) -> None:
 async def test_secret_file_is_searched_by_its_name_once_the_user_agrees(
     way: str, tree: Path
 ) -> None:
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         assert (await talk.use("grep", pattern="two", path=".env")).text == ".env:1: KEY=two"
         assert len(talk.asked) == 1
 
 
 @WAYS
 async def test_bad_expression_and_missing_path_are_refused(way: str, tree: Path) -> None:
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         bad = await talk.use("grep", pattern="(")
         assert bad.failed
         assert "cannot be searched for" in bad.text
@@ -135,7 +135,7 @@ async def test_bad_expression_and_missing_path_are_refused(way: str, tree: Path)
 async def test_grep_stops_when_there_is_enough(way: str, tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / f"{number:02}.txt").write_text("x\n" * 10_000)
-    async with talking(1, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("grep", pattern="x", limit=3)
         assert result.text.splitlines() == [
             "00.txt:1: x",
@@ -151,7 +151,7 @@ async def test_names_that_are_not_utf8_are_shown_roughly(way: str, tmp_path: Pat
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("two\n")
     (tmp_path / "café").mkdir()
     (tmp_path / "café" / "b.txt").write_text("two\n")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert (await talk.use("list")).text == "café/\ncaf\ufffd.txt"
         found = await talk.use("grep", pattern="two")
         assert found.text == "café/b.txt:1: two\ncaf\ufffd.txt:1: two"
@@ -168,7 +168,7 @@ async def test_search_without_end_is_ended_by_a_cancel(
     program.write_text(f"#!/bin/sh\necho $$ > {pipe}\nexec sleep 1000\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         async with talk.using("grep", pattern="x") as turn:
             pid = int(await asyncio.to_thread(pipe.read_text))
             await turn.cancel()
@@ -183,7 +183,7 @@ async def test_expression_that_takes_forever_does_not_stop_the_agent(
 ) -> None:
     without_ripgrep(monkeypatch)
     (tmp_path / "a.txt").write_text("a" * 60)
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         async with talk.using("grep", pattern="(a+)+b") as turn:
             async for _ in turn:
                 if talk.calls and talk.call.status == "in_progress":
@@ -223,4 +223,4 @@ def test_binary_files_unwanted_files_and_long_lines_are_left_out() -> None:
         found.feed(b'{"type":"end","data":{%b,"binary_offset":%b}}\n' % (named, end))
     assert found.lines == [f"yes:1: {'x' * 500}…"]
     found.feed(b"not json\n")
-    assert found.complaint == "not json\n"
+    assert found.error == "not json\n"

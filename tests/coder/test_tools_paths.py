@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from accord import Diff, Location
+from accord import Diff, ToolCallLocation
 from accord_coder.tools.walk import matcher, walk
-from coder.talk import BOTH, talking
-from coder.told import Told
+from coder.talk import BOTH, coder_session
+from coder.told import ScriptedModel
 
 LINKS = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
 
@@ -40,11 +40,11 @@ def below(top: Path, *, ignored: bool = False) -> list[str]:
 
 @BOTH
 async def test_list_gives_a_path_per_line(version: int, tree: Path) -> None:
-    async with talking(version, cwd=tree, model=Told()) as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
         result = await talk.use("list")
         assert result.text == ".gitignore\n.x.py\nb.py\nout/\nsrc/"
         assert talk.call.kind == "search"
-        assert talk.call.locations == (Location(str(tree)),)
+        assert talk.call.locations == (ToolCallLocation(str(tree)),)
         deep = await talk.use("list", path="src", depth=2)
         assert deep.text == "src/a.py\nsrc/a.ts\nsrc/deep/\nsrc/deep/c.py"
         assert talk.asked == []
@@ -58,7 +58,7 @@ async def test_name_with_line_ends_or_escapes_is_shown_as_one_and_can_be_named_b
     name = "a\nREADME.md\x1b[2J.txt"
     (tmp_path / name).write_text("here\n")
     shown = '"a\\nREADME.md\\u001b[2J.txt"'
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert (await talk.use("list")).text == shown
         assert (await talk.use("glob", pattern="*.txt")).text == shown
         assert (await talk.use("grep", pattern="here")).text == f"{shown}:1: here"
@@ -68,7 +68,7 @@ async def test_name_with_line_ends_or_escapes_is_shown_as_one_and_can_be_named_b
 
 async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None:
     (tree / "empty").mkdir()
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         assert (await talk.use("list", path="b.py")).text == "b.py is a file."
         assert (await talk.use("list", path="none")).text == "There is no directory none."
         assert (await talk.use("list", path="empty")).text == "[The directory is empty.]"
@@ -88,14 +88,14 @@ async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None
     ],
 )
 async def test_glob_finds_by_pattern(pattern: str, found: str, tree: Path) -> None:
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         assert (await talk.use("glob", pattern=pattern)).text == found
 
 
 async def test_glob_is_bounded(tmp_path: Path) -> None:
     for number in range(1005):
         (tmp_path / f"{number}.txt").touch()
-    async with talking(1, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("glob", pattern="*.txt")
         assert result.text.splitlines()[1000:] == ["[1000 of 1005 paths]"]
 
@@ -149,15 +149,15 @@ def test_braces_without_end_are_taken_as_they_are() -> None:
 
 @BOTH
 async def test_move_renames_and_makes_directories(version: int, tree: Path) -> None:
-    async with talking(version, cwd=tree, model=Told()) as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
         result = await talk.use("move", source="b.py", target="new/c.py")
         assert result.text == "Moved b.py to new/c.py."
         assert (tree / "new" / "c.py").exists()
         assert not (tree / "b.py").exists()
         assert talk.call.kind == "move"
         assert talk.call.locations == (
-            Location(str(tree / "b.py")),
-            Location(str(tree / "new" / "c.py")),
+            ToolCallLocation(str(tree / "b.py")),
+            ToolCallLocation(str(tree / "new" / "c.py")),
         )
         assert len(talk.asked) == 1
 
@@ -165,7 +165,7 @@ async def test_move_renames_and_makes_directories(version: int, tree: Path) -> N
 @BOTH
 async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("b")
-    async with talking(version, cwd=tree, model=Told()) as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
         for source, target, reason in (
             ("b.py", "src/a.py", "is there already"),
             ("none", "new", "There is no file"),
@@ -182,7 +182,7 @@ async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree
 @BOTH
 async def test_delete_shows_what_will_be_gone(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("old\n")
-    async with talking(version, cwd=tree, model=Told()) as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
         result = await talk.use("delete", path="b.py")
         assert result.text == "Deleted b.py."
         assert not (tree / "b.py").exists()
@@ -194,7 +194,7 @@ async def test_delete_shows_what_will_be_gone(version: int, tree: Path) -> None:
 
 @BOTH
 async def test_delete_that_the_user_rejects_deletes_nothing(version: int, tree: Path) -> None:
-    async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as talk:
         assert (await talk.use("delete", path="b.py")).failed
         assert (await talk.use("move", source="b.py", target="c.py")).failed
         assert (tree / "b.py").exists()
@@ -202,7 +202,7 @@ async def test_delete_that_the_user_rejects_deletes_nothing(version: int, tree: 
 
 async def test_delete_takes_empty_directories_and_no_full_ones(tree: Path) -> None:
     (tree / "empty").mkdir()
-    async with talking(2, cwd=tree, model=Told()) as talk:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         assert not (await talk.use("delete", path="empty")).failed
         full = await talk.use("delete", path="src")
         assert "not empty" in full.text
@@ -216,7 +216,7 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
     here.mkdir()
     (tmp_path / "a.txt").write_text("a")
     (here / "link").symlink_to(tmp_path / "a.txt")
-    async with talking(2, cwd=here, model=Told()) as talk:
+    async with coder_session(2, cwd=here, model=ScriptedModel()) as talk:
         result = await talk.use("delete", path="link")
         assert not result.failed, result.text
         assert not (here / "link").is_symlink()
@@ -242,7 +242,7 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
 async def test_nobody_is_asked_about_what_is_not_there(
     name: str, arguments: dict[str, Any], why: str, version: int, tree: Path
 ) -> None:
-    async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as talk:
         result = await talk.use(name, **arguments)
         assert talk.asked == []
         assert result.text == why
@@ -254,7 +254,7 @@ async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_the
     version: int, tree: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    async with talking(version, cwd=tree, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as talk:
         result = await talk.use("delete", path=str(elsewhere / "nothing.txt"))
         assert len(talk.asked) == 1
         assert result.text == "Permission was not given: the client rejected the request."
@@ -263,5 +263,5 @@ async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_the
 @LINKS
 async def test_link_that_leads_nowhere_is_there_to_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert (await talk.use("delete", path="link")).text == "Deleted link."

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from accord import Diff, Image, Location
-from coder.talk import BOTH, Talking, talking
-from coder.told import Told
+from accord import Diff, ImageContent, ToolCallLocation
+from coder.talk import BOTH, CoderHarness, coder_session
+from coder.told import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-def diffs(talk: Talking) -> list[Diff]:
+def diffs(talk: CoderHarness) -> list[Diff]:
     return [part for part in talk.call.content if isinstance(part, Diff)]
 
 
@@ -24,13 +24,13 @@ def diffs(talk: Talking) -> list[Diff]:
 @BOTH
 async def test_read_gives_lines_and_says_what_is_missing(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 11)))
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert (await talk.use("read", path="a.txt", limit=10)).text.endswith("9\n10\n")
         part = await talk.use("read", path="a.txt", line=3, limit=2)
         assert part.text == "3\n4\n[lines 3-4 of 10]"
         assert talk.call.kind == "read"
         assert talk.call.title == "Read a.txt"
-        assert talk.call.locations == (Location(str(tmp_path / "a.txt"), 3),)
+        assert talk.call.locations == (ToolCallLocation(str(tmp_path / "a.txt"), 3),)
         assert talk.call.raw_input == {"path": "a.txt", "line": 3, "limit": 2}
         assert talk.call.raw_output == {"output": part.text}
         assert talk.call.content == ("```txt\n3\n4\n[lines 3-4 of 10]\n```",)
@@ -41,7 +41,7 @@ async def test_read_gives_lines_and_says_what_is_missing(version: int, tmp_path:
 
 async def test_empty_file_is_read_as_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("read", path="a.txt")
         assert (result.text, result.failed) == ("", False)
 
@@ -49,10 +49,10 @@ async def test_empty_file_is_read_as_nothing(tmp_path: Path) -> None:
 @BOTH
 async def test_image_is_read_as_an_image_whatever_its_name(version: int, tmp_path: Path) -> None:
     (tmp_path / "picture.txt").write_bytes(PNG)
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("read", path="picture.txt")
-        assert result.content[1] == Image(PNG, "image/png")
-        assert talk.call.content == (Image(PNG, "image/png"),)
+        assert result.content[1] == ImageContent(PNG, "image/png")
+        assert talk.call.content == (ImageContent(PNG, "image/png"),)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ async def test_images_are_known_by_how_they_begin(
     head: bytes, mime_type: str, tmp_path: Path
 ) -> None:
     (tmp_path / "picture").write_bytes(head)
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
-        assert (await talk.use("read", path="picture")).content[1] == Image(head, mime_type)
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
+        assert (await talk.use("read", path="picture")).content[1] == ImageContent(head, mime_type)
 
 
 async def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) ->
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7")
     (tmp_path / "big.png").write_bytes(PNG + b"x" * 6_000_000)
     (tmp_path / "folder").mkdir()
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         for path, reason in {
             "a.bin": "a binary file of 6 bytes",
             "a.pdf": "a binary file",
@@ -95,7 +95,7 @@ async def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) ->
 async def test_long_texts_come_in_parts_that_lead_to_the_end(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{'x' * 999}\n" * 250)
     (tmp_path / "line.txt").write_text("y" * 300_000)
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         first = await talk.use("read", path="a.txt")
         assert first.text.endswith("\n[lines 1-100 of 250]")
         last = await talk.use("read", path="a.txt", line=201)
@@ -109,7 +109,7 @@ async def test_file_too_large_to_hold_is_read_in_parts_and_not_edited(tmp_path: 
     with (tmp_path / "huge.log").open("w") as file:
         for number in range(1, 200_001):
             file.write(f"{number:0100}\n")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         part = await talk.use("read", path="huge.log", line=199_999, limit=5)
         assert part.text == f"{199_999:0100}\n{200_000:0100}\n[lines 199999-200000 of 200000]"
         edit = await talk.use("edit", path="huge.log", edits=[{"old": "1", "new": "2"}])
@@ -119,7 +119,7 @@ async def test_file_too_large_to_hold_is_read_in_parts_and_not_edited(tmp_path: 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 async def test_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "not a file" in (await talk.use("read", path="pipe")).text
 
 
@@ -132,7 +132,7 @@ async def test_edit_shows_the_change_before_it_asks_and_only_once(
 ) -> None:
     path = tmp_path / "a.py"
     path.write_text("one\ntwo\nthree\n")
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("read", path="a.py")
         edits = [{"old": "two", "new": "2"}, {"old": "2\nthree", "new": "2\n3"}]
         result = await talk.use("edit", path="a.py", edits=edits)
@@ -144,7 +144,7 @@ async def test_edit_shows_the_change_before_it_asks_and_only_once(
         else:
             assert len(diffs(talk)) == 1
         assert talk.call.kind == "edit"
-        assert talk.call.locations == (Location(str(path), 2),)
+        assert talk.call.locations == (ToolCallLocation(str(path), 2),)
         (request,) = talk.asked
         assert request.tool_call is not None
         assert request.tool_call.content == talk.call.content
@@ -154,7 +154,7 @@ async def test_edit_shows_the_change_before_it_asks_and_only_once(
 @BOTH
 async def test_edit_that_the_user_rejects_changes_nothing(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with talking(version, cwd=tmp_path, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), allow="reject") as talk:
         await talk.use("read", path="a.txt")
         result = await talk.use("edit", path="a.txt", edits=[{"old": "two", "new": "2"}])
         assert result.failed
@@ -188,7 +188,7 @@ EDITS = {
 async def test_edit_that_is_not_clear_changes_nothing(case: str, tmp_path: Path) -> None:
     edits, reason = EDITS[case]
     (tmp_path / "a.txt").write_text("one\ntwo\naaa\ntwo\n")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("read", path="a.txt")
         result = await talk.use("edit", path="a.txt", edits=edits)
         assert result.failed
@@ -199,7 +199,7 @@ async def test_edit_that_is_not_clear_changes_nothing(case: str, tmp_path: Path)
 
 async def test_all_replaces_every_occurrence(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\ntwo two\n")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("read", path="a.txt")
         edit = {"old": "two", "new": "2", "all": True}
         made = await talk.use("edit", path="a.txt", edits=[edit])
@@ -212,7 +212,7 @@ async def test_all_replaces_every_occurrence(tmp_path: Path) -> None:
 
 @BOTH
 async def test_new_file_is_written_with_its_directories(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         result = await talk.use("write", path="new/deep/a.txt", text="one\ntwo")
         path = tmp_path / "new" / "deep" / "a.txt"
         assert result.text == "Created new/deep/a.txt: 2 lines."
@@ -220,20 +220,20 @@ async def test_new_file_is_written_with_its_directories(version: int, tmp_path: 
         assert [diff.path for diff in diffs(talk)] == [str(path)]
         if version == 1:
             assert diffs(talk) == [Diff(str(path), None, "one\ntwo")]
-        assert talk.call.locations == (Location(str(path), 1),)
+        assert talk.call.locations == (ToolCallLocation(str(path), 1),)
         assert len(talk.asked) == 1
 
 
 @BOTH
 async def test_write_that_the_user_rejects_makes_nothing(version: int, tmp_path: Path) -> None:
-    async with talking(version, cwd=tmp_path, model=Told(), allow="reject") as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), allow="reject") as talk:
         assert (await talk.use("write", path="deep/a.txt", text="x")).failed
         assert os.listdir(tmp_path) == []  # noqa: PTH208  # of an async function
 
 
 async def test_write_replaces_what_was_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n")
-    async with talking(2, cwd=tmp_path, model=Told()) as talk:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
         await talk.use("read", path="a.txt")
         result = await talk.use("write", path="a.txt", text="new\n")
         assert result.text == "Wrote a.txt: 1 line."
@@ -243,7 +243,7 @@ async def test_write_replaces_what_was_read(tmp_path: Path) -> None:
 async def test_file_elsewhere_is_written_when_the_user_allows_it(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
-    async with talking(2, cwd=here, model=Told()) as talk:
+    async with coder_session(2, cwd=here, model=ScriptedModel()) as talk:
         result = await talk.use("write", path="../a.txt", text="x")
         assert not result.failed, result.text
         assert (tmp_path / "a.txt").read_text() == "x"

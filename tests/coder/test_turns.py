@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord import Compaction, Cost, RequestError, Tokens, UsageChanged
+from accord import Compaction, Cost, RequestError, TokenUsage, UsageChanged
 from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import (
     ContextOverflow,
@@ -18,9 +18,9 @@ from accord_coder.models.base import (
     Request,
     Text,
 )
-from accord_coder.models.summary import SUMMARISE, compacted, last_turns, summarise
+from accord_coder.models.summary import SUMMARISE, compact_messages, last_turns, summarise
 from accord_coder.settings import Settings
-from coder.talk import BOTH, talking
+from coder.talk import BOTH, coder_session
 
 Answering = Callable[[Request], str | Exception]
 
@@ -51,7 +51,7 @@ class Small(Model):
         yield Text(said)
         yield Finished(
             reason="end",
-            tokens=Tokens(total=self.used, input=self.used - 5, output=5),
+            tokens=TokenUsage(total=self.used, input=self.used - 5, output=5),
             context=self.used,
             cost=Cost(0.25),
         )
@@ -62,7 +62,7 @@ async def test_conversation_is_summarised_when_the_context_is_nearly_full(
     version: int, tmp_path: Path
 ) -> None:
     model = Small(lambda _: "a" * 15_000)
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         await talk.prompt("First: " + "b" * 15_000)
         assert not model.summaries
         model.used = 900
@@ -87,7 +87,7 @@ async def test_overflow_is_answered_by_a_summary_and_one_more_try(
         return "c" * 30_000
 
     model = Small(answering, context_size=100_000)
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         await talk.prompt("First")
         assert (await talk.prompt("Second")).startswith("ccc")
         assert len(model.summaries) == 1
@@ -97,7 +97,7 @@ async def test_overflow_is_answered_by_a_summary_and_one_more_try(
 async def test_overflow_in_spite_of_a_summary_is_an_error(version: int, tmp_path: Path) -> None:
     too_long = ContextOverflow("The conversation is too long for the model.")
     model = Small(lambda _: too_long)
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         with pytest.raises(RequestError, match="too long"):
             await talk.prompt("Hello")
 
@@ -108,7 +108,7 @@ async def test_summary_is_counted_and_the_context_is_smaller_then(
 ) -> None:
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         await talk.prompt("First")
         await talk.prompt("Second")
         usages = [event.usage for event in talk.events if isinstance(event, UsageChanged)]
@@ -128,7 +128,7 @@ async def test_turn_goes_on_when_the_model_gives_no_summary(version: int, tmp_pa
             yield piece
 
     model.answer = no_summary  # type: ignore[method-assign]
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         assert await talk.prompt("One") == "Fine."
         assert await talk.prompt("Two") == "Fine."
 
@@ -137,7 +137,7 @@ async def test_turn_goes_on_when_the_model_gives_no_summary(version: int, tmp_pa
 async def test_compaction_is_shown_with_its_summary(version: int, tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         await talk.prompt("First")
         await talk.prompt("Second")
         shown = [event for event in talk.events if isinstance(event, Compaction)]
@@ -153,13 +153,13 @@ async def test_session_that_is_loaded_goes_on_from_the_summary(
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
     settings = Settings(data=tmp_path / "data")
-    async with talking(version, cwd=tmp_path, model=model, settings=settings) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model, settings=settings) as talk:
         await talk.prompt("First")
         await talk.prompt("Second")
         known = talk.work.messages
         session_id = talk.session.id
     again = Small(lambda _: "Good.", context_size=100_000)
-    async with talking(
+    async with coder_session(
         version, cwd=tmp_path, model=again, settings=settings, load=session_id
     ) as talk:
         await talk.prompt("Third")
@@ -186,7 +186,7 @@ def test_what_stays_begins_with_a_prompt_and_has_results_for_every_use(
     length: int, kept: int
 ) -> None:
     messages = conversation(6, length)[: 20 + kept]
-    found = compacted(messages, "the summary")
+    found = compact_messages(messages, "the summary")
     assert isinstance(found[0], Prompt)
     assert "the summary" in str(found[0])
     assert "prompt 5" in str(found)
@@ -221,9 +221,9 @@ async def test_model_that_cannot_summarise_keeps_the_last_turns(
     version: int, tmp_path: Path
 ) -> None:
     model = Small(lambda _: "a" * 15_000)
-    model.summarises = False
+    model.can_summarise = False
     model.used = 900
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         for at in range(5):
             await talk.prompt(f"Prompt {at}")
         assert not model.summaries
@@ -245,7 +245,7 @@ async def test_what_was_said_before_an_error_is_known_afterwards(
             yield Finished(reason="end")
 
     model = Breaking(lambda _: "")
-    async with talking(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as talk:
         with pytest.raises(RequestError, match="The connection broke"):
             await talk.prompt("Hello")
         await talk.prompt("Go on")

@@ -10,10 +10,10 @@ import msgspec
 from accord_coder.loop.messages import Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import Finished, Model, Piece, Request, Text
 
-__all__ = ("Told", "telling")
+__all__ = ("ScriptedModel", "tool_prompt")
 
 
-class Told(Model):
+class ScriptedModel(Model):
     """Uses the tools that the prompt names, at once, and says "done"; see `telling`.
 
     `results` are those of the last prompt, `requests` all that it was asked.
@@ -44,7 +44,7 @@ class Told(Model):
                 yield Finished(reason="end")
 
 
-def telling(uses: Sequence[tuple[str, dict[str, Any] | str]]) -> str:
+def tool_prompt(uses: Sequence[tuple[str, dict[str, Any] | str]]) -> str:
     """Return the prompt that makes `Told` use these tools; arguments may be raw JSON text."""
     written = [
         (name, given if isinstance(given, str) else msgspec.json.encode(given).decode())

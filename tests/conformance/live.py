@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import accord
-from accord.client.elicitation import Form, WebPage
+from accord.client.elicitation import ElicitationForm, UrlElicitationRequest
 from accord.client.permissions import allow
 from accord_conformance.traffic.frame import Side
 
@@ -62,8 +62,8 @@ async def record(version: int, cwd: Path, prompts: Iterable[str] = PROMPTS) -> R
             permissions=allow("*"),
             files="rw",
             terminals=True,
-            on_form=_form,
-            on_url=_url,
+            on_elicit_form=_form,
+            on_elicit_url=_url,
             observers=[show],
         ) as agent,
     ):
@@ -92,11 +92,11 @@ async def _tell(session: Any, prompt: str) -> None:
         pass
 
 
-async def _form(form: Form) -> dict[str, Any]:
+async def _form(form: ElicitationForm) -> dict[str, Any]:
     texts = {field.name: "some" for field in form.fields if field.required and field.kind == "text"}
     given = {field.name: field.default for field in form.fields if field.default is not None}
     return texts | given
 
 
-async def _url(page: WebPage) -> bool:
+async def _url(page: UrlElicitationRequest) -> bool:
     return True

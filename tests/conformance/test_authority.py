@@ -11,7 +11,7 @@ import pytest
 
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import BROKEN, Result, verdict
+from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
 from accord_conformance.rules import manifest
 from accord_conformance.rules.manifest import AUTHORITIES, Requirement, requirements
 from accord_conformance.rules.sources import links
@@ -61,10 +61,10 @@ def test_every_row_has_an_authority_for_each_of_its_versions() -> None:
 @pytest.mark.parametrize("strict", [False, True])
 def test_only_a_must_of_the_protocol_decides_the_exit_status(strict: bool) -> None:
     for rule, version in PAIRS:
-        result = Result("agent", [broken_in(rule, version)], strict=strict)
+        result = RunResult("agent", [broken_in(rule, version)], strict=strict)
         weak = rule.authority_in(version) in ("sdk", "derived")
         decides = strict or (rule.is_must and not weak)
-        assert verdict(result).status == (BROKEN if decides else 0), (rule.id, version)
+        assert verdict(result).status == (EXIT_FAILED if decides else 0), (rule.id, version)
         outcome = result.reports[0].outcome(rule)
         assert (outcome == "advised") == weak, (rule.id, version)
 
@@ -121,11 +121,11 @@ def test_key_that_the_protocol_has_elsewhere_is_advice_and_a_custom_one_is_not()
     talker.tool(subagents={})  # of the unstable schema
     report = talker.report()
     assert report.outcome(requirements()["R-GEN-12"]) == "advised"
-    assert report.broken() == []
-    assert report.broken(strict=True) == ["R-GEN-12"]
+    assert report.failed_rules() == []
+    assert report.failed_rules(strict=True) == ["R-GEN-12"]
     talker = opened(1)
     talker.tool(subagents={}, color="red")
-    assert talker.report().broken() == ["R-GEN-12"]
+    assert talker.report().failed_rules() == ["R-GEN-12"]
 
 
 def test_agent_without_tool_calls_to_cancel_is_advised_and_a_wrong_error_is_not() -> None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from accord.wire.describe import List, Mapping, Object, Shape, Text, describe
-from accord_conformance.judges.fields import rule_of
+from accord_conformance.judges.fields import rule_for_problem
 from accord_conformance.traffic.connection_state import methods
-from accord_conformance.traffic.strict_types import Problem, What
+from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem
 from conformance.doubles.talking import Talker
 
 OTHERWISE = "R-INIT-08"
@@ -49,7 +49,7 @@ class Place(NamedTuple):
     owner: str
     key: str
     path: str
-    what: What
+    what: ProblemKind
 
 
 def places(shape: Shape, place: Place, above: tuple[str, ...] = ()) -> Iterator[Place]:
@@ -84,7 +84,9 @@ def tags(objects: list[Object], place: Place) -> Iterator[Place]:
     else:
         closed = {key for kind in objects if not kind.rest for key, _ in kind.tags}
     for key in rests | closed:
-        whats: tuple[What, ...] = ("variant", "missing", "type") if key in rests else ("value",)
+        whats: tuple[ProblemKind, ...] = (
+            ("variant", "missing", "type") if key in rests else ("value",)
+        )
         for what in whats:
             yield Place(place.owner, key, f"{place.path}.{key}", what)
 
@@ -106,8 +108,8 @@ def rules(version: int) -> dict[Place, str]:
 def at(place: Place, version: int) -> str:
     owner, key, path, what = place
     got: Any = 5 if what == "type" else None if what == "missing" else "zzz"
-    wrong = Problem(what=what, path=path, owner=owner, key=key, expected="", got=got)
-    rule = rule_of(wrong, version)
+    wrong = TypeProblem(what=what, path=path, owner=owner, key=key, expected="", got=got)
+    rule = rule_for_problem(wrong, version)
     return OTHERWISE if rule is None else rule
 
 

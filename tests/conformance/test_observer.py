@@ -6,7 +6,7 @@ import pytest
 
 from accord_conformance.judges.observer import Observer
 from accord_conformance.reports.finding import Finding
-from accord_conformance.reports.report import MOST_FAILURES, Report
+from accord_conformance.reports.report import MAX_FAILURES, Report
 from accord_conformance.rules.manifest import requirements
 from conformance.doubles.talking import Talker
 from quirk import quirk
@@ -49,7 +49,7 @@ def test_release_that_nobody_is_left_to_answer_is_a_release() -> None:
     talker.observer.end("client")
     report = talker.report()
     assert list(report.failures()) == []
-    assert report.rules["R-TERM-09"].kept
+    assert report.rules["R-TERM-09"].passed
 
 
 def test_recording_that_begins_in_the_middle_is_no_finding() -> None:
@@ -83,27 +83,27 @@ def test_what_did_not_come_into_play_is_not_exercised() -> None:
     rules = requirements()
     assert report.outcome(rules["R-SESS-01"]) == "passed"
     assert report.outcome(rules["R-CANCEL-05"]) == "not exercised"
-    assert "R-CANCEL-07" not in {rule.id for rule in report.asked()}  # of version 2
+    assert "R-CANCEL-07" not in {rule.id for rule in report.applicable_rules()}  # of version 2
 
 
 def test_broken_should_is_a_warning() -> None:
     report = Report()
     report.add(Finding(rule="R-INIT-19", passed=False, by="agent"))
     assert report.outcome(requirements()["R-INIT-19"]) == "warned"
-    assert report.broken() == []
-    assert report.broken(strict=True) == ["R-INIT-19"]
+    assert report.failed_rules() == []
+    assert report.failed_rules(strict=True) == ["R-INIT-19"]
 
 
 def test_reports_of_connections_are_joined() -> None:
     whole = Report()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         part = Report(version=1, frames=2)
         part.add(Finding(rule="R-GEN-03", passed=False, by="agent"))
         part.add(Finding(rule="R-GEN-03", passed=False, by="agent"))
         whole.merge(part)
-    assert whole.frames == 2 * MOST_FAILURES
-    assert whole.rules["R-GEN-03"].broken == 2 * MOST_FAILURES
-    assert len(whole.rules["R-GEN-03"].failures) == MOST_FAILURES
+    assert whole.frames == 2 * MAX_FAILURES
+    assert whole.rules["R-GEN-03"].failed == 2 * MAX_FAILURES
+    assert len(whole.rules["R-GEN-03"].failures) == MAX_FAILURES
 
 
 def test_sums_count_each_rule_once() -> None:
@@ -112,7 +112,7 @@ def test_sums_count_each_rule_once() -> None:
     counted = sum(
         area.passed + area.failed + area.warned + area.advised + area.not_exercised for area in sums
     )
-    assert counted == len(list(report.asked()))
+    assert counted == len(list(report.applicable_rules()))
 
 
 def test_error_for_an_id_without_method_and_result_may_have_that_id() -> None:

@@ -6,7 +6,14 @@ import pytest
 
 from accord_conformance.judges.observer import Observer
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.recording import End, Recorded, observe, read, write, write_subject
+from accord_conformance.traffic.recording import (
+    End,
+    Recorded,
+    judge_recording,
+    read,
+    write,
+    write_judged_side,
+)
 
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"session/list"}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"sessions":[]}}'
@@ -108,22 +115,22 @@ UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{}}'
 def test_swapped_directions_are_told() -> None:
     lines = [write(0, "agent", ASK), write(1, "client", ANSWER), write(2, "client", UPDATE)]
     with pytest.raises(ValueError, match=r"look swapped in 2 of 2 messages: line 1 has"):
-        observe(lines)
+        judge_recording(lines)
 
 
 def test_one_message_of_the_other_side_is_left_to_the_judges() -> None:
     lines = [write(0, "client", ASK), write(1, "agent", ANSWER), write(2, "client", UPDATE)]
-    assert observe(lines).talk.frames
+    assert judge_recording(lines).state.frames
 
 
 @pytest.mark.parametrize("side", ["agent", "client"])
 def test_subject_of_a_recording_is_judged_alone(side: Side) -> None:
     both = [write(0, "client", b"no JSON"), write(0, "agent", b"nor this")]
-    named = [write_subject(side), *both]
-    assert broken_by(observe(both)) == {"agent", "client"}
-    assert broken_by(observe(named)) == {side}
-    assert broken_by(observe(named, judged="both")) == {"agent", "client"}
-    assert broken_by(observe(named, judged=other(side))) == {other(side)}
+    named = [write_judged_side(side), *both]
+    assert broken_by(judge_recording(both)) == {"agent", "client"}
+    assert broken_by(judge_recording(named)) == {side}
+    assert broken_by(judge_recording(named, judged="both")) == {"agent", "client"}
+    assert broken_by(judge_recording(named, judged=other(side))) == {other(side)}
 
 
 def broken_by(observer: Observer) -> set[str]:

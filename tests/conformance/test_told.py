@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accord.text.lenient_json import dumps, loads
-from accord_conformance.client.probe_reply import told
+from accord_conformance.client.probe_reply import session_state
 from client.wire import BOTH, agent_by_hand, opened, update
 
 
@@ -36,13 +36,13 @@ def parts(version: int) -> list[dict[str, Any]]:
 async def test_it_is_told_in_the_words_of_the_protocol(version: int) -> None:
     async with agent_by_hand(version, unstable=True) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             for one in parts(version):
                 raw.tell(*update("s1", **one))
             async for _ in updates:
                 if session.transcript.title == "The last of them":
                     break
-        shown = told(session)
+        shown = session_state(session)
     assert loads(dumps(shown)) == shown
     content = [{"type": "text", "text": "Said"}]
     assert shown["messages"] == [{"messageId": "m", "role": "agent", "content": content}]
@@ -62,8 +62,8 @@ async def test_it_is_told_in_the_words_of_the_protocol(version: int) -> None:
 async def test_state_is_told_with_what_goes_on_behind_it(given: Any, ids: Any) -> None:
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)
-        async with session.updates() as updates:
+        async with session.events() as updates:
             raw.tell(*update("s1", sessionUpdate="state_update", state="running", **given))
             await anext(aiter(updates))
-        shown = told(session)
+        shown = session_state(session)
     assert (shown["state"], shown["background"]) == ("running", ids)

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 
 from accord import errors
-from accord.script_agent.registry import ACTS, OPTIONS
+from accord.script_agent.registry import COMMANDS, OPTIONS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -25,7 +25,7 @@ def test_every_error_is_listed_with_its_code() -> None:
 def test_every_command_of_the_script_agent_is_listed() -> None:
     page = (DOCS / "reference" / "script-agent.md").read_text("utf-8")
     rows = [row.replace("\\|", "|") for row in re.findall(r"^\| `(.+?)` \| ", page, re.MULTILINE)]
-    for act in ACTS:
+    for act in COMMANDS:
         for takes in act.takes.split(" | "):
             assert f"{act.name} {takes}".rstrip() in rows
     assert {option.id for option in OPTIONS} <= set(rows)

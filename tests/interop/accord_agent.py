@@ -17,7 +17,7 @@ from accord.wire.base import replace
 SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n'
 
 
-class Peer(v1.Agent):
+class Peer(v1.AgentRole):
     """The v1 half."""
 
     info = v1.Implementation(name="accord", version="1")
@@ -201,7 +201,7 @@ class Turn:
 class Unprepared(Peer):
     """Knows nothing of `session/cancel`: Accord cancels its prompt."""
 
-    cancel = v1.Agent.cancel
+    cancel = v1.AgentRole.cancel
 
 
 if __name__ == "__main__":

@@ -7,36 +7,38 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import accord
-from accord.agent.tool_call import ToolCall
+from accord.agent.tool_call import ToolCallHandle
 
 SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n'
 OPTIONS = (
     accord.PermissionOption("no", "Reject", "reject_once"),
     accord.PermissionOption("yes", "Allow", "allow_once"),
 )
-MODES = (accord.Choice("ask", "Ask"), accord.Choice("code", "Code"))
+MODES = (accord.OptionChoice("ask", "Ask"), accord.OptionChoice("code", "Code"))
 
 
 class Interop(accord.Agent):
     """Does what README.md says, as far as an agent of no version can say it."""
 
-    info = accord.Info("accord", "1")
-    prompt_content = frozenset({"resource"})
-    mcp = frozenset({"stdio"})
+    info = accord.Implementation("accord", "1")
+    prompt_capabilities = frozenset({"resource"})
+    mcp_transports = frozenset({"stdio"})
 
     def __init__(self) -> None:
         self.store = accord.MemoryStore()
 
     async def open_session(self, session: accord.Session) -> None:
         [server] = session.mcp_servers
-        assert isinstance(server, accord.McpStdio)
+        assert isinstance(server, accord.McpServerStdio)
         assert server.env == {"A": "b"}
-        mode = accord.Select(id="mode", name="Mode", category="mode", value="ask", choices=MODES)
+        mode = accord.SelectOption(
+            id="mode", name="Mode", category="mode", value="ask", choices=MODES
+        )
         await session.set_options([mode])
 
     async def prompt(self, turn: accord.Turn) -> str | None:
         match turn.content:
-            case ["work", accord.Link(uri=uri)]:
+            case ["work", accord.ResourceLink(uri=uri)]:
                 await work(turn, unquote(urlsplit(uri).path))
             case ["wait"]:
                 await turn.say("waiting")
@@ -50,8 +52,8 @@ class Interop(accord.Agent):
         return None
 
 
-async def permission(call: ToolCall) -> str:
-    chosen = await call.ask(OPTIONS, title="Edit notes.txt?")
+async def permission(call: ToolCallHandle) -> str:
+    chosen = await call.request_choice(OPTIONS, title="Edit notes.txt?")
     assert chosen
     return chosen.id
 
@@ -65,9 +67,9 @@ async def work(turn: accord.Turn, path: str) -> None:
             accord.PlanEntry("Run the tests", priority="low"),
         ]
     )
-    await turn.commands([accord.Command("test", "Run the tests", "which ones")])
+    await turn.set_commands([accord.AvailableCommand("test", "Run the tests", "which ones")])
     raw = {"path": path, "nested": [1, None, {"deep": True}]}
-    place = accord.Location(path, 2)
+    place = accord.ToolCallLocation(path, 2)
     async with turn.tool("Edit notes.txt", kind="edit", locations=[place], raw_input=raw) as call:
         saw["permission"] = await permission(call)
         saw["read"] = await turn.files.read(path, line=2, limit=1)
@@ -78,16 +80,16 @@ async def work(turn: accord.Turn, path: str) -> None:
         command = sys.executable, "-c", "print('2 passed')"
         ran = await turn.terminals.run(*command, env={"CI": "1"}, output_bytes=1024)
         saw["exitCode"], saw["output"] = ran.exit_code, ran.output.replace("\r", "")
-        await call.output({"exitCode": ran.exit_code})
+        await call.set_raw_output({"exitCode": ran.exit_code})
     async with turn.tool("sleep 60", kind="execute") as call:
         saw["signal"] = (await turn.terminals.run("sleep", "60", timeout_s=0.0)).signal
     await plan.replace(
         accord.PlanEntry(entry.content, "completed", entry.priority) for entry in plan.entries
     )
-    await turn.title("Edit the notes")
-    await turn.usage(10, 100)
+    await turn.set_title("Edit the notes")
+    await turn.set_context_usage(10, 100)
     await turn.say(SENTENCE)
-    turn.next_message()
+    turn.start_new_message()
     await turn.say(json.dumps(saw))
 
 

@@ -28,7 +28,7 @@ def mode_option(current: str) -> v2.SessionConfigSelect:
     )
 
 
-class PeerV2(v2.Agent):
+class PeerV2(v2.AgentRole):
     """A session, its turns, and the permission it waits for."""
 
     info = v2.Implementation(name="accord", version="1")

@@ -16,7 +16,7 @@ SESSION = "session-1"
 NOTES = Path.cwd() / "notes.txt"
 
 
-class Screen(v1.Client):
+class Screen(v1.ClientRole):
     """Keeps what the agent shows and asks; its files and terminals are made up."""
 
     info = v1.Implementation(name="accord", version="1")

@@ -14,7 +14,7 @@ import accord
 
 HERE = Path.cwd()
 NOTES = HERE / "notes.txt"
-SERVER = accord.McpStdio("notes", "/bin/true", ("--stdio",), {"A": "b"})
+SERVER = accord.McpServerStdio("notes", "/bin/true", ("--stdio",), {"A": "b"})
 PYTEST = """#!/bin/sh
 while [ ! -e go ]; do sleep 0.02; done
 if [ "$1 $CI" = "-q 1" ]; then echo "2 passed"; fi
@@ -45,7 +45,7 @@ def watch(direction: str, frame: bytes | bytearray) -> None:
 
 async def number_of(agent: accord.ConnectedAgent, method: str, params: Any) -> int:
     try:
-        return (await agent.wire.call_extension(method, params))["n"]
+        return (await agent.remote.call_extension(method, params))["n"]
     except accord.RequestError as error:
         return error.code
 
@@ -57,14 +57,14 @@ async def turns(agent: accord.ConnectedAgent, user: User) -> dict[str, Any]:
     await session.set_mode("code")
     report: dict[str, Any] = {
         "agent": agent.info.name,
-        "embeddedContext": agent.takes("resource"),
+        "embeddedContext": agent.supports_content("resource"),
         "modes": [choice.value for choice in mode.choices],
         "mode": session.transcript.mode,
         "echo": await number_of(agent, "_interop/echo", {"n": 1}),
         "missing": await number_of(agent, "_interop/missing", {}),
     }
     events: set[str] = set()
-    async with session.prompt("work", accord.Link(NOTES.as_uri(), "notes.txt")) as work:
+    async with session.prompt("work", accord.ResourceLink(NOTES.as_uri(), "notes.txt")) as work:
         async for event in work:
             events.add(type(event).__name__)
     sentence, brace, saw = work.text.partition("{")
@@ -111,7 +111,7 @@ async def main(command: list[str]) -> None:
         permissions=user.decide,
         files="rw",
         terminals=True,
-        info=accord.Info("accord", "1"),
+        client_info=accord.Implementation("accord", "1"),
         on_stderr=lambda line: print(line, file=sys.stderr),
         observers=[watch],
     ) as agent:

@@ -18,7 +18,7 @@ SESSION = "session-1"
 NOTES = Path.cwd() / "notes.txt"
 
 
-class Screen(v2.Client):
+class Screen(v2.ClientRole):
     """Keeps what the agent shows and asks."""
 
     info = v2.Implementation(name="accord", version="1")

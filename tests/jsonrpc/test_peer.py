@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.errors import InvalidParams, RequestError
-from accord.jsonrpc.message import Answer, Cancel, Message, Stray
+from accord.jsonrpc.message import CancelRequest, Message, Response, UnexpectedMessage
 from accord.jsonrpc.peer import ABSENT, Peer
 from accord.text import lenient_json
 from requirement import requirement
@@ -327,7 +327,7 @@ def test_an_answer_under_another_id_is_ignored(request_id: Any) -> None:
     peer = Peer()
     asked(peer)
     (event,) = receive(peer, frame(id=request_id, result=1))
-    assert type(event) is Stray
+    assert type(event) is UnexpectedMessage
     assert sent(peer) == []
     assert peer.receive_eof() == ["call"]
 
@@ -338,7 +338,7 @@ def test_an_answer_under_the_id_in_another_type_fails_the_call(request_id: Any) 
     peer = Peer()
     asked(peer)
     (event,) = receive(peer, frame(id=request_id, result=1))
-    assert type(event) is Answer
+    assert type(event) is Response
     assert event.fault == f"the response has the id {json.dumps(request_id)}, the request has 0"
     assert peer.receive_eof() == []
 
@@ -348,7 +348,7 @@ def test_a_second_answer_is_ignored() -> None:
     peer = Peer()
     asked(peer)
     first, second = receive(peer, frame(id=0, result=1), frame(id=0, result=2))
-    assert (type(first), type(second)) == (Answer, Stray)
+    assert (type(first), type(second)) == (Response, UnexpectedMessage)
     assert sent(peer) == []
 
 
@@ -372,7 +372,7 @@ def test_a_malformed_answer_fails_the_request_and_is_not_answered(fields: Any) -
     peer = Peer()
     asked(peer)
     (answer,) = receive(peer, frame({"jsonrpc": "2.0", "id": 0, **fields}))
-    assert (type(answer), answer.call, answer.code) == (Answer, "call", -32603)
+    assert (type(answer), answer.call, answer.code) == (Response, "call", -32603)
     assert answer.message is not None
     assert sent(peer) == []
 
@@ -382,7 +382,7 @@ def test_a_malformed_answer_fails_the_request_and_is_not_answered(fields: Any) -
 def test_what_looks_like_an_answer_without_an_id_is_never_answered(fields: Any) -> None:
     peer = Peer()
     (event,) = receive(peer, frame({"jsonrpc": "2.0", **fields}))
-    assert type(event) is Stray
+    assert type(event) is UnexpectedMessage
     assert sent(peer) == []
 
 
@@ -391,7 +391,7 @@ def test_the_two_directions_have_separate_ids() -> None:
     peer = Peer()
     asked(peer, call="ours")
     request, answer = receive(peer, frame(id=0, method="theirs"), frame(id=0, result="theirs"))
-    assert (type(request), type(answer)) == (Message, Answer)
+    assert (type(request), type(answer)) == (Message, Response)
     assert answer.call == "ours"
 
 
@@ -442,7 +442,7 @@ def test_the_late_answer_of_a_request_given_up_is_dropped() -> None:
     asked(peer)
     peer.forget(0)
     first, second = receive(peer, frame(id=0, result=1), frame(id=0, result=1))
-    assert (type(first), type(second)) == (Stray, Stray)
+    assert (type(first), type(second)) == (UnexpectedMessage, UnexpectedMessage)
     assert peer.receive_eof() == []
     assert sent(peer) == []
 
@@ -452,7 +452,7 @@ def test_a_cancel_of_an_unanswered_request_is_an_event(request_id: Any) -> None:
     peer = Peer()
     cancel = frame(method="$/cancel_request", params={"requestId": request_id})
     _, event = receive(peer, frame(id=request_id, method="a"), cancel)
-    assert event == Cancel(request_id)
+    assert event == CancelRequest(request_id)
     assert sent(peer) == []
 
 
@@ -528,7 +528,7 @@ def test_receiving_never_raises_and_what_goes_out_is_json(frames: list[bytes]) -
         peer.request("ask", ABSENT, call)
     answered: list[Any] = []
     for event in peer.receive(frames):
-        if type(event) is Answer:
+        if type(event) is Response:
             answered.append(event.call)
         elif type(event) is Message and event.id is not ABSENT:
             peer.respond(event.id, None)
@@ -585,7 +585,7 @@ def test_a_byte_order_mark_is_left_out() -> None:
 def test_it_is_said_loudly_that_the_peer_could_not_read_us() -> None:
     error = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'
     (event,) = Peer().receive([error])
-    assert isinstance(event, Stray)
+    assert isinstance(event, UnexpectedMessage)
     assert event.level == logging.WARNING
 
 
@@ -602,7 +602,7 @@ def test_id_to_cancel_may_be_written_with_a_point(text: str) -> None:
     peer = Peer()
     receive(peer, frame(id=1, method="a"))
     cancel = f'{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{text}}}}}'
-    assert receive(peer, cancel.encode()) == [Cancel(1)]
+    assert receive(peer, cancel.encode()) == [CancelRequest(1)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ EACH = pytest.mark.parametrize("version", PROTOCOL_VERSIONS)
 def ready(version: ProtocolVersion) -> AgentLifecycle:
     lifecycle = AgentLifecycle()
     lifecycle.begin(version)
-    lifecycle.settle(version)
+    lifecycle.complete(version)
     return lifecycle
 
 
@@ -25,7 +25,7 @@ def test_initialize_settles_the_version(version: ProtocolVersion) -> None:
     assert (lifecycle.state, lifecycle.version) == ("new", None)
     lifecycle.begin(version)
     assert lifecycle.state == "initializing"
-    lifecycle.settle(version)
+    lifecycle.complete(version)
     assert (lifecycle.state, lifecycle.version) == ("ready", version)
 
 
@@ -53,7 +53,7 @@ def test_a_failed_initialize_can_be_sent_again() -> None:
     lifecycle.fail()
     assert (lifecycle.state, lifecycle.version) == ("new", None)
     lifecycle.begin(2)
-    lifecycle.settle(2)
+    lifecycle.complete(2)
     assert lifecycle.version == 2
 
 
@@ -62,7 +62,7 @@ def test_a_failed_initialize_can_be_sent_again() -> None:
 def test_initialize_may_be_repeated_before_anything_else(version: ProtocolVersion) -> None:
     lifecycle = ready(version)
     lifecycle.begin(version)
-    lifecycle.settle(version)
+    lifecycle.complete(version)
     assert lifecycle.state == "ready"
 
 
@@ -88,7 +88,7 @@ def test_v1_takes_initialize_at_any_time_and_stays_in_use() -> None:
     lifecycle = ready(1)
     lifecycle.use()
     lifecycle.begin(1)
-    lifecycle.settle(1)
+    lifecycle.complete(1)
     assert lifecycle.state == "in use"
 
 

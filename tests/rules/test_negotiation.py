@@ -10,9 +10,9 @@ from accord import v1
 from accord.errors import InvalidParams, UnsupportedVersion, VersionNotOffered
 from accord.rules.negotiation import (
     is_false_v2,
+    negotiated_version,
     requested_version,
     select,
-    spoken,
     v1_params_of,
 )
 from accord.wire.codec import convert
@@ -96,7 +96,7 @@ V2_BODY: dict[str, Any] = {"capabilities": {}, "info": {"name": "a", "version": 
     ],
 )
 def test_the_answer_settles_the_version(result: Any, version: int) -> None:
-    assert spoken(result, (1, 2)) == version
+    assert negotiated_version(result, (1, 2)) == version
 
 
 @quirk("false-v2")
@@ -127,7 +127,7 @@ def test_a_false_v2_is_known_by_its_body(body: Any, false: bool) -> None:
 )
 def test_a_version_that_the_client_does_not_speak_is_unsupported(offered: Any, result: Any) -> None:
     with pytest.raises(UnsupportedVersion) as caught:
-        spoken(result, offered)
+        negotiated_version(result, offered)
     assert caught.value.raw == result
 
 

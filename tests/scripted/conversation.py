@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import accord
-from accord import ClientSession, ClientTurn, ConnectedAgent, Content
+from accord import ClientSession, ClientTurn, ConnectedAgent, ContentBlock
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from sides import QUICK
@@ -59,7 +59,7 @@ class Done:
         return [event for event in self.events if isinstance(event, cls)]
 
 
-async def tell(session: ClientSession, *contents: Content) -> Done:
+async def tell(session: ClientSession, *contents: ContentBlock) -> Done:
     """Prompt the agent and wait for the end of the turn."""
     async with session.prompt(*contents) as turn:
         events = [event async for event in turn]

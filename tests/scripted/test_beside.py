@@ -46,7 +46,7 @@ async def test_work_in_the_background_ends_behind_its_turn(version: int, tmp_pat
     async with conversation(version, tmp_path) as session:
         await tell(session, "background 0.01")
         async with asyncio.timeout(20):
-            while not session.transcript.tool_calls[-1].done:
+            while not session.transcript.tool_calls[-1].is_final:
                 await asyncio.sleep(0)
         call = session.transcript.tool_calls[-1]
         assert (call.title, call.status) == ("Work in the background", "completed")
@@ -57,9 +57,9 @@ async def test_v2_work_in_the_background_is_listed_and_cancelled(tmp_path: Path)
         done = await tell(session, "background forever")
         call = session.transcript.tool_calls[-1]
         assert done.of(StateChanged)[-1].background == (call.id,)
-        await session.cancel_tool(call.id)
+        await session.cancel_tool_call(call.id)
         async with asyncio.timeout(20):
-            while not session.transcript.tool_calls[-1].done:
+            while not session.transcript.tool_calls[-1].is_final:
                 await asyncio.sleep(0)
         assert session.transcript.tool_calls[-1].status == "cancelled"
 
@@ -84,5 +84,5 @@ async def test_pausing_shows_in_the_status_where_there_is_one(version: int, tmp_
 @BOTH
 async def test_extension_of_the_agent_echoes(version: int) -> None:
     async with connected(version) as agent:
-        answer = await agent.wire.call_extension("_accord/echo", {"a": 1})
+        answer = await agent.remote.call_extension("_accord/echo", {"a": 1})
     assert answer == {"params": {"a": 1}, "version": version}

@@ -16,7 +16,7 @@ MAIN = ("main", "openai", "https://models.example.com/v1")
 async def test_providers_are_there_and_can_be_set_and_disabled(version: int) -> None:
     types: Any = v1 if version == 1 else v2
     async with connected(version) as agent:
-        wire = agent.wire
+        wire = agent.remote
 
         async def now() -> list[tuple[str, str | None, str | None]]:
             listed = await wire.list_providers(types.ListProvidersRequest())
@@ -44,7 +44,7 @@ async def test_providers_are_there_and_can_be_set_and_disabled(version: int) -> 
 
 async def test_line_of_a_known_document_is_suggested_once_more() -> None:
     async with connected(1) as agent:
-        wire: Any = agent.wire
+        wire: Any = agent.remote
         session = (await wire.start_nes(v1.StartNesRequest())).session_id
 
         async def hints(line: int) -> list[str]:

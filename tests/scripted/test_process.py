@@ -21,7 +21,7 @@ async def test_program_serves_the_agent(version: int, tmp_path: Path) -> None:
     async with (
         asyncio.timeout(30),
         accord.connect(
-            AGENT, versions=(version,), on_stderr=noise.append, on_noise=noise.append
+            AGENT, versions=(version,), on_stderr=noise.append, on_stdout_noise=noise.append
         ) as agent,
     ):
         assert agent.version == version

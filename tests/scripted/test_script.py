@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from accord import (
-    Audio,
-    Commands,
+    AudioContent,
+    CommandsChanged,
+    ContentChunk,
     Diff,
-    Image,
+    EmbeddedResource,
+    ImageContent,
     InternalError,
-    Link,
-    Media,
-    Permission,
+    PermissionDecided,
     Plan,
     RequestError,
-    Resource,
+    ResourceLink,
     StateChanged,
     Text,
     Thought,
@@ -28,7 +28,7 @@ from accord import (
     UsageChanged,
 )
 from accord.client.permissions import allow, deny
-from accord.script_agent.registry import ACTS, help_text
+from accord.script_agent.registry import COMMANDS, help_text
 from scripted.conversation import BOTH, Done, conversation, tell
 
 
@@ -64,7 +64,7 @@ from scripted.conversation import BOTH, Done, conversation, tell
         ("elicit url", "The client does not offer that.", "end_turn"),
         (
             "elicit me",
-            "Expected `form` or `url`, got `me`.\n\nUsage: `elicit [form|url]`",
+            "Expected `form` or `url`, got `me`.\n\nUsage: `elicit_form [form|url]`",
             "end_turn",
         ),
         ("usage", "12000 of 200000 tokens are used.", "end_turn"),
@@ -107,9 +107,9 @@ async def test_agent_says(
 
 
 def test_help_names_every_command_once() -> None:
-    names = [act.name for act in ACTS]
+    names = [act.name for act in COMMANDS]
     assert len(names) == len(set(names))
-    for act in ACTS:
+    for act in COMMANDS:
         assert f"- `{act.usage}`: {act.does}" in help_text()
 
 
@@ -118,7 +118,7 @@ async def test_sessions_begin_with_options_and_commands(version: int, tmp_path: 
     async with conversation(version, tmp_path) as session:
         await tell(session, "echo hi")
         transcript = session.transcript
-        assert [command.name for command in transcript.commands] == [act.name for act in ACTS]
+        assert [command.name for command in transcript.commands] == [act.name for act in COMMANDS]
         assert transcript.mode == "ask"
         ids = [option.id for option in transcript.options]
         assert ids[:2] == ["mode", "model"]
@@ -126,13 +126,13 @@ async def test_sessions_begin_with_options_and_commands(version: int, tmp_path: 
 
 @BOTH
 async def test_echo_gives_back_every_content(version: int, tmp_path: Path) -> None:
-    image = Image(b"\1\2", "image/png")
-    audio = Audio(b"\3", "audio/wav")
-    resource = Resource("file:///a.txt", "text", "text/plain")
-    link = Link("file:///b.txt", "b.txt")
+    image = ImageContent(b"\1\2", "image/png")
+    audio = AudioContent(b"\3", "audio/wav")
+    resource = EmbeddedResource("file:///a.txt", "text", "text/plain")
+    link = ResourceLink("file:///b.txt", "b.txt")
     async with conversation(version, tmp_path) as session:
         done = await tell(session, image, "echo all", audio, resource, link)
-    media = [event.content for event in done.of(Media) if event.role == "agent"]
+    media = [event.content for event in done.of(ContentChunk) if event.role == "agent"]
     assert media == [image, audio, resource, link]
     assert done.text.startswith("all")
 
@@ -157,8 +157,8 @@ async def test_think_is_thought_and_not_said(version: int, tmp_path: Path) -> No
 async def test_content_has_each_kind_of_content(version: int, tmp_path: Path) -> None:
     async with conversation(version, tmp_path) as session:
         done = await tell(session, "content")
-    kinds = [type(event.content) for event in done.of(Media) if event.role == "agent"]
-    assert kinds == [Link, Resource, Resource, Image, Audio]
+    kinds = [type(event.content) for event in done.of(ContentChunk) if event.role == "agent"]
+    assert kinds == [ResourceLink, EmbeddedResource, EmbeddedResource, ImageContent, AudioContent]
 
 
 @BOTH
@@ -168,7 +168,7 @@ async def test_updates_has_each_kind_of_update(version: int, tmp_path: Path) -> 
         transcript = session.transcript
         assert transcript.title == "A title"
         assert transcript.mode == "ask"
-        assert len(transcript.commands) == len(ACTS)
+        assert len(transcript.commands) == len(COMMANDS)
         assert transcript.usage is not None
         assert transcript.usage.used == 1000
     kinds = {type(event).__name__ for event in done.events}
@@ -229,9 +229,9 @@ async def test_tools_has_each_kind_and_end(version: int, tmp_path: Path) -> None
         "deleted.txt",
     ]
     assert [type(part) for part in calls["A call with other content"].content] == [
-        Link,
-        Resource,
-        Image,
+        ResourceLink,
+        EmbeddedResource,
+        ImageContent,
     ]
     assert calls["A corrected title"].raw_input == {"corrected": True}
 
@@ -252,7 +252,7 @@ async def test_permission_is_asked_as_often_as_told(version: int, tmp_path: Path
     async with conversation(version, tmp_path, permissions=allow("edit")) as session:
         done = await tell(session, "permission 3")
     assert done.text == "3 of 3 allowed."
-    assert len(done.of(Permission)) == 3
+    assert len(done.of(PermissionDecided)) == 3
 
 
 @BOTH
@@ -261,7 +261,7 @@ async def test_permission_for_always_is_asked_once(version: int, tmp_path: Path)
     async with conversation(version, tmp_path, permissions=permissions) as session:
         done = await tell(session, "permission 3")
     assert done.text == "3 of 3 allowed."
-    assert len(done.of(Permission)) == 1
+    assert len(done.of(PermissionDecided)) == 1
 
 
 @BOTH
@@ -269,11 +269,11 @@ async def test_mode_decides_about_permissions(version: int, tmp_path: Path) -> N
     async with conversation(version, tmp_path, permissions=allow("*")) as session:
         await session.set_mode("read")
         done = await tell(session, "permission 2")
-        assert (done.text, done.of(Permission)) == ("0 of 2 allowed.", [])
+        assert (done.text, done.of(PermissionDecided)) == ("0 of 2 allowed.", [])
         await tell(session, "mode auto")
         assert session.transcript.mode == "auto"
         done = await tell(session, "permission 2")
-        assert (done.text, done.of(Permission)) == ("2 of 2 allowed.", [])
+        assert (done.text, done.of(PermissionDecided)) == ("2 of 2 allowed.", [])
 
 
 @BOTH
@@ -295,7 +295,7 @@ async def test_full_turn_leaves_the_folder_as_it_was(
     assert done.text == (
         "**README.md** has 3 lines and 6 words. The summary had 70 bytes; I have deleted it again."
     )
-    (asked,) = done.of(Permission)
+    (asked,) = done.of(PermissionDecided)
     assert asked.request.tool_call is not None
     shown = [part for part in calls["Write accord-demo.md"].content if isinstance(part, Diff)]
     assert len(shown) == 1
@@ -409,7 +409,7 @@ async def test_settings_reach_the_client(version: int, tmp_path: Path) -> None:
         done = await tell(session, "title New")
         assert [event.title for event in done.of(TitleChanged)] == ["New"]
         done = await tell(session, "commands one")
-        assert [[c.name for c in event.commands] for event in done.of(Commands)] == [["one"]]
+        assert [[c.name for c in event.commands] for event in done.of(CommandsChanged)] == [["one"]]
         await tell(session, "option model large")
         models = {option.id: option.value for option in session.transcript.options}
         assert models["model"] == "large"

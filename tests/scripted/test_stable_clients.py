@@ -14,7 +14,7 @@ import accord
 from accord import Agent
 from accord.schema import json_schema
 from accord.script_agent.agent import ScriptAgent
-from accord.script_agent.registry import ACTS
+from accord.script_agent.registry import COMMANDS
 from accord.transports.memory import pair
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
@@ -144,7 +144,7 @@ async def _heard(agent: Agent, version: Any, cwd: Path, prompts: list[str]) -> l
 def _prompts() -> list[str]:
     rest = {"title": " A title", "mode": " auto", "option": " brief on", "stop": " refusal"}
     rest |= {"wait": " 0", "alone": " 0", "background": " 0"}
-    return [act.name + rest.get(act.name, "") for act in ACTS if act.name not in _NOT_PLAYED]
+    return [act.name + rest.get(act.name, "") for act in COMMANDS if act.name not in _NOT_PLAYED]
 
 
 def _names(version: int, message: Any) -> str | None:

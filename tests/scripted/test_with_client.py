@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import accord
-from accord import AuthRequired, TerminalOutput, ToolCall
+from accord import AuthRequired, TerminalOutputChunk, ToolCall
 from accord.client.permissions import allow
 from accord.types.tool_calls import TerminalView
 from scripted.conversation import BOTH, connected, conversation, tell
@@ -26,7 +26,7 @@ async def test_form_is_filled_in(version: int, tmp_path: Path) -> None:
         forms.append(form)
         return {"name": "Ada", "count": 5, "parts": ["docs", "tests"]} if len(forms) < 2 else None
 
-    async with conversation(version, tmp_path, on_form=fill_in) as session:
+    async with conversation(version, tmp_path, on_elicit_form=fill_in) as session:
         done = await tell(session, "elicit form")
         assert done.text == (
             'The form says: `{"name":"Ada","count":5,"ratio":0.5,"sure":false,'
@@ -54,7 +54,7 @@ async def test_page_is_opened(version: int, tmp_path: Path) -> None:
         pages.append(page)
         return len(pages) < 2
 
-    async with conversation(version, tmp_path, on_url=open_page) as session:
+    async with conversation(version, tmp_path, on_elicit_url=open_page) as session:
         assert (await tell(session, "elicit url")).text == "The page was opened."
         assert (await tell(session, "elicit url")).text == "The page was not opened."
         assert pages[0].done.is_set()
@@ -76,7 +76,7 @@ async def test_files_and_terminals_of_the_client_are_used(version: int, tmp_path
 async def test_command_shows_a_terminal_in_version_2(tmp_path: Path) -> None:
     async with conversation(2, tmp_path) as session:
         done = await tell(session, PRINT)
-    assert b"".join(event.data for event in done.of(TerminalOutput)) == b"42\n"
+    assert b"".join(event.data for event in done.of(TerminalOutputChunk)) == b"42\n"
 
 
 @BOTH
@@ -126,4 +126,4 @@ async def test_user_logs_in_again_after_a_logout(version: int, tmp_path: Path) -
 async def test_agent_says_who_it_is(version: int) -> None:
     async with connected(version) as agent:
         assert (agent.info.name, agent.info.version) == ("accord-script", accord.__version__)
-        assert all(agent.takes(kind) for kind in ("image", "audio", "resource"))
+        assert all(agent.supports_content(kind) for kind in ("image", "audio", "resource"))

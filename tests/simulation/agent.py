@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord import Agent, MemoryStore, PlanEntry, RequestError, Select
+from accord import Agent, MemoryStore, PlanEntry, RequestError, SelectOption
 from accord.agent.store import base as stores
 from accord.errors import FrameTooLarge, NotOffered
-from accord.types.session import Choice, Command
+from accord.types.session import AvailableCommand, OptionChoice
 from simulation import program as p
 from simulation.world import PLANNED_CODE, Branch, Planned, World
 
@@ -51,9 +51,9 @@ class FaultyStore(MemoryStore):
         await self._fault()
         return await super().get(session_id)
 
-    async def put(self, session: Any) -> None:
+    async def update(self, session: Any) -> None:
         await self._fault()
-        await super().put(session)
+        await super().update(session)
 
     async def append(self, session_id: str, entry: bytes) -> None:
         await self._fault()
@@ -63,7 +63,7 @@ class FaultyStore(MemoryStore):
         await self._fault()
         return await super().read(session_id)
 
-    async def list(self, **given: Any) -> stores.Page:
+    async def list(self, **given: Any) -> stores.SessionPage:
         await self._fault()
         return await super().list(**given)
 
@@ -83,10 +83,10 @@ class SimulatedAgent(Agent):
             self.store = FaultyStore(spec, chance)
 
     async def open_session(self, session: Any) -> None:
-        choices = (Choice("ask", "Ask"), Choice("code", "Code"))
-        mode = Select(id="mode", name="Mode", value="ask", choices=choices, category="mode")
+        choices = (OptionChoice("ask", "Ask"), OptionChoice("code", "Code"))
+        mode = SelectOption(id="mode", name="Mode", value="ask", choices=choices, category="mode")
         await session.set_options([mode])
-        await session.commands([Command("test", "Test")])
+        await session.commands([AvailableCommand("test", "Test")])
 
     async def set_option(self, session: Any, option_id: str, value: str | bool) -> None:
         await asyncio.sleep(0.01)

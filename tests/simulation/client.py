@@ -89,7 +89,7 @@ class SimulatedClient:
             permissions=self._decide,
             files=_Texts(self.chance) if spec.files else None,
             terminals=spec.terminals,
-            on_form=self._fill_in if spec.forms else None,
+            on_elicit_form=self._fill_in if spec.forms else None,
             extensions={"_simulation/asked": self._asked, "_simulation/told": self._told},
             unstable=spec.unstable,
             limits=limits,
@@ -242,32 +242,32 @@ class _Actor:
             case p.Leave():
                 world.cut.add(client.number)
                 client.leaving.set()
-            case p.ListSessions() if agent.offers("list_sessions"):
+            case p.ListSessions() if agent.supports("list_sessions"):
                 await call("list_sessions", self._list())
-            case p.Load(of, replay) if agent.offers("load_session"):
+            case p.Load(of, replay) if agent.supports("load_session"):
                 await self._load(of, replay=replay)
             case p.Extension(notify, size):
                 params = {"text": "z" * size}
                 if notify:
-                    await call("notify", agent.notify("_simulation/told", params))
+                    await call("notify", agent.notify_extension("_simulation/told", params))
                 else:
-                    await call("extension", agent.call("_simulation/asked", params))
+                    await call("extension", agent.call_extension("_simulation/asked", params))
             case _ if session is None:
                 return
-            case p.Close() if agent.offers("close_session"):
+            case p.Close() if agent.supports("close_session"):
                 world.closed.add(session.id)
                 self.session = None
                 await call("close", session.close(), session=session)
-            case p.Delete() if agent.offers("delete_session"):
+            case p.Delete() if agent.supports("delete_session"):
                 world.closed.add(session.id)
                 self.session = None
                 await call("delete", agent.delete_session(session.id), session=session)
-            case p.Fork() if agent.offers("fork_session"):
+            case p.Fork() if agent.supports("fork_session"):
                 forked = agent.fork_session(session.id, "/simulation")
                 await self._open(await call("fork", forked, session=session), whole=False)
-            case p.Status() if agent.offers("session_status"):
+            case p.Status() if agent.supports("session_status"):
                 await call("status", session.status(), session=session)
-            case p.Rename() if agent.offers("rename_session"):
+            case p.Rename() if agent.supports("set_session_title"):
                 await call("rename", session.rename("A title"), session=session)
             case p.SetMode(value):
                 await call("set_mode", session.set_mode(value), session=session)
@@ -279,8 +279,10 @@ class _Actor:
             case p.CancelTool(of):
                 if (other := self._of(of)) is not None:
                     for tool in other.transcript.tool_calls:
-                        if tool.can_cancel and not tool.done:
-                            await call("cancel_tool", _ended_or(other.cancel_tool(tool.id)))
+                        if tool.cancellable and not tool.is_final:
+                            await call(
+                                "cancel_tool_call", _ended_or(other.cancel_tool_call(tool.id))
+                            )
                             break
             case _:
                 pass

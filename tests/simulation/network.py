@@ -230,7 +230,7 @@ class SimulatedTransport(Transport):
         self._in.end_for_good()
         self.on_closed()
 
-    async def lost(self) -> Exception | None:
+    async def exit_error(self) -> Exception | None:
         return self._lost
 
     def lose(self) -> None:

@@ -44,7 +44,7 @@ def python(code: str, **options: Any) -> Any:
 
 async def lost(transport: ProcessTransport, heard: Recorder) -> ConnectionLost:
     await heard.until(lambda: heard.ended)
-    error = await transport.lost()
+    error = await transport.exit_error()
     assert isinstance(error, ConnectionLost)
     return error
 

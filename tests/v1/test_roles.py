@@ -16,7 +16,7 @@ from accord.errors import (
     RequestError,
     ResourceNotFound,
 )
-from accord.v1.spec import KIT
+from accord.v1.spec import SPEC
 from accord.wire.codec import to_builtins
 from every_method import everything, joined, served_by
 from least import least
@@ -24,8 +24,8 @@ from requirement import requirement
 from sides import settled
 
 LOGIN = v1.AuthMethodAgent(id="text", name="Log in")
-BOTH = [("agent", m) for m in served_by(KIT, "agent")] + [
-    ("client", m) for m in served_by(KIT, "client")
+BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
+    ("client", m) for m in served_by(SPEC, "client")
 ]
 EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
 PROMPT = v1.PromptRequest(session_id="s", prompt=[])
@@ -37,11 +37,11 @@ def chunk(text: str = "x") -> Any:
 
 
 def agent_with(**handlers: Any) -> Any:
-    return type("Some", (v1.Agent,), handlers)()
+    return type("Some", (v1.AgentRole,), handlers)()
 
 
 def client_with(**handlers: Any) -> Any:
-    return type("Some", (v1.Client,), handlers)()
+    return type("Some", (v1.ClientRole,), handlers)()
 
 
 async def forever(self: Any, params: Any, context: Any) -> None:
@@ -58,9 +58,9 @@ def params_of(method: Any) -> Any:
 @pytest.mark.parametrize("delayed", [False, True])
 async def test_every_method_is_served_and_called(side: str, method: Any, delayed: bool) -> None:
     seen: list[Any] = []
-    agent = everything(v1.Agent, seen, delayed=delayed)
+    agent = everything(v1.AgentRole, seen, delayed=delayed)
     agent.auth_methods = [LOGIN]
-    client = everything(v1.Client, seen, delayed=delayed)
+    client = everything(v1.ClientRole, seen, delayed=delayed)
     async with joined(agent, client) as sides:
         params = params_of(method)
         result = await getattr(getattr(sides, side), method.call)(params)
@@ -84,7 +84,7 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
 )
 @EVERY
 async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
-    async with joined(v1.Agent(), v1.Client()) as sides:
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         remote = getattr(sides, side)
         if method.gate is not None:
             with pytest.raises(NotOffered) as caught:
@@ -97,7 +97,7 @@ async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: An
 @requirement("R-INIT-29")
 @EVERY
 async def test_what_is_called_without_an_offer_is_not_found(side: str, method: Any) -> None:
-    async with joined(v1.Agent(), v1.Client()) as sides:
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         caller = sides.agent if side == "agent" else sides.client
         params = to_builtins(params_of(method))
         if not method.is_request:
@@ -174,7 +174,7 @@ def test_half_a_capability_is_refused_with_what_is_missing(
     ("update", "gate"),
     [
         (least(cls), gate)
-        for cls, gate in KIT.variant_gates.items()
+        for cls, gate in SPEC.variant_gates.items()
         if "Elicitation" not in cls.__name__
     ],
     ids=lambda value: type(value).__name__,
@@ -182,7 +182,7 @@ def test_half_a_capability_is_refused_with_what_is_missing(
 async def test_an_update_that_the_client_does_not_show_is_never_sent(
     update: Any, gate: str
 ) -> None:
-    async with joined(v1.Agent(), v1.Client()) as sides:
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         with pytest.raises(NotOffered) as caught:
             await sides.client.session_update(v1.SessionNotification(session_id="s", update=update))
         assert caught.value.gate == gate
@@ -193,7 +193,7 @@ async def test_an_update_that_the_client_does_not_show_is_never_sent(
 @requirement("R-INIT-29")
 async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> None:
     client = client_with(create_elicitation=lambda s, p, c: v1.ElicitationCancelAction())
-    async with joined(v1.Agent(), client) as sides:
+    async with joined(v1.AgentRole(), client) as sides:
         await sides.client.create_elicitation(least(v1.ElicitationFormMode))
         sides.frames.clear()
         with pytest.raises(NotOffered, match="url"):
@@ -230,7 +230,7 @@ async def test_extensions_go_both_ways(side: str) -> None:
 
 
 async def test_an_extension_without_an_underscore_is_never_sent() -> None:
-    async with joined(v1.Agent(), v1.Client()) as sides:
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.call_extension("acme/ask")
         with pytest.raises(LocalProtocolError):
@@ -269,13 +269,13 @@ async def test_an_extension_without_an_underscore_is_never_sent() -> None:
 )
 async def test_early_spellings_are_served(side: str, early: str, params: Any, call: str) -> None:
     seen: list[Any] = []
-    async with joined(everything(v1.Agent, seen), everything(v1.Client, seen)) as sides:
+    async with joined(everything(v1.AgentRole, seen), everything(v1.ClientRole, seen)) as sides:
         await getattr(sides, side).connection.call(early, params, bytes)
         assert [name for name, _ in seen] == [call]
 
 
 async def test_early_spellings_of_what_is_not_offered_are_not_found() -> None:
-    async with joined(v1.Agent(), v1.Client()) as sides:
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         with pytest.raises(MethodNotFound):
             await sides.client.connection.call("fs/readTextFile", {}, bytes)
 
@@ -286,9 +286,9 @@ async def test_early_spellings_of_what_is_not_offered_are_not_found() -> None:
 @requirement("R-AUTH-07", "R-AUTH-08")
 @pytest.mark.parametrize("method_id", ["terminal", "unknown"])
 async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: str) -> None:
-    agent = everything(v1.Agent, [])
+    agent = everything(v1.AgentRole, [])
     agent.auth_methods = [LOGIN, v1.AuthMethodTerminal(id="terminal", name="T")]
-    async with joined(agent, v1.Client()) as sides:
+    async with joined(agent, v1.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.authenticate(v1.AuthenticateRequest(method_id=method_id))
         await settled()
@@ -305,8 +305,8 @@ async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> Non
     def unknown(self: Any, params: Any, context: Any) -> Any:
         raise ResourceNotFound(data={"sessionId": "s"})
 
-    async with joined(agent_with(**{call: unknown}), v1.Client()) as sides:
-        method = next(m for m in KIT.methods if m.call == call)
+    async with joined(agent_with(**{call: unknown}), v1.ClientRole()) as sides:
+        method = next(m for m in SPEC.methods if m.call == call)
         assert await getattr(sides.agent, call)(least(method.params)) == method.result()
 
 
@@ -333,7 +333,7 @@ async def test_a_cancelled_turn_ends_cancelled() -> None:
 
 @requirement("R-CANCEL-12")
 async def test_a_cancel_of_another_session_cancels_nothing() -> None:
-    async with joined(agent_with(prompt=forever), v1.Client()) as sides:
+    async with joined(agent_with(prompt=forever), v1.ClientRole()) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
         await sides.agent.cancel(v1.CancelNotification(session_id="other"))
         await settled()
@@ -383,7 +383,7 @@ async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
         finally:
             ended.append("cancelled")
 
-    async with joined(agent_with(prompt=prompt), v1.Client()) as sides:
+    async with joined(agent_with(prompt=prompt), v1.ClientRole()) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
         await settled()
         turn.cancel()
@@ -397,7 +397,7 @@ async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
 async def test_calls_before_initialize_is_done_are_refused_here() -> None:
     errors: list[Any] = []
 
-    class Early(v1.Agent):
+    class Early(v1.AgentRole):
         async def initialize(self, params: Any, context: Any) -> Any:
             try:
                 await context.client.session_update(chunk())
@@ -405,7 +405,7 @@ async def test_calls_before_initialize_is_done_are_refused_here() -> None:
                 errors.append(exc)
             return v1.InitializeResponse(protocol_version=1)
 
-    async with joined(Early(), v1.Client()):
+    async with joined(Early(), v1.ClientRole()):
         assert len(errors) == 1
 
 
@@ -413,7 +413,7 @@ async def test_an_error_of_the_agent_is_raised_in_the_client_as_it_was() -> None
     def prompt(self: Any, params: Any, context: Any) -> Any:
         raise InvalidParams("Bad", data={"x": 1})
 
-    async with joined(agent_with(prompt=prompt), v1.Client()) as sides:
+    async with joined(agent_with(prompt=prompt), v1.ClientRole()) as sides:
         with pytest.raises(RequestError) as caught:
             await sides.agent.prompt(PROMPT)
         assert (type(caught.value), caught.value.data) == (InvalidParams, {"x": 1})

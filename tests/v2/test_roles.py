@@ -16,7 +16,7 @@ from accord.errors import (
     RequestCancelled,
     ResourceNotFound,
 )
-from accord.v2.spec import KIT
+from accord.v2.spec import SPEC
 from accord.wire.codec import to_builtins
 from every_method import everything, joined, served_by
 from least import least
@@ -24,8 +24,8 @@ from requirement import requirement
 from sides import settled
 
 LOGIN = v2.AuthMethodAgent(method_id="text", name="Log in")
-BOTH = [("agent", m) for m in served_by(KIT, "agent")] + [
-    ("client", m) for m in served_by(KIT, "client")
+BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
+    ("client", m) for m in served_by(SPEC, "client")
 ]
 EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
 BASELINE = ("new_session", "resume_session", "list_sessions", "close_session", "prompt")
@@ -33,11 +33,11 @@ PROMPT = least(v2.PromptRequest)
 
 
 def agent_with(**handlers: Any) -> Any:
-    return type("Some", (v2.Agent,), handlers)()
+    return type("Some", (v2.AgentRole,), handlers)()
 
 
 def client_with(**handlers: Any) -> Any:
-    return type("Some", (v2.Client,), handlers)()
+    return type("Some", (v2.ClientRole,), handlers)()
 
 
 def session_agent(**handlers: Any) -> Any:
@@ -53,9 +53,9 @@ async def forever(self: Any, params: Any, context: Any) -> None:
 @pytest.mark.parametrize("delayed", [False, True])
 async def test_every_method_is_served_and_called(side: str, method: Any, delayed: bool) -> None:
     seen: list[Any] = []
-    agent = everything(v2.Agent, seen, delayed=delayed)
+    agent = everything(v2.AgentRole, seen, delayed=delayed)
     agent.auth_methods = [LOGIN]
-    async with joined(agent, everything(v2.Client, seen, delayed=delayed)) as sides:
+    async with joined(agent, everything(v2.ClientRole, seen, delayed=delayed)) as sides:
         params = least(method.params)
         result = await getattr(getattr(sides, side), method.call)(params)
         await settled()
@@ -76,7 +76,7 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
 )
 @EVERY
 async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
-    async with joined(v2.Agent(), v2.Client()) as sides:
+    async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
         if method.gate is not None:
             with pytest.raises(NotOffered):
                 await getattr(getattr(sides, side), method.call)(least(method.params))
@@ -87,7 +87,7 @@ async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: An
 @requirement("R-INIT-29", "R-TCAN-05")
 @EVERY
 async def test_what_is_called_without_an_offer_is_refused(side: str, method: Any) -> None:
-    async with joined(v2.Agent(), v2.Client()) as sides:
+    async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
         connection = getattr(sides, side).connection
         params = to_builtins(least(method.params))
         if not method.is_request:
@@ -140,7 +140,7 @@ def test_half_an_elicitation_is_refused() -> None:
 @requirement("R-INIT-29")
 async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> None:
     client = client_with(create_elicitation=lambda s, p, c: v2.ElicitationCancelAction())
-    async with joined(v2.Agent(), client) as sides:
+    async with joined(v2.AgentRole(), client) as sides:
         await sides.client.create_elicitation(least(v2.ElicitationFormMode))
         sides.frames.clear()
         with pytest.raises(NotOffered, match="url"):
@@ -170,7 +170,7 @@ async def test_extensions_go_both_ways(side: str) -> None:
 
 
 async def test_early_spellings_of_v1_mean_nothing_in_v2() -> None:
-    async with joined(everything(v2.Agent, []), everything(v2.Client, [])) as sides:
+    async with joined(everything(v2.AgentRole, []), everything(v2.ClientRole, [])) as sides:
         with pytest.raises(MethodNotFound):
             await sides.agent.connection.call("unstable_resumeSession", {}, bytes)
 
@@ -178,9 +178,9 @@ async def test_early_spellings_of_v1_mean_nothing_in_v2() -> None:
 @requirement("R-AUTH-08")
 @pytest.mark.parametrize("method_id", ["terminal", "unknown"])
 async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: str) -> None:
-    agent = everything(v2.Agent, [])
+    agent = everything(v2.AgentRole, [])
     agent.auth_methods = [LOGIN, v2.AuthMethodTerminal(method_id="terminal", name="T")]
-    async with joined(agent, v2.Client()) as sides:
+    async with joined(agent, v2.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.login(v2.LoginAuthRequest(method_id=method_id))
         await settled()
@@ -190,7 +190,7 @@ async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: s
 
 @requirement("R-AUTH-05", "R-AUTH-06")
 async def test_without_ways_to_log_in_nobody_logs_in_or_out() -> None:
-    async with joined(everything(v2.Agent, []), v2.Client()) as sides:
+    async with joined(everything(v2.AgentRole, []), v2.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.login(v2.LoginAuthRequest(method_id="text"))
         with pytest.raises(NotOffered):
@@ -205,14 +205,14 @@ async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> Non
     def unknown(self: Any, params: Any, context: Any) -> Any:
         raise ResourceNotFound(data={"sessionId": "s"})
 
-    async with joined(session_agent(**{call: unknown}), v2.Client()) as sides:
-        method = next(m for m in KIT.methods if m.call == call)
+    async with joined(session_agent(**{call: unknown}), v2.ClientRole()) as sides:
+        method = next(m for m in SPEC.methods if m.call == call)
         assert await getattr(sides.agent, call)(least(method.params)) == method.result()
 
 
 @requirement("R-CANCEL-13", "R-REQCAN-05")
 async def test_a_cancel_withdraws_prompts_that_are_not_inserted() -> None:
-    async with joined(session_agent(), v2.Client()) as sides:
+    async with joined(session_agent(), v2.ClientRole()) as sides:
         prompt = asyncio.create_task(sides.agent.prompt(PROMPT))
         await settled()
         await sides.agent.cancel(v2.CancelSessionNotification(session_id=PROMPT.session_id))
@@ -237,19 +237,19 @@ async def test_a_cancel_leaves_permission_requests_to_the_agent() -> None:
 
 @requirement("R-AUTH-04")
 def test_an_agent_that_lists_logins_has_to_serve_them() -> None:
-    class Locked(v2.Agent):
+    class Locked(v2.AgentRole):
         auth_methods = (v2.AuthMethodAgent(method_id="key", name="Key"),)
 
         def login(self, params: Any, context: Any) -> v2.LoginAuthResponse:
             return v2.LoginAuthResponse()
 
     with pytest.raises(LocalProtocolError, match="has to serve logout too"):
-        Locked().initialize(v2.Client().initialize_params(), cast("Any", None))
+        Locked().initialize(v2.ClientRole().initialize_params(), cast("Any", None))
 
 
 @requirement("R-MCP-15")
 async def test_refused_transport_of_an_mcp_server_is_named() -> None:
-    async with joined(session_agent(), v2.Client()) as sides:
+    async with joined(session_agent(), v2.ClientRole()) as sides:
         server = {"type": "http", "name": "web", "url": "https://example.com/mcp"}
         params = {"cwd": "/project", "mcpServers": [server]}
         with pytest.raises(InvalidParams) as refused:

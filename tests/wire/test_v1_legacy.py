@@ -12,7 +12,7 @@ from accord.v1.early_spellings import (
     SET_SESSION_MODEL,
     SetSessionModelRequest,
     model_option,
-    modernize,
+    translate_early,
 )
 from accord.v1.methods import METHODS
 from accord.wire.codec import convert, to_builtins
@@ -25,7 +25,7 @@ PARAMS = {method.name: method.params for method in METHODS if method.is_request}
 
 def read(method: str, params: Any) -> Any:
     """Return the params of an early message as the type of its method now."""
-    name, now = modernize(method, params)
+    name, now = translate_early(method, params)
     return convert(now, PARAMS[name])
 
 
@@ -46,13 +46,13 @@ def test_every_early_name_stands_for_a_method_and_is_none() -> None:
 )
 def test_an_early_name_is_read(early: str, now: str) -> None:
     params = {"sessionId": "s"}
-    assert modernize(early, params) == (now, params)
+    assert translate_early(early, params) == (now, params)
 
 
 def test_what_has_no_early_spelling_comes_back_as_it_is() -> None:
     for method in ("session/prompt", "session/new", "session/update", "_mine/method"):
         for params in ({}, {"prompt": [1], "mcpServers": [1], "update": []}, None, []):
-            name, same = modernize(method, params)
+            name, same = translate_early(method, params)
             assert name == method
             assert same is params
 
@@ -66,7 +66,7 @@ def test_a_mode_is_read_by_its_early_key() -> None:
 
 def test_a_key_of_now_wins_over_its_early_spelling() -> None:
     params = {"sessionId": "s", "mode": "old", "modeId": "new"}
-    assert modernize("session/set_mode", params)[1] is params
+    assert translate_early("session/set_mode", params)[1] is params
 
 
 @quirk("mcp-server-shapes")
@@ -120,7 +120,7 @@ def test_the_current_mode_is_read_by_its_early_key() -> None:
 
 def test_an_update_by_kind_is_not_guessed() -> None:
     params = {"sessionId": "s", "update": {"kind": "text", "text": "x"}}
-    assert modernize("session/update", params)[1] is params
+    assert translate_early("session/update", params)[1] is params
 
 
 MODELS = {
@@ -162,5 +162,5 @@ def test_setting_the_model_is_setting_its_option() -> None:
 def test_a_list_that_no_program_ever_sent_is_not_looked_through() -> None:
     """A frame full of empty objects costs what reading it costs, not a hundred times as much."""
     params = {"cwd": "/x", "mcpServers": [{"name": "a", "command": "b"}] * 1001}
-    assert modernize("session/new", params) == ("session/new", params)
-    assert modernize("session/new", params)[1] is params
+    assert translate_early("session/new", params) == ("session/new", params)
+    assert translate_early("session/new", params)[1] is params

@@ -10,64 +10,69 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from accord.agent.background import WorkCancelled
-    from accord.agent.compaction import Compaction
+    from accord.agent.compaction import CompactionHandle
     from accord.agent.connected_client import ConnectedClient
-    from accord.agent.elicitation import Elicitation
-    from accord.agent.files import Files
-    from accord.agent.mixins import Authentication, Login, Providers, TerminalLogin
+    from accord.agent.elicitation import UrlElicitation
+    from accord.agent.files import SessionFiles
+    from accord.agent.mixins import (
+        AgentAuthMethod,
+        AuthenticationMixin,
+        ProvidersMixin,
+        TerminalAuthMethod,
+    )
     from accord.agent.nes import NextEdits
-    from accord.agent.plan import Plan
+    from accord.agent.plan import PlanHandle
     from accord.agent.store.fallback import FallbackStore
-    from accord.agent.subagent import Subagent
-    from accord.agent.terminals import Ran, Terminals
-    from accord.agent.tool_call import ToolCall
-    from accord.types.auth import Account, LoginState, Provider
+    from accord.agent.subagent import SubagentHandle
+    from accord.agent.terminals import CommandResult, SessionTerminals
+    from accord.agent.tool_call import ToolCallHandle
+    from accord.types.auth import AuthAccount, AuthState, ProviderInfo
     from accord.types.session import SystemPrompt
 
 __all__ = (
-    "Account",
-    "Authentication",
-    "Compaction",
+    "AgentAuthMethod",
+    "AuthAccount",
+    "AuthState",
+    "AuthenticationMixin",
+    "CommandResult",
+    "CompactionHandle",
     "ConnectedClient",
-    "Elicitation",
     "FallbackStore",
-    "Files",
-    "Login",
-    "LoginState",
     "NextEdits",
-    "Plan",
-    "Provider",
-    "Providers",
-    "Ran",
-    "Subagent",
+    "PlanHandle",
+    "ProviderInfo",
+    "ProvidersMixin",
+    "SessionFiles",
+    "SessionTerminals",
+    "SubagentHandle",
     "SystemPrompt",
-    "TerminalLogin",
-    "Terminals",
-    "ToolCall",
+    "TerminalAuthMethod",
+    "ToolCallHandle",
+    "UrlElicitation",
     "WorkCancelled",
 )
 
 # Editors start agents all the time: each is imported when it is first named.
 _LAZY = {
-    "Account": "accord.types.auth",
-    "Authentication": "accord.agent.mixins",
-    "Compaction": "accord.agent.compaction",
+    "AuthAccount": "accord.types.auth",
+    "AuthenticationMixin": "accord.agent.mixins",
+    "CompactionHandle": "accord.agent.compaction",
     "ConnectedClient": "accord.agent.connected_client",
-    "Elicitation": "accord.agent.elicitation",
+    "UrlElicitation": "accord.agent.elicitation",
     "FallbackStore": "accord.agent.store.fallback",
-    "Files": "accord.agent.files",
-    "Login": "accord.agent.mixins",
-    "LoginState": "accord.types.auth",
+    "SessionFiles": "accord.agent.files",
+    "AgentAuthMethod": "accord.agent.mixins",
+    "AuthState": "accord.types.auth",
     "NextEdits": "accord.agent.nes",
-    "Plan": "accord.agent.plan",
-    "Provider": "accord.types.auth",
-    "Providers": "accord.agent.mixins",
-    "Ran": "accord.agent.terminals",
-    "Subagent": "accord.agent.subagent",
+    "PlanHandle": "accord.agent.plan",
+    "ProviderInfo": "accord.types.auth",
+    "ProvidersMixin": "accord.agent.mixins",
+    "CommandResult": "accord.agent.terminals",
+    "SubagentHandle": "accord.agent.subagent",
     "SystemPrompt": "accord.types.session",
-    "TerminalLogin": "accord.agent.mixins",
-    "Terminals": "accord.agent.terminals",
-    "ToolCall": "accord.agent.tool_call",
+    "TerminalAuthMethod": "accord.agent.mixins",
+    "SessionTerminals": "accord.agent.terminals",
+    "ToolCallHandle": "accord.agent.tool_call",
     "WorkCancelled": "accord.agent.background",
 }
 

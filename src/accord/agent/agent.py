@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from accord.agent.connected_client import ConnectedClient
     from accord.agent.session import Session
     from accord.agent.store.base import SessionStore
-    from accord.agent.tool_call import ToolCall
+    from accord.agent.tool_call import ToolCallHandle
     from accord.agent.turn import Turn
-    from accord.types.session import Info, StopReason
+    from accord.types.session import Implementation, StopReason
 
 __all__ = ("Agent",)
 
@@ -24,7 +24,7 @@ __all__ = ("Agent",)
 class Agent:
     """Works on what users say in sessions.
 
-    `prompt_content` names what prompts may hold besides text and links: `image`, `audio`,
+    `prompt_capabilities` names what prompts may hold besides text and links: `image`, `audio`,
     `resource`. `mcp` names the ways in which it connects to MCP servers: `stdio`, `http`, `sse`.
     With a `store` sessions can be listed, loaded, resumed and deleted. With `unstable` it has
     what the unstable protocol has, too: sessions can be forked, renamed, archived and asked for
@@ -32,9 +32,9 @@ class Agent:
     takes instructions of the client then: `append`, `override`.
     """
 
-    info: Info | None = None  # by default the name of the class
-    prompt_content: ClassVar[frozenset[str]] = frozenset()
-    mcp: ClassVar[frozenset[str]] = frozenset()
+    info: Implementation | None = None  # by default the name of the class
+    prompt_capabilities: ClassVar[frozenset[str]] = frozenset()
+    mcp_transports: ClassVar[frozenset[str]] = frozenset()
     system_prompt: ClassVar[frozenset[str]] = frozenset()
     store: SessionStore | None = None
     unstable: ClassVar[bool] = False
@@ -62,14 +62,14 @@ class Agent:
         Raise to refuse it; the session has the old value until this returns.
         """
 
-    def authorize(self) -> None:
+    def check_auth(self) -> None:
         """Raise `AuthRequired` to have the user log in first; asked before anything is done."""
 
-    def authorize_prompt(self, session: Session) -> None:
-        """As `authorize`, for a prompt in a session that may need another login than the next."""
-        self.authorize()
+    def check_prompt_auth(self, session: Session) -> None:
+        """As `check_auth`, for a prompt in a session that may need another login than the next."""
+        self.check_auth()
 
-    async def permit(self, call: ToolCall) -> bool | None:
+    async def decide_permission(self, call: ToolCallHandle) -> bool | None:
         """Decide on a tool call that needs permission; None leaves it to the user."""
         return None
 
@@ -101,7 +101,7 @@ class Agent:
         return derived
 
     @property
-    def open_sessions(self) -> dict[str, Session]:
+    def sessions(self) -> dict[str, Session]:
         """The sessions that are open, on whatever connection, by id.
 
         None is open twice: a client that opens a stored session takes it over from the one
@@ -115,9 +115,9 @@ class Agent:
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
         """The clients that are connected now."""
-        from accord.agent.session_manager import hosts_of
+        from accord.agent.session_manager import managers_of
 
-        return tuple(host.client for host in hosts_of(self) if host.is_settled)
+        return tuple(host.client for host in managers_of(self) if host.is_initialized)
 
     def session_lock(self, session_id: str) -> asyncio.Lock:
         """For hosts: held while a session is opened or closed, so that it is open once."""
@@ -127,10 +127,10 @@ class Agent:
     def run(self) -> None:
         """Serve one client on stdin and stdout, in either version, until it hangs up."""
         from accord.agent.serve import serve
-        from accord.local.run import run
+        from accord.local.run import run_program
         from accord.transports.stdio import stdio
 
-        transport = stdio(give_back=False)
+        transport = stdio(restore=False)
 
         async def serve_it() -> None:
             try:
@@ -138,4 +138,4 @@ class Agent:
             finally:
                 await self.aclose()
 
-        run(serve_it())
+        run_program(serve_it())

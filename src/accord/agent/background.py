@@ -14,39 +14,39 @@ from accord.errors import AccordError, TransportError
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.agent.tool_call import ToolCall
+    from accord.agent.tool_call import ToolCallHandle
     from accord.agent.turn import Turn
     from accord.local.command import LocalCommand
 
-__all__ = ("STOP_S", "Background", "Detached", "Scope", "WorkCancelled", "working_for")
+__all__ = ("STOP_S", "Background", "BackgroundItem", "CancelScope", "WorkCancelled", "current_turn")
 
 log = logging.getLogger("accord.agent")
 
 STOP_S = 5.0  # for work that is cancelled to come to its end
 
 # Work that still runs, and whether it is shown as a terminal or as a tool call.
-Detached: TypeAlias = tuple[Literal["tool_call", "terminal", "subagent"], str]
+BackgroundItem: TypeAlias = tuple[Literal["tool_call", "terminal", "subagent"], str]
 
 # The turn on whose behalf this code runs; None in the background of its session.
-working_for: ContextVar[Turn | None] = ContextVar("accord.agent.turn")
+current_turn: ContextVar[Turn | None] = ContextVar("accord.agent.turn")
 
 
 class WorkCancelled(AccordError):
     """A tool call or a subagent was cancelled by itself; the turn goes on."""
 
 
-class Scope:
+class CancelScope:
     """A block that can be cancelled by itself."""
 
     def __init__(self) -> None:
         self.cancelled = False
-        self._before = 0  # cancels of the task that were there before
+        self._earlier_cancels = 0  # cancels of the task that were there before
         self._task: asyncio.Task[Any] | None = None
 
     def enter(self) -> None:
         """The block begins."""
         self._task = asyncio.current_task()
-        self._before = 0 if self._task is None else self._task.cancelling()
+        self._earlier_cancels = 0 if self._task is None else self._task.cancelling()
 
     def cancel(self) -> None:
         """Cancel what runs in the block; when it is too late for that, nothing happens."""
@@ -62,7 +62,9 @@ class Scope:
         if not isinstance(error, asyncio.CancelledError):
             with suppress(asyncio.CancelledError):  # it was faster
                 await asyncio.sleep(0)
-        return task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
+        return task.uncancel() <= self._earlier_cancels and isinstance(
+            error, asyncio.CancelledError
+        )
 
 
 class Background:
@@ -71,12 +73,14 @@ class Background:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tasks: Tasks | None = None
-        self._told: list[Detached] = []
-        self._running: set[ToolCall] = set()
+        self._last_sent: list[BackgroundItem] = []
+        self._running: set[ToolCallHandle] = set()
         # Of version 2: by terminal id, with the call that shows it.
-        self.commands: dict[str, tuple[ToolCall, LocalCommand]] = {}
+        self.commands: dict[str, tuple[ToolCallHandle, LocalCommand]] = {}
 
-    async def run(self, call: ToolCall, work: Callable[[ToolCall], Awaitable[object]]) -> None:
+    async def run(
+        self, call: ToolCallHandle, work: Callable[[ToolCallHandle], Awaitable[object]]
+    ) -> None:
         """Begin work in a tool call that outlives the turn; return once it is shown."""
         if self._tasks is None:
             self._tasks = Tasks()
@@ -87,11 +91,11 @@ class Background:
 
     async def _run(
         self,
-        call: ToolCall,
-        work: Callable[[ToolCall], Awaitable[object]],
+        call: ToolCallHandle,
+        work: Callable[[ToolCallHandle], Awaitable[object]],
         begun: asyncio.Future[None],
     ) -> None:
-        working_for.set(None)
+        current_turn.set(None)
         task = asyncio.current_task()
         try:
             async with call:
@@ -104,7 +108,7 @@ class Background:
         except BaseException as exc:
             if is_dropped(exc, task) or ends_process(exc):
                 raise
-            if isinstance(exc, TransportError) and self._session.link.is_gone:
+            if isinstance(exc, TransportError) and self._session.client_adapter.is_closed:
                 log.debug("! the client has gone in the middle of background work", exc_info=True)
                 return
             log.exception("! background work failed: %s", call.title)
@@ -112,30 +116,30 @@ class Background:
             self._running.discard(call)
             _finish(begun)
 
-    def items(self) -> list[Detached]:
+    def items(self) -> list[BackgroundItem]:
         """Return what runs detached."""
-        found: list[Detached] = []
-        for call in self._session.tools.values():
-            if call.is_detached and not call.is_told_ended:
+        found: list[BackgroundItem] = []
+        for call in self._session.open_tool_calls.values():
+            if call.is_in_background and not call.final_status_sent:
                 terminals = [key for key, (owner, _) in self.commands.items() if owner is call]
                 # What has a process appears as its terminal alone (R-BGW-04).
                 found.extend(("terminal", terminal_id) for terminal_id in terminals)
                 if not terminals:
                     found.append(("tool_call", call.id))
         found.extend(
-            ("subagent", child.id) for child in self._session.children if child.is_detached
+            ("subagent", child.id) for child in self._session.subagents if child.is_in_background
         )
         return found
 
-    def snapshot(self) -> list[Detached]:
+    def snapshot(self) -> list[BackgroundItem]:
         """Return what runs detached, to tell the client at once."""
-        self._told = self.items()
-        return self._told
+        self._last_sent = self.items()
+        return self._last_sent
 
-    async def tell(self) -> None:
+    async def notify_if_changed(self) -> None:
         """Tell the client if there is other work now than it knows of."""
-        if self.items() != self._told and not self._session.closed:
-            await self._session.link.state(self._session)
+        if self.items() != self._last_sent and not self._session.closed:
+            await self._session.client_adapter.send_state(self._session)
 
     def cancel(self) -> None:
         """Stop what was begun as background work; each tool call ends as cancelled."""

@@ -8,62 +8,62 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from accord.agent.updates import Ended, MessageRole, Report, ToolReport
-from accord.types.content import Content
+from accord.agent.updates import MessageRole, ToolCallUpdate, TurnEnded, Update
+from accord.types.content import ContentBlock
 from accord.types.permission import PermissionOption
-from accord.types.session import Info, Select, SessionOption, StopReason
+from accord.types.session import Implementation, SelectOption, SessionOption, StopReason
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
     from accord.errors import RequestError
-    from accord.types.auth import Account, LoginState
+    from accord.types.auth import AuthAccount, AuthState
 
-__all__ = ("Link", "Question", "mode_of")
+__all__ = ("ClientAdapter", "PermissionQuestion", "mode_of")
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PermissionQuestion(Struct, frozen=True, kw_only=True):
     """What to ask the user before a tool call goes on."""
 
     title: str
     description: str | None
     options: tuple[PermissionOption, ...]
-    tool: ToolReport
+    tool: ToolCallUpdate
 
 
-class Link(ABC):
+class ClientAdapter(ABC):
     """Says things to the client in the version that it speaks."""
 
     version: ProtocolVersion
     capabilities: Any  # of the client, as the version has them
-    client_info: Info | None = None
+    client_info: Implementation | None = None
     # A permission request that is answered `cancelled` means that the turn is.
-    unanswered_cancels: bool = False
+    cancelled_permission_cancels_turn: bool = False
 
     @abstractmethod
-    def said(
+    def send_message_chunk(
         self,
         session_id: str,
         role: MessageRole,
         message_id: str,
-        content: Content,
+        content: ContentBlock,
         meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Send one more piece of a message; waits while the client reads slower."""
 
     @abstractmethod
-    async def show(self, session_id: str, report: Report) -> None:
+    async def send_update(self, session_id: str, report: Update) -> None:
         """Send a report, in as many messages as it takes."""
 
     @abstractmethod
-    async def ask(self, session_id: str, question: Question) -> str | None:
+    async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         """Return the id of the option that the user chose; None if none was."""
 
-    async def state(self, session: Session) -> None:  # noqa: B027  # v1 has no word for it
+    async def send_state(self, session: Session) -> None:  # noqa: B027  # v1 has no word for it
         """Say what the agent does in a session, where the version says so."""
 
-    async def ended(  # noqa: B027  # as above
-        self, session: Session, ended: Ended, meta: dict[str, Any] | None = None
+    async def send_turn_end(  # noqa: B027  # as above
+        self, session: Session, ended: TurnEnded, meta: dict[str, Any] | None = None
     ) -> None:
         """Say that the work of a session is over, and why, where the version says so."""
 
@@ -131,7 +131,7 @@ class Link(ABC):
         """Ask the user to open a web page; return whether they agreed."""
 
     @abstractmethod
-    async def elicited(self, elicitation_id: str) -> None:
+    async def complete_elicitation(self, elicitation_id: str) -> None:
         """Say that what was asked for on a web page is done."""
 
     @abstractmethod
@@ -143,31 +143,31 @@ class Link(ABC):
         """Send an extension notification."""
 
     @abstractmethod
-    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+    async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
         """Say who is logged in, if that was offered."""
 
     @abstractmethod
-    def withdraw(self, session_id: str) -> None:
+    def cancel_prompts(self, session_id: str) -> None:
         """Cancel the prompts of a session, those that are held too."""
 
-    def forget(self, session_id: str) -> None:  # noqa: B027  # v2 keeps nothing of sessions
+    def drop_session(self, session_id: str) -> None:  # noqa: B027  # v2 keeps nothing of sessions
         """Drop what is kept for a session: it has ended."""
 
     @property
     @abstractmethod
-    def is_gone(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the client has hung up."""
 
     @abstractmethod
-    def sent(self, error: RequestError) -> bool:
+    def is_clients_error(self, error: RequestError) -> bool:
         """Return whether the client has answered a request of the agent with this error."""
 
     @abstractmethod
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something as long as the connection lives."""
 
     @abstractmethod
-    def shown(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+    def displayable_options(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
         """Return the options that the client can show."""
 
     def stop_reason(self, reason: StopReason) -> str:
@@ -175,9 +175,9 @@ class Link(ABC):
         return reason
 
 
-def mode_of(options: tuple[SessionOption, ...]) -> Select | None:
+def mode_of(options: tuple[SessionOption, ...]) -> SelectOption | None:
     """Return the option that is the mode of the session."""
     for option in options:
-        if isinstance(option, Select) and option.category == "mode":
+        if isinstance(option, SelectOption) and option.category == "mode":
             return option
     return None

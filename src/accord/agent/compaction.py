@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from accord.agent.updates import CompactionPart, CompactionReport
+from accord.agent.updates import CompactionSummaryUpdate, CompactionUpdate
 from accord.connection.tasks import is_stopped
-from accord.types.content import need_content
-from accord.types.validation import need
+from accord.types.content import require_content
+from accord.types.validation import require_type
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.types.content import Content
+    from accord.types.content import ContentBlock
 
-__all__ = ("Compaction",)
+__all__ = ("CompactionHandle",)
 
 
-class Compaction:
+class CompactionHandle:
     """A compaction, to enter: leaving the block completes it, fails it or cancels it."""
 
     def __init__(self, session: Session) -> None:
@@ -28,9 +28,9 @@ class Compaction:
         self.id = session.next_id("compaction")
         self._has_ended = False
 
-    async def __aenter__(self) -> Compaction:
+    async def __aenter__(self) -> CompactionHandle:
         self._session.end_message()
-        await self._session.report(CompactionReport(self.id, "in_progress"))
+        await self._session.publish(CompactionUpdate(self.id, "in_progress"))
         return self
 
     async def __aexit__(
@@ -44,18 +44,18 @@ class Compaction:
         else:
             await self._end("completed" if error is None else "failed")
 
-    async def summary(self, content: Content) -> None:
+    async def summary(self, content: ContentBlock) -> None:
         """Add to what the context was shortened to; only what users may read (R-COMP-06)."""
-        need_content("summary(content=…)", content)
-        await self._session.report(CompactionPart(self.id, content))
+        require_content("summary(content=…)", content)
+        await self._session.publish(CompactionSummaryUpdate(self.id, content))
 
     async def fail(self, why: str | None = None) -> None:
         """End as failed, in words for the user."""
-        need("fail(why=…)", why, str, NoneType)
+        require_type("fail(why=…)", why, str, NoneType)
         await self._end("failed", why)
 
     async def _end(self, status: str, why: str | None = None) -> None:
         if not self._has_ended and not self._session.closed:
             self._has_ended = True  # R-COMP-03
             error = UNSET if why is None else why
-            await self._session.report(CompactionReport(self.id, status, error))
+            await self._session.publish(CompactionUpdate(self.id, status, error))

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from accord.agent.tool_call import ToolCall, current_tool
+from accord.agent.tool_call import ToolCallHandle, current_tool_call
 from accord.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
 
-__all__ = ("Elicitation", "elicit", "elicit_url", "form_schema")
+__all__ = ("UrlElicitation", "elicit_form", "elicit_url", "form_schema")
 
 F = TypeVar("F", bound=msgspec.Struct)
 
-MOST_URL_CHARS = 8192  # browsers and servers take no more
+MAX_URL_CHARS = 8192  # browsers and servers take no more
 
-_KEPT = {
+_SCHEMA_KEYS = {
     "string": ("minLength", "maxLength", "pattern", "format", "enum"),
     "integer": ("minimum", "maximum"),
     "number": ("minimum", "maximum"),
@@ -27,7 +27,7 @@ _KEPT = {
 }
 
 
-class Elicitation:
+class UrlElicitation:
     """A web page that the user has agreed to open."""
 
     def __init__(self, session: Session, elicitation_id: str) -> None:
@@ -36,15 +36,15 @@ class Elicitation:
 
     async def done(self) -> None:
         """Say that what was asked for there is done."""
-        await self._session.link.elicited(self.id)
+        await self._session.client_adapter.complete_elicitation(self.id)
 
 
-async def elicit(session: Session, form: type[F], message: str) -> F | None:
-    """See `Verbs.elicit`."""
+async def elicit_form(session: Session, form: type[F], message: str) -> F | None:
+    """See `SessionActions.elicit_form`."""
     schema = form_schema(form)
-    call = current_tool(session)
-    async with session.asking(detached=_is_detached(session, call)):
-        answer = await session.link.elicit_form(
+    call = current_tool_call(session)
+    async with session.waiting_for_user(detached=_is_detached(session, call)):
+        answer = await session.client_adapter.elicit_form(
             session.id, message, schema, None if call is None else call.id
         )
     if answer is None:
@@ -55,24 +55,24 @@ async def elicit(session: Session, form: type[F], message: str) -> F | None:
         raise RemoteProtocolError(f"The answer does not fit the form: {exc}", raw=answer) from exc
 
 
-def _is_detached(session: Session, call: ToolCall | None) -> bool:
+def _is_detached(session: Session, call: ToolCallHandle | None) -> bool:
     if call is not None:
-        return call.is_detached
+        return call.is_in_background
     turn = session.turn_here
     return turn is None or turn.is_over
 
 
-async def elicit_url(session: Session, url: str, message: str) -> Elicitation | None:
-    """See `Verbs.elicit_url`."""
-    if len(url) > MOST_URL_CHARS:
-        raise ValueError(f"elicit_url(url=…): {len(url)} characters; {MOST_URL_CHARS} are the most")
-    call = current_tool(session)
+async def elicit_url(session: Session, url: str, message: str) -> UrlElicitation | None:
+    """See `SessionActions.elicit_url`."""
+    if len(url) > MAX_URL_CHARS:
+        raise ValueError(f"elicit_url(url=…): {len(url)} characters; {MAX_URL_CHARS} are the most")
+    call = current_tool_call(session)
     elicitation_id = f"{session.id}-{session.next_id('elicitation')}"  # R-ELIC-28
-    async with session.asking(detached=_is_detached(session, call)):
-        agreed = await session.link.elicit_url(
+    async with session.waiting_for_user(detached=_is_detached(session, call)):
+        agreed = await session.client_adapter.elicit_url(
             session.id, message, url, elicitation_id, None if call is None else call.id
         )
-    return Elicitation(session, elicitation_id) if agreed else None
+    return UrlElicitation(session, elicitation_id) if agreed else None
 
 
 def form_schema(form: type[msgspec.Struct]) -> dict[str, Any]:
@@ -94,13 +94,13 @@ def _property(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         schema = {**schema, **choices[0]}
     kind = schema.get("type", "string" if "enum" in schema else None)
     values: list[Any] = schema.get("enum", [])
-    if kind not in _KEPT or not all(isinstance(value, str) for value in values):
+    if kind not in _SCHEMA_KEYS or not all(isinstance(value, str) for value in values):
         raise TypeError(f"{name}: a form has no field for {schema}")
     found: dict[str, Any] = {
         "type": kind,
         "title": schema.get("title", name.replace("_", " ").capitalize()),
     }
-    for key in ("description", *_KEPT[kind]):
+    for key in ("description", *_SCHEMA_KEYS[kind]):
         if key in schema:
             found[key] = schema[key]
     if kind == "integer":  # forms have closed bounds only

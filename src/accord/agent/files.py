@@ -7,7 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from accord.agent.tool_call import current_tool
+from accord.agent.tool_call import current_tool_call
 from accord.errors import ResourceNotFound
 from accord.local.files import Roots
 from accord.local.reads import Reads
@@ -15,10 +15,10 @@ from accord.local.reads import Reads
 if TYPE_CHECKING:
     from accord.agent.session import Session
 
-__all__ = ("Files",)
+__all__ = ("SessionFiles",)
 
 
-class Files:
+class SessionFiles:
     """Text files inside the session's roots; relative paths belong to its `cwd`.
 
     A path that leads elsewhere, by links too, raises `OutsideRoots`, a `PermissionError`; a
@@ -27,13 +27,13 @@ class Files:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._roots = Roots(session.roots)
+        self._roots = Roots(session.directories)
         self._reads = Reads()
 
     async def read(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, or `limit` lines of it from `line` on, counted from 1."""
         await self._resolve(path)
-        link = self._session.link
+        link = self._session.client_adapter
         if not link.reads_files:
             return await self._reads.read(self._roots, path, line, limit)
         absolute = self._roots.absolute(path)
@@ -45,19 +45,19 @@ class Files:
     async def write(self, path: str, text: str) -> None:
         """Replace the text of a file, or create it; a tool call around it shows the change."""
         await self._resolve(path)
-        call = current_tool(self._session)
+        call = current_tool_call(self._session)
         old = await self._old(path) if call is not None else None
         absolute = self._roots.absolute(path)
-        if self._session.link.writes_files:
-            await self._session.link.write_file(self._session.id, absolute, text)
+        if self._session.client_adapter.writes_files:
+            await self._session.client_adapter.write_file(self._session.id, absolute, text)
         else:
             await asyncio.to_thread(self._roots.write, path, text)
         if call is not None:
-            await call.diff(absolute, old, text)
+            await call.add_diff(absolute, old, text)
 
     async def _resolve(self, path: str) -> None:
         await asyncio.to_thread(self._roots.resolve, path)
-        if (call := current_tool(self._session)) is not None:
+        if (call := current_tool_call(self._session)) is not None:
             await call.start()
 
     async def _old(self, path: str) -> str | None:

@@ -15,12 +15,12 @@ _WAITS = ("Awaitable", "Coroutine", "Future", "Task")
 # What agents override, where another name is likely to be a mistake.
 _HOOKS = (
     "prompt",
-    "permit",
+    "decide_permission",
     "open_session",
     "close_session",
     "set_option",
-    "authorize",
-    "authorize_prompt",
+    "check_auth",
+    "check_prompt_auth",
     "extension_request",
     "extension_notification",
     "capabilities_v1",

@@ -9,21 +9,21 @@ from contextlib import suppress
 from msgspec import Struct
 
 from accord.errors import AuthRequired, InvalidParams, TransportError
-from accord.types.auth import Account, LoginState, Provider
+from accord.types.auth import AuthAccount, AuthState, ProviderInfo
 
 __all__ = (
-    "Account",
-    "Authentication",
-    "Login",
-    "LoginState",
-    "Provider",
-    "Providers",
-    "TerminalLogin",
-    "tells_accounts",
+    "AgentAuthMethod",
+    "AuthAccount",
+    "AuthState",
+    "AuthenticationMixin",
+    "ProviderInfo",
+    "ProvidersMixin",
+    "TerminalAuthMethod",
+    "overrides_auth_status",
 )
 
 
-class Login(Struct, frozen=True):
+class AgentAuthMethod(Struct, frozen=True):
     """A way to log in that the agent takes by itself."""
 
     id: str
@@ -31,7 +31,7 @@ class Login(Struct, frozen=True):
     description: str | None = None
 
 
-class TerminalLogin(Struct, frozen=True):
+class TerminalAuthMethod(Struct, frozen=True):
     """A login in a terminal: the agent's own command with these arguments and variables added.
 
     It is offered to clients that can do that; it has to exit when done.
@@ -44,13 +44,13 @@ class TerminalLogin(Struct, frozen=True):
     description: str | None = None
 
 
-class Authentication(ABC):
+class AuthenticationMixin(ABC):
     """Mix-in: `class MyAgent(Authentication, Agent)`, whose users log in first."""
 
-    logins: Sequence[Login | TerminalLogin] = ()
+    auth_methods: Sequence[AgentAuthMethod | TerminalAuthMethod] = ()
 
     @abstractmethod
-    def logged_in(self) -> bool:
+    def is_logged_in(self) -> bool:
         """Tell whether sessions may be opened and prompted; quick, it is asked each time."""
 
     @abstractmethod
@@ -61,46 +61,49 @@ class Authentication(ABC):
     async def logout(self) -> None:
         """Log out."""
 
-    async def accounts(self) -> tuple[LoginState, Sequence[Account]]:
+    async def auth_status(self) -> tuple[AuthState, Sequence[AuthAccount]]:
         """Return whether somebody is logged in, and as whom."""
-        return ("authenticated" if self.logged_in() else "unauthenticated"), ()
+        return ("authenticated" if self.is_logged_in() else "unauthenticated"), ()
 
-    async def login_changed(self) -> None:
+    async def notify_auth_status(self) -> None:
         """Tell the clients who is logged in now, those that do not know it yet (unstable).
 
         A login and a logout by a client do so by themselves; call this when it changes in
         another way. Nothing is told unless the agent is `unstable` or overrides `accounts`, and
         only to clients that have asked who is logged in: others may not know of it.
         """
-        from accord.agent.session_manager import hosts_of
+        from accord.agent.session_manager import managers_of
 
-        state, accounts = await self.accounts()
-        for host in tuple(hosts_of(self)):
+        state, accounts = await self.auth_status()
+        for host in tuple(managers_of(self)):
             with suppress(TransportError):  # one that has just gone
-                await host.tell_login(state, tuple(accounts))
+                await host.send_auth_status(state, tuple(accounts))
 
-    def authorize(self) -> None:
+    def check_auth(self) -> None:
         """Raise `AuthRequired` unless somebody is logged in."""
-        if not self.logged_in():
+        if not self.is_logged_in():
             raise AuthRequired
 
-    async def login_checked(self, login_id: str) -> None:
+    async def validate_and_login(self, login_id: str) -> None:
         """For the roles: log in; raise `InvalidParams` for what was not offered (R-AUTH-09)."""
-        if not any(isinstance(login, Login) and login.id == login_id for login in self.logins):
+        if not any(
+            isinstance(login, AgentAuthMethod) and login.id == login_id
+            for login in self.auth_methods
+        ):
             raise InvalidParams("Unknown login", data={"methodId": login_id})
         await self.login(login_id)
 
 
-def tells_accounts(agent: Authentication) -> bool:
+def overrides_auth_status(agent: AuthenticationMixin) -> bool:
     """Tell whether an agent has its own word on who is logged in."""
-    return type(agent).accounts is not Authentication.accounts
+    return type(agent).auth_status is not AuthenticationMixin.auth_status
 
 
-class Providers(ABC):
+class ProvidersMixin(ABC):
     """Mix-in: the client may configure where models come from, for sessions opened afterwards."""
 
     @abstractmethod
-    async def list_providers(self) -> Sequence[Provider]:
+    async def list_providers(self) -> Sequence[ProviderInfo]:
         """Return all that there are."""
 
     @abstractmethod
@@ -113,7 +116,7 @@ class Providers(ABC):
     async def disable_provider(self, provider_id: str) -> None:
         """Use a provider no more."""
 
-    async def set_checked(
+    async def validate_and_set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
     ) -> None:
         """For the roles: set; raise `InvalidParams` for what there is not (R-PROV-07)."""
@@ -125,7 +128,7 @@ class Providers(ABC):
                 return
         raise InvalidParams("Unknown provider", data={"providerId": provider_id})
 
-    async def disable_checked(self, provider_id: str) -> None:
+    async def validate_and_disable_provider(self, provider_id: str) -> None:
         """For the roles: disable; an unknown one is no error (R-PROV-08, R-PROV-09)."""
         for provider in await self.list_providers():
             if provider.id == provider_id:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from accord.agent.updates import PlanGone, PlanReport
+from accord.agent.updates import PlanRemoved, PlanUpdate
 from accord.types.awaited import must_await
 from accord.types.session import PlanEntry
-from accord.types.validation import need, need_each, need_name
+from accord.types.validation import require_name, require_type, require_types
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
 
-__all__ = ("Plan",)
+__all__ = ("PlanHandle",)
 
 
 _STATUSES = ("pending", "in_progress", "completed", "cancelled")
 _PRIORITIES = ("high", "medium", "low")
 
 
-class Plan:
+class PlanHandle:
     """The entries of a plan; every change is shown, whole (R-PLAN-02, R-PLAN-05)."""
 
     def __init__(self, session: Session, plan_id: str) -> None:
@@ -38,7 +38,7 @@ class Plan:
         priority: Literal["high", "medium", "low"] | str | None = None,
     ) -> None:
         """Change an entry, found by its index or its content."""
-        need("update(entry=…)", entry, int, str)
+        require_type("update(entry=…)", entry, int, str)
         index = entry if isinstance(entry, int) else self._index(entry)
         old = self.entries[index]
         self.entries[index] = PlanEntry(
@@ -51,14 +51,14 @@ class Plan:
     @must_await("plan")
     async def replace(self, entries: Iterable[str | PlanEntry]) -> None:
         """Put other entries in place of all."""
-        entries = need_each("plan(entries=…)", entries, str, PlanEntry)
+        entries = require_types("plan(entries=…)", entries, str, PlanEntry)
         self.entries = [PlanEntry(e) if isinstance(e, str) else e for e in entries]
         await self._show()
 
     @must_await("plan")
     async def remove(self) -> None:
         """Drop it; where plans cannot be dropped, it is shown empty."""
-        await self.session.report(PlanGone(self.id))
+        await self.session.publish(PlanRemoved(self.id))
 
     def _index(self, content: str) -> int:
         for index, entry in enumerate(self.entries):
@@ -68,6 +68,6 @@ class Plan:
 
     async def _show(self) -> None:
         for entry in self.entries:
-            need_name("PlanEntry(status=…)", entry.status, _STATUSES)
-            need_name("PlanEntry(priority=…)", entry.priority, _PRIORITIES)
-        await self.session.report(PlanReport(self.id, tuple(self.entries)))
+            require_name("PlanEntry(status=…)", entry.status, _STATUSES)
+            require_name("PlanEntry(priority=…)", entry.priority, _PRIORITIES)
+        await self.session.publish(PlanUpdate(self.id, tuple(self.entries)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accord.agent.session_manager import Host, hosts_of
+from accord.agent.session_manager import SessionManager, managers_of
 from accord.connection.connection import Observer
 from accord.connection.routes import Limits
 from accord.roles import handshake
@@ -25,35 +25,35 @@ async def serve(
     observers: Sequence[Observer] = (),
 ) -> None:
     """Serve one client until it hangs up; raise `TransportError` when there is no way to it."""
-    host = Host(agent, most_sessions=(limits or Limits()).sessions)
-    hosts_of(agent).add(host)
+    host = SessionManager(agent, max_sessions=(limits or Limits()).sessions)
+    managers_of(agent).add(host)
 
     def make_v1() -> Any:
         from accord.agent.v1.role import role_for
 
         if not _has_extras(agent):
             return role_for(host)
-        from accord.agent.v1.mixin_roles import extra_roles
+        from accord.agent.v1.mixin_roles import mixin_roles
 
-        return role_for(host, *extra_roles(agent))
+        return role_for(host, *mixin_roles(agent))
 
     def make_v2() -> Any:
         from accord.agent.v2.role import role_for
 
         if not _has_extras(agent):
             return role_for(host)
-        from accord.agent.v2.mixin_roles import extra_roles
+        from accord.agent.v2.mixin_roles import mixin_roles
 
-        return role_for(host, *extra_roles(agent))
+        return role_for(host, *mixin_roles(agent))
 
     versions = handshake.LazyRole(1, make_v1), handshake.LazyRole(2, make_v2)
     try:
         await handshake.serve(transport, *versions, limits=limits, observers=observers)
     finally:
-        hosts_of(agent).discard(host)
+        managers_of(agent).discard(host)
         await host.aclose()
 
 
 def _has_extras(agent: Agent) -> bool:
     """Tell whether it may have a mix-in, without importing them."""
-    return any(hasattr(agent, name) for name in ("logins", "list_providers", "suggest_nes"))
+    return any(hasattr(agent, name) for name in ("auth_methods", "list_providers", "suggest_nes"))

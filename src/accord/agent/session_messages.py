@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from accord.agent.updates import SessionSaid
+from accord.agent.updates import SessionMessageUpdate
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.types.content import Content
+    from accord.types.content import ContentBlock
 
 __all__ = ("send",)
 
 
-async def send(sender: Session, recipient: Session, content: Sequence[Content]) -> None:
-    """See `Verbs.send`."""
-    if not sender.link.shows_subagents:
+async def send(sender: Session, recipient: Session, content: Sequence[ContentBlock]) -> None:
+    """See `SessionActions.send_session_message`."""
+    if not sender.client_adapter.shows_subagents:
         return
     sent, received = sender.next_id("message"), recipient.next_id("message")
     both = sender.id, recipient.id
-    await sender.report(_between(sent, *both, content, recipient_message_id=received))
-    await recipient.report(_between(received, *both, content, sender_message_id=sent))
+    await sender.publish(_session_message(sent, *both, content, recipient_message_id=received))
+    await recipient.publish(_session_message(received, *both, content, sender_message_id=sent))
 
 
-def _between(
+def _session_message(
     message_id: str,
     sender: str,
     recipient: str,
-    content: Sequence[Content],
+    content: Sequence[ContentBlock],
     *,
     sender_message_id: str | UnsetType = UNSET,
     recipient_message_id: str | UnsetType = UNSET,
-) -> SessionSaid:
-    return SessionSaid(
+) -> SessionMessageUpdate:
+    return SessionMessageUpdate(
         id=message_id,
         sender=sender,
         recipient=recipient,

@@ -8,48 +8,48 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from accord.agent.updates import (
-    CompactionPart,
-    CompactionReport,
-    NoticeReport,
-    PlanGone,
-    PlanLink,
-    PlanText,
-    Report,
-    SessionSaid,
-    SubagentReport,
+    CompactionSummaryUpdate,
+    CompactionUpdate,
+    NoticeUpdate,
+    PlanFileUpdate,
+    PlanMarkdownUpdate,
+    PlanRemoved,
+    SessionMessageUpdate,
+    SubagentUpdate,
+    Update,
 )
-from accord.types.content import Content
+from accord.types.content import ContentBlock
 
 if TYPE_CHECKING:
     from accord import v2
-    from accord.types.auth import Account
+    from accord.types.auth import AuthAccount
 
-__all__ = ("accounts_to_wire", "background_to_wire", "beside", "entries_of")
+__all__ = ("accounts_to_wire", "background_to_wire", "plan_lines", "to_update")
 
 
-def beside(types: Any, content_to_wire: Callable[[Content], Any], report: Report) -> Any:
+def to_update(types: Any, content_to_wire: Callable[[ContentBlock], Any], report: Update) -> Any:
     """Return the update of a version, whose package is `types`; None if it is none of these."""
     match report:
-        case NoticeReport(severity, title, description):
+        case NoticeUpdate(severity, title, description):
             return types.Notice(severity=severity, title=title, description=description)
-        case CompactionReport(id, status, error, summary):
+        case CompactionUpdate(id, status, error, summary):
             return types.CompactionUpdate(
                 compaction_id=id,
                 status=status,
                 error=error,
                 summary=UNSET if summary is UNSET else [content_to_wire(part) for part in summary],
             )
-        case CompactionPart(id, content):
+        case CompactionSummaryUpdate(id, content):
             return types.CompactionSummaryChunk(compaction_id=id, content=content_to_wire(content))
-        case PlanText(id, text):
+        case PlanMarkdownUpdate(id, text):
             return types.PlanUpdate(plan=types.PlanMarkdown(plan_id=id, content=text))
-        case PlanLink(id, uri):
+        case PlanFileUpdate(id, uri):
             return types.PlanUpdate(plan=types.PlanFile(plan_id=id, uri=uri))
-        case PlanGone(id):
+        case PlanRemoved(id):
             return types.PlanRemoved(plan_id=id)
-        case SubagentReport():
+        case SubagentUpdate():
             return _subagent(types, report)
-        case SessionSaid():
+        case SessionMessageUpdate():
             return types.SessionMessage(
                 message_id=report.id,
                 sender_session_id=report.sender,
@@ -62,7 +62,7 @@ def beside(types: Any, content_to_wire: Callable[[Content], Any], report: Report
             return None
 
 
-def _subagent(types: Any, report: SubagentReport) -> Any:
+def _subagent(types: Any, report: SubagentUpdate) -> Any:
     changes: dict[str, Any] = {}
     if report.additional is not UNSET:
         changes["additional_directories"] = list(report.additional)
@@ -80,7 +80,7 @@ def _subagent(types: Any, report: SubagentReport) -> Any:
     )
 
 
-def _state(types: Any, report: SubagentReport) -> Any:
+def _state(types: Any, report: SubagentUpdate) -> Any:
     known: dict[str, Any] = {}
     if types.__name__ == "accord.v2":
         known["background"] = background_to_wire(report.background)
@@ -103,7 +103,7 @@ def _state(types: Any, report: SubagentReport) -> Any:
             return types.RunningState(**known)
 
 
-def accounts_to_wire(types: Any, accounts: Iterable[Account]) -> list[Any]:
+def accounts_to_wire(types: Any, accounts: Iterable[AuthAccount]) -> list[Any]:
     """Return who is logged in as a version writes it."""
     return [
         types.AuthAccount(
@@ -133,9 +133,9 @@ def background_to_wire(items: Iterable[tuple[str, str]]) -> list[v2.BackgroundWo
     return found
 
 
-def entries_of(report: PlanText | PlanLink) -> list[str]:
+def plan_lines(report: PlanMarkdownUpdate | PlanFileUpdate) -> list[str]:
     """Return what stands for a plan where plans are lists of steps: its lines."""
-    if isinstance(report, PlanLink):
+    if isinstance(report, PlanFileUpdate):
         return [report.uri]
     lines = (line.strip().lstrip("#-* ").strip() for line in report.text.splitlines())
     return [line for line in lines if line]

@@ -11,26 +11,32 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from accord.agent.tool_call import ToolCall, current_tool
-from accord.agent.updates import TerminalEnded, TerminalOutput, TerminalStarted
+from accord.agent.tool_call import ToolCallHandle, current_tool_call
+from accord.agent.updates import TerminalExited, TerminalOutputUpdate, TerminalStarted
 from accord.errors import AccordError
 from accord.local.command import LocalCommand
 from accord.local.files import Roots
 
 if TYPE_CHECKING:
-    from accord.agent.client_adapter import Link
+    from accord.agent.client_adapter import ClientAdapter
     from accord.agent.session import Session
 
-__all__ = ("Ran", "Terminals")
+__all__ = (
+    "CommandResult",
+    "OutputView",
+    "SessionTerminals",
+    "TerminalOutputView",
+    "TextOutputView",
+)
 
 log = logging.getLogger("accord.agent")
 
 OUTPUT_BYTES = 256 * 1024  # kept of an output: its end
-_SHOWN_CHARACTERS = 64 * 1024  # in a tool call of a client that has no terminals to show
-_OFTEN_S = 0.1  # at most every so often
+_MAX_SHOWN_CHARS = 64 * 1024  # in a tool call of a client that has no terminals to show
+_INTERVAL_S = 0.1  # at most every so often
 
 
-class Ran(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """How a command ended; `output` is its end, without its beginning when `truncated`."""
 
     exit_code: int | None
@@ -45,12 +51,12 @@ class Ran(Struct, frozen=True):
         return self.exit_code == 0
 
 
-class Terminals:
+class SessionTerminals:
     """Runs commands without a shell, in the session's `cwd` or below its roots."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._roots = Roots(session.roots)
+        self._roots = Roots(session.directories)
 
     async def run(
         self,
@@ -59,14 +65,14 @@ class Terminals:
         env: Mapping[str, str | None] | None = None,
         timeout_s: float | None = None,
         output_bytes: int = OUTPUT_BYTES,
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a command to its end and show its output in the tool call around it, or in its own.
 
         None as a value in `env` takes a variable of ours out; the client's terminals have none
         of ours. It is killed with all that it has started when the time is over or the turn is
         cancelled. Raises `StartError` when a local command cannot be started.
         """
-        call = current_tool(self._session)
+        call = current_tool_call(self._session)
         if call is None:
             import shlex
 
@@ -79,20 +85,22 @@ class Terminals:
 
     async def _run(
         self,
-        call: ToolCall,
+        call: ToolCallHandle,
         argv: Sequence[str],
         cwd: str | None,
         env: Mapping[str, str | None] | None,
         timeout_s: float | None,
         output_bytes: int,
-    ) -> Ran:
+    ) -> CommandResult:
         folder = self._roots.absolute(cwd or ".")
         await asyncio.to_thread(self._roots.resolve, folder)
         await call.start()
-        if self._session.link.has_terminals:
+        if self._session.client_adapter.has_terminals:
             given = {name: value for name, value in (env or {}).items() if value is not None}
-            return await self._run_there(call, argv, folder, given, timeout_s, output_bytes)
-        view = _Terminal if self._session.link.shows_terminals else _Text
+            return await self._run_in_client(call, argv, folder, given, timeout_s, output_bytes)
+        view = (
+            TerminalOutputView if self._session.client_adapter.shows_terminals else TextOutputView
+        )
         shown = view(self._session, call)
         command = LocalCommand(
             argv, cwd=folder, env=env, output_bytes=output_bytes, on_output=shown.add
@@ -100,7 +108,7 @@ class Terminals:
         timed_out = False
         try:
             await shown.begin(argv, folder, command)
-            showing = asyncio.ensure_future(shown.go_on())
+            showing = asyncio.ensure_future(shown.run())
             try:
                 async with asyncio.timeout(timeout_s):
                     await command.wait()
@@ -112,7 +120,7 @@ class Terminals:
                 try:
                     await command.kill()
                 finally:  # a second cancel leaves no task behind, either
-                    shown.over.set()
+                    shown.ended.set()
                     shown.changed.set()
                     await showing
                 await shown.end(*command.status())
@@ -120,23 +128,23 @@ class Terminals:
             await command.aclose()
         code, signal = command.status()
         output = command.output
-        return Ran(code, signal, output.text(), output.truncated, timed_out)
+        return CommandResult(code, signal, output.text(), output.truncated, timed_out)
 
-    async def _run_there(
+    async def _run_in_client(
         self,
-        call: ToolCall,
+        call: ToolCallHandle,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
         timeout_s: float | None,
         output_bytes: int,
-    ) -> Ran:
-        link, session_id = self._session.link, self._session.id
+    ) -> CommandResult:
+        link, session_id = self._session.client_adapter, self._session.id
         create = link.create_terminal(session_id, argv, cwd, env, output_bytes)
-        terminal_id = await self._created(create)
+        terminal_id = await self._create_terminal(create)
         timed_out = False
         try:
-            await call.terminal(terminal_id)  # before it is released (R-TOOL-19)
+            await call.add_terminal(terminal_id)  # before it is released (R-TOOL-19)
             try:
                 async with asyncio.timeout(timeout_s):
                     code, signal = await link.terminal_exit(session_id, terminal_id)
@@ -147,19 +155,19 @@ class Terminals:
             output, truncated = await link.terminal_output(session_id, terminal_id)
         finally:
             # Ends it if it still runs (R-TERM-09); a cancel does not stop that.
-            link.start(_released(link, session_id, terminal_id))
-        return Ran(code, signal, output, truncated, timed_out)
+            link.spawn(_release(link, session_id, terminal_id))
+        return CommandResult(code, signal, output, truncated, timed_out)
 
-    async def _created(self, create: Coroutine[Any, Any, str]) -> str:
+    async def _create_terminal(self, create: Coroutine[Any, Any, str]) -> str:
         """Return the client's terminal; one that nobody waits for any more is released."""
-        link, session_id = self._session.link, self._session.id
+        link, session_id = self._session.client_adapter, self._session.id
         created: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def ask() -> None:
             try:
                 terminal_id = await create
                 if created.cancelled():  # R-TERM-09
-                    await _released(link, session_id, terminal_id)
+                    await _release(link, session_id, terminal_id)
                 else:
                     created.set_result(terminal_id)
             except AccordError as error:
@@ -168,16 +176,16 @@ class Terminals:
             finally:
                 created.cancel()  # the connection ends; otherwise it is done
 
-        link.start(ask())
+        link.spawn(ask())
         try:
             return await created
         except asyncio.CancelledError:
             if created.done() and not created.cancelled() and created.exception() is None:
-                link.start(_released(link, session_id, created.result()))
+                link.spawn(_release(link, session_id, created.result()))
             raise
 
 
-async def _released(link: Link, session_id: str, terminal_id: str) -> None:
+async def _release(link: ClientAdapter, session_id: str, terminal_id: str) -> None:
     """Let the client end a terminal; one that is going refuses, and ends it by itself."""
     try:
         await link.release_terminal(session_id, terminal_id)
@@ -185,15 +193,15 @@ async def _released(link: Link, session_id: str, terminal_id: str) -> None:
         log.debug("= the terminal %s is not released: %s", terminal_id, error)
 
 
-class _View:
+class OutputView:
     """Shows the output of a local command while it runs."""
 
-    def __init__(self, session: Session, call: ToolCall) -> None:
+    def __init__(self, session: Session, call: ToolCallHandle) -> None:
         self._session = session
         self._call = call
         self._waiting = bytearray()
         self.changed = asyncio.Event()
-        self.over = asyncio.Event()
+        self.ended = asyncio.Event()
 
     def add(self, data: bytes) -> None:
         self._waiting += data
@@ -207,7 +215,7 @@ class _View:
 
     async def end(self, exit_code: int | None, signal: str | None) -> None: ...
 
-    async def go_on(self) -> None:
+    async def run(self) -> None:
         """Show what comes until it is over, a little now and then."""
         while True:
             await self.changed.wait()
@@ -216,53 +224,53 @@ class _View:
                 data = bytes(self._waiting)
                 self._waiting.clear()
                 await self.show(data)
-            if self.over.is_set():
+            if self.ended.is_set():
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(_OFTEN_S):
-                    await self.over.wait()
+                async with asyncio.timeout(_INTERVAL_S):
+                    await self.ended.wait()
 
 
-class _Terminal(_View):
+class TerminalOutputView(OutputView):
     """As a terminal, which the client shows."""
 
     async def begin(self, argv: Sequence[str], cwd: str, command: LocalCommand) -> None:
         import shlex
 
         self._id = self._session.next_id("terminal")
-        await self._session.report(
+        await self._session.publish(
             TerminalStarted(self._id, shlex.join(argv), cwd, cancellable=True)
         )
         self._session.background_work.commands[self._id] = self._call, command
-        await self._call.terminal(self._id)
+        await self._call.add_terminal(self._id)
         await self._tell_background()
 
     async def show(self, data: bytes) -> None:
-        await self._session.report(TerminalOutput(self._id, data))
+        await self._session.publish(TerminalOutputUpdate(self._id, data))
 
     async def end(self, exit_code: int | None, signal: str | None) -> None:
         try:
             if not self._session.closed:
-                await self._session.report(TerminalEnded(self._id, exit_code, signal))
+                await self._session.publish(TerminalExited(self._id, exit_code, signal))
         finally:
             self._session.background_work.commands.pop(self._id, None)
         await self._tell_background()
 
     async def _tell_background(self) -> None:
-        if self._call.is_detached:
-            await self._session.background_work.tell()
+        if self._call.is_in_background:
+            await self._session.background_work.notify_if_changed()
 
 
-class _Text(_View):
+class TextOutputView(OutputView):
     """As text in the tool call; no more than fits on some screens."""
 
-    def __init__(self, session: Session, call: ToolCall) -> None:
+    def __init__(self, session: Session, call: ToolCallHandle) -> None:
         super().__init__(session, call)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._left = _SHOWN_CHARACTERS
+        self._left = _MAX_SHOWN_CHARS
 
     async def show(self, data: bytes) -> None:
         text = self._decoder.decode(data)[: self._left]
         if text:
             self._left -= len(text)
-            await self._call.stream(text if self._left else f"{text}\n[…]")
+            await self._call.append_text(text if self._left else f"{text}\n[…]")

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from accord.agent.background import working_for
-from accord.agent.session_actions import Verbs
+from accord.agent.background import current_turn
+from accord.agent.session_actions import SessionActions
 
 if TYPE_CHECKING:
     from accord.agent.session import Session
-    from accord.types.content import Audio, Content, Image, Link, Resource
-    from accord.types.session import Tokens
+    from accord.types.content import (
+        AudioContent,
+        ContentBlock,
+        EmbeddedResource,
+        ImageContent,
+        ResourceLink,
+    )
+    from accord.types.session import TokenUsage
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("Turn",)
 
 
-class Turn(Verbs):
+class Turn(SessionActions):
     """One prompt being worked on; `content` is what the user said.
 
     `tokens` are what it took: set them, and they are told with its end (unstable). `meta` is the
@@ -28,7 +34,7 @@ class Turn(Verbs):
     def __init__(
         self,
         session: Session,
-        content: tuple[Content, ...],
+        content: tuple[ContentBlock, ...],
         stop: Callable[[], None],
         meta: dict[str, Any] | None = None,
     ) -> None:
@@ -38,7 +44,7 @@ class Turn(Verbs):
         self.end_meta: dict[str, Any] | None = None
         self.message_id = ""
         self.cancelled = False
-        self.tokens: Tokens | None = None
+        self.token_usage: TokenUsage | None = None
         self.is_over = False  # what it began and has not ended goes on in the background
         self._stop = stop
 
@@ -59,37 +65,37 @@ class Turn(Verbs):
         return text_of(self.content)
 
     @property
-    def images(self) -> tuple[Image, ...]:
+    def images(self) -> tuple[ImageContent, ...]:
         """The images of the prompt."""
-        from accord.types.content import Image
+        from accord.types.content import ImageContent
 
-        return tuple(part for part in self.content if isinstance(part, Image))
+        return tuple(part for part in self.content if isinstance(part, ImageContent))
 
     @property
-    def audio(self) -> tuple[Audio, ...]:
+    def audio(self) -> tuple[AudioContent, ...]:
         """The sounds of the prompt."""
-        from accord.types.content import Audio
+        from accord.types.content import AudioContent
 
-        return tuple(part for part in self.content if isinstance(part, Audio))
+        return tuple(part for part in self.content if isinstance(part, AudioContent))
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
+    def resources(self) -> tuple[EmbeddedResource, ...]:
         """The resources that came with their content."""
-        from accord.types.content import Resource
+        from accord.types.content import EmbeddedResource
 
-        return tuple(part for part in self.content if isinstance(part, Resource))
+        return tuple(part for part in self.content if isinstance(part, EmbeddedResource))
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[ResourceLink, ...]:
         """The resources that the agent can read by itself."""
-        from accord.types.content import Link
+        from accord.types.content import ResourceLink
 
-        return tuple(part for part in self.content if isinstance(part, Link))
+        return tuple(part for part in self.content if isinstance(part, ResourceLink))
 
     @property
     def turn_here(self) -> Turn | None:
-        """See `Verbs`."""
-        return working_for.get(self)
+        """See `SessionActions`."""
+        return current_turn.get(self)
 
     # How it goes.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from accord.agent.background import working_for
+from accord.agent.background import current_turn
 from accord.agent.turn import Turn
 from accord.connection.tasks import cancel, ends_process, is_being_cancelled, is_dropped, is_stopped
 from accord.errors import (
@@ -24,73 +24,73 @@ from accord.wire.base import UNSET
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
     from accord.agent.session import Session
-    from accord.agent.updates import Ended
-    from accord.types.content import Content
+    from accord.agent.updates import TurnEnded
+    from accord.types.content import ContentBlock
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
-__all__ = ("Course",)
+__all__ = ("TurnRunner",)
 
 _REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
 
 log = logging.getLogger("accord.agent")
 
 
-class Course:
+class TurnRunner:
     """Takes a turn through its session; what the agent sees of it is `turn`."""
 
     def __init__(
         self,
         session: Session,
-        content: tuple[Content, ...],
+        content: tuple[ContentBlock, ...],
         meta: dict[str, Any] | None = None,
     ) -> None:
         self.turn = Turn(session, content, self._stop, meta)
         self.session = session
         self.finished = asyncio.Event()
-        self.exit: BaseException | None = None  # raise it once the end of the turn is told
+        self.exit_error: BaseException | None = None  # raise it once the end of the turn is told
         self._task: asyncio.Task[object] | None = None
-        self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._may_start: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _stop(self) -> None:
         if self._task is not None:
             cancel(self._task)
 
-    def queue(self) -> None:
+    def enqueue(self) -> None:
         """Take a place behind the turns before."""
-        self.session.turns.append(self)
-        if self.session.turns[0] is self:
-            self.go()
+        self.session.turn_queue.append(self)
+        if self.session.turn_queue[0] is self:
+            self.start()
 
-    def go(self) -> None:
+    def start(self) -> None:
         """It is the first now."""
-        if not self._first.done():
-            self._first.set_result(None)
+        if not self._may_start.done():
+            self._may_start.set_result(None)
 
-    async def wait_first(self) -> None:
+    async def wait_for_turn(self) -> None:
         """Return when the turns before are over; withdraw when cancelled until then."""
         try:
-            await self._first
+            await self._may_start
         except asyncio.CancelledError:
-            self.leave()
+            self.dequeue()
             raise
 
-    def leave(self) -> None:
+    def dequeue(self) -> None:
         """Let the next turn begin."""
-        turns = self.session.turns
+        turns = self.session.turn_queue
         turns.remove(self)
         self.finished.set()
         if turns:
-            turns[0].go()
+            turns[0].start()
 
-    async def insert(self) -> None:
+    async def store_prompt(self) -> None:
         """Give the prompt its place in the conversation; a cancel has to wait for that."""
-        from accord.agent.updates import Said
+        from accord.agent.updates import MessageUpdate
 
         session = self.session
         self.turn.message_id = session.next_id("message")
         storing = asyncio.ensure_future(
-            session.record(Said("user", self.turn.message_id, self.turn.content))
+            session.store_update(MessageUpdate("user", self.turn.message_id, self.turn.content))
         )
         while not storing.done():
             try:
@@ -100,34 +100,34 @@ class Course:
         storing.result()
         session.end_message()
 
-    async def work(self, agent: Agent) -> Ended:
+    async def run(self, agent: Agent) -> TurnEnded:
         """Let the agent work, and return how that ended; it is stored, not yet sent."""
-        from accord.agent.updates import Ended
+        from accord.agent.updates import TurnEnded
 
         self._task = asyncio.current_task()
-        working_for.set(self.turn)
-        ended = Ended("cancelled") if self.turn.cancelled else await self._handled(agent)
+        current_turn.set(self.turn)
+        ended = TurnEnded("cancelled") if self.turn.cancelled else await self._call_handler(agent)
         if self.turn.cancelled or is_stopped() or ended.stop_reason == "cancelled":
-            ended = Ended("cancelled")
-            await self._settle()
+            ended = TurnEnded("cancelled")
+            await self._absorb_cancel()
         self._task = None
         self.turn.is_over = True
-        if self.turn.tokens is not None and agent.unstable:
-            ended = replace(ended, tokens=self.turn.tokens)
+        if self.turn.token_usage is not None and agent.unstable:
+            ended = replace(ended, tokens=self.turn.token_usage)
         self.session.end_message()
         if not self.session.closed:
-            await self.session.record(ended)
+            await self.session.store_update(ended)
         return ended
 
-    async def _settle(self) -> None:
+    async def _absorb_cancel(self) -> None:
         """Take what is left of the cancel, so that the end of the turn can be told."""
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0)
         while self._task is not None and self._task.uncancel():
             pass
 
-    async def _handled(self, agent: Agent) -> Ended:
-        from accord.agent.updates import Ended, Failure
+    async def _call_handler(self, agent: Agent) -> TurnEnded:
+        from accord.agent.updates import TurnEnded, TurnError
 
         try:
             self.session.not_awaited.clear()
@@ -139,16 +139,16 @@ class Course:
             if forgotten := self.session.not_awaited:
                 raise RuntimeError(f"{forgotten[0]} was not awaited: write `await {forgotten[0]}`")
             if reason != "error":
-                return Ended(reason)
+                return TurnEnded(reason)
             error: RequestError = InternalError()  # v1 has no such reason
         except asyncio.CancelledError:
             if self.turn.cancelled or is_being_cancelled():
-                return Ended("cancelled")
+                return TurnEnded("cancelled")
             log.exception("! the turn awaited something that was cancelled")
             error = InternalError()
         except RequestError as exc:
             error = exc
-            if self.session.link.sent(exc):
+            if self.session.client_adapter.is_clients_error(exc):
                 # Its code is about a request of the agent, not about the prompt.
                 _log_fault_of_client("! the turn failed by an error of the client", exc)
                 error = InternalError("A request of the agent to the client failed")
@@ -156,10 +156,10 @@ class Course:
             if is_dropped(exc, self._task):
                 raise
             if ends_process(exc):
-                self.exit = exc
-            elif isinstance(exc, TransportError) and self.session.link.is_gone:
+                self.exit_error = exc
+            elif isinstance(exc, TransportError) and self.session.client_adapter.is_closed:
                 log.debug("! the client has gone in the middle of a turn", exc_info=True)
-                return Ended("cancelled")
+                return TurnEnded("cancelled")
             elif self.turn.cancelled or is_stopped():
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! the turn failed while being cancelled", exc_info=True)
@@ -168,7 +168,7 @@ class Course:
             else:
                 log.error("! the turn failed", exc_info=exc)
             error = InternalError()  # nothing of it goes to the client (R-ERR-05)
-        return Ended("error", Failure(error.code, error.message, _data_of(error)))
+        return TurnEnded("error", TurnError(error.code, error.message, _data_of(error)))
 
 
 def _log_fault_of_client(what: str, error: AccordError) -> None:

@@ -6,48 +6,54 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from accord.types.content import Content
-from accord.types.session import Command, PlanEntry, SessionOption, Tokens, Usage
-from accord.types.tool_calls import Location, ToolContent, ToolKind, ToolStatus
+from accord.types.content import ContentBlock
+from accord.types.session import (
+    AvailableCommand,
+    ContextUsage,
+    PlanEntry,
+    SessionOption,
+    TokenUsage,
+)
+from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
-    "CommandsReport",
-    "CompactionPart",
-    "CompactionReport",
-    "Ended",
-    "Failure",
+    "CommandsUpdate",
+    "CompactionSummaryUpdate",
+    "CompactionUpdate",
+    "ContextUsageUpdate",
     "MessageRole",
-    "NoticeReport",
-    "OptionsReport",
-    "PlanGone",
-    "PlanLink",
-    "PlanReport",
-    "PlanText",
-    "Report",
-    "Said",
-    "SessionSaid",
-    "SubagentReport",
-    "TerminalEnded",
-    "TerminalOutput",
+    "MessageUpdate",
+    "NoticeUpdate",
+    "OptionsUpdate",
+    "PlanFileUpdate",
+    "PlanMarkdownUpdate",
+    "PlanRemoved",
+    "PlanUpdate",
+    "SessionMessageUpdate",
+    "SubagentUpdate",
+    "TerminalExited",
+    "TerminalOutputUpdate",
     "TerminalStarted",
-    "TitleReport",
-    "ToolPart",
-    "ToolReport",
-    "UsageReport",
+    "TitleUpdate",
+    "ToolCallUpdate",
+    "ToolContentUpdate",
+    "TurnEnded",
+    "TurnError",
+    "Update",
 )
 
 MessageRole: TypeAlias = Literal["user", "agent", "thought"]
 
 
-class Said(Struct, frozen=True, omit_defaults=True, tag="said"):
+class MessageUpdate(Struct, frozen=True, omit_defaults=True, tag="said"):
     """One more piece of a message; a message of the user comes whole."""
 
     role: MessageRole
     message_id: str
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
 
 
-class ToolReport(Struct, frozen=True, omit_defaults=True, tag="tool", kw_only=True):
+class ToolCallUpdate(Struct, frozen=True, omit_defaults=True, tag="tool", kw_only=True):
     """A tool call begins or changes; UNSET keeps what is known, a list replaces the list."""
 
     id: str
@@ -57,13 +63,13 @@ class ToolReport(Struct, frozen=True, omit_defaults=True, tag="tool", kw_only=Tr
     kind: ToolKind | UnsetType = UNSET
     status: ToolStatus | UnsetType = UNSET
     content: tuple[ToolContent, ...] | UnsetType = UNSET
-    locations: tuple[Location, ...] | UnsetType = UNSET
+    locations: tuple[ToolCallLocation, ...] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
     cancellable: bool | UnsetType = UNSET  # by itself, while it runs
 
 
-class ToolPart(Struct, frozen=True, omit_defaults=True, tag="part"):
+class ToolContentUpdate(Struct, frozen=True, omit_defaults=True, tag="part"):
     """One more item of what a tool call shows; `goes_on` if it is text that goes on."""
 
     id: str
@@ -71,36 +77,36 @@ class ToolPart(Struct, frozen=True, omit_defaults=True, tag="part"):
     goes_on: bool = False
 
 
-class PlanReport(Struct, frozen=True, omit_defaults=True, tag="plan"):
+class PlanUpdate(Struct, frozen=True, omit_defaults=True, tag="plan"):
     """A plan as it is now, whole."""
 
     id: str
     entries: tuple[PlanEntry, ...]
 
 
-class OptionsReport(Struct, frozen=True, omit_defaults=True, tag="options"):
+class OptionsUpdate(Struct, frozen=True, omit_defaults=True, tag="options"):
     """All config options as they are now; `mode_changed` if the mode is among what changed."""
 
     options: tuple[SessionOption, ...]
     mode_changed: bool = False
 
 
-class CommandsReport(Struct, frozen=True, omit_defaults=True, tag="commands"):
+class CommandsUpdate(Struct, frozen=True, omit_defaults=True, tag="commands"):
     """All commands that there are now."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[AvailableCommand, ...]
 
 
-class TitleReport(Struct, frozen=True, omit_defaults=True, tag="title"):
+class TitleUpdate(Struct, frozen=True, omit_defaults=True, tag="title"):
     """The session has another title."""
 
     title: str | None
 
 
-class UsageReport(Struct, frozen=True, omit_defaults=True, tag="usage"):
+class ContextUsageUpdate(Struct, frozen=True, omit_defaults=True, tag="usage"):
     """How full the context is."""
 
-    usage: Usage
+    usage: ContextUsage
 
 
 class TerminalStarted(Struct, frozen=True, omit_defaults=True, tag="terminal"):
@@ -112,14 +118,14 @@ class TerminalStarted(Struct, frozen=True, omit_defaults=True, tag="terminal"):
     cancellable: bool = False  # by itself, while it runs
 
 
-class TerminalOutput(Struct, frozen=True, omit_defaults=True, tag="output"):
+class TerminalOutputUpdate(Struct, frozen=True, omit_defaults=True, tag="output"):
     """A command of the agent has printed something."""
 
     id: str
     data: bytes
 
 
-class TerminalEnded(Struct, frozen=True, omit_defaults=True, tag="exit"):
+class TerminalExited(Struct, frozen=True, omit_defaults=True, tag="exit"):
     """A command of the agent has ended."""
 
     id: str
@@ -127,7 +133,7 @@ class TerminalEnded(Struct, frozen=True, omit_defaults=True, tag="exit"):
     signal: str | None = None
 
 
-class Failure(Struct, frozen=True):
+class TurnError(Struct, frozen=True):
     """Why a turn failed, as far as the client may know."""
 
     code: int
@@ -135,35 +141,35 @@ class Failure(Struct, frozen=True):
     data: Any = UNSET
 
 
-class Ended(Struct, frozen=True, omit_defaults=True, tag="ended"):
+class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="ended"):
     """A turn is over; `failure` goes with the stop reason "error"."""
 
     stop_reason: str
-    failure: Failure | None = None
-    tokens: Tokens | None = None
+    failure: TurnError | None = None
+    tokens: TokenUsage | None = None
 
 
-class PlanText(Struct, frozen=True, omit_defaults=True, tag="plan_text"):
+class PlanMarkdownUpdate(Struct, frozen=True, omit_defaults=True, tag="plan_text"):
     """A plan written as Markdown."""
 
     id: str
     text: str
 
 
-class PlanLink(Struct, frozen=True, omit_defaults=True, tag="plan_link"):
+class PlanFileUpdate(Struct, frozen=True, omit_defaults=True, tag="plan_link"):
     """A plan that is in a file."""
 
     id: str
     uri: str
 
 
-class PlanGone(Struct, frozen=True, omit_defaults=True, tag="plan_gone"):
+class PlanRemoved(Struct, frozen=True, omit_defaults=True, tag="plan_gone"):
     """A plan is dropped."""
 
     id: str
 
 
-class NoticeReport(Struct, frozen=True, omit_defaults=True, tag="notice"):
+class NoticeUpdate(Struct, frozen=True, omit_defaults=True, tag="notice"):
     """A word to the user that is no part of the conversation; it is not stored."""
 
     severity: str
@@ -171,23 +177,23 @@ class NoticeReport(Struct, frozen=True, omit_defaults=True, tag="notice"):
     description: str | None = None
 
 
-class CompactionReport(Struct, frozen=True, omit_defaults=True, tag="compaction"):
+class CompactionUpdate(Struct, frozen=True, omit_defaults=True, tag="compaction"):
     """The context is being shortened, or that has ended."""
 
     id: str
     status: str
     error: str | UnsetType = UNSET
-    summary: tuple[Content, ...] | UnsetType = UNSET  # all of it, in a replay
+    summary: tuple[ContentBlock, ...] | UnsetType = UNSET  # all of it, in a replay
 
 
-class CompactionPart(Struct, frozen=True, omit_defaults=True, tag="compaction_part"):
+class CompactionSummaryUpdate(Struct, frozen=True, omit_defaults=True, tag="compaction_part"):
     """One more piece of what the context was shortened to."""
 
     id: str
-    content: Content
+    content: ContentBlock
 
 
-class SubagentReport(Struct, frozen=True, omit_defaults=True, tag="subagent", kw_only=True):
+class SubagentUpdate(Struct, frozen=True, omit_defaults=True, tag="subagent", kw_only=True):
     """A session begun by this one, and what it does; UNSET keeps what is known."""
 
     id: str
@@ -198,11 +204,13 @@ class SubagentReport(Struct, frozen=True, omit_defaults=True, tag="subagent", kw
     cancellable: bool | UnsetType = UNSET
     state: Literal["running", "requires_action", "idle"] | UnsetType = UNSET
     stop_reason: str | None = None
-    tokens: Tokens | None = None
+    tokens: TokenUsage | None = None
     background: tuple[tuple[str, str], ...] = ()
 
 
-class SessionSaid(Struct, frozen=True, omit_defaults=True, tag="session_said", kw_only=True):
+class SessionMessageUpdate(
+    Struct, frozen=True, omit_defaults=True, tag="session_said", kw_only=True
+):
     """A message from one session to another, as one of them sees it."""
 
     id: str
@@ -210,28 +218,28 @@ class SessionSaid(Struct, frozen=True, omit_defaults=True, tag="session_said", k
     recipient: str
     sender_message_id: str | UnsetType = UNSET
     recipient_message_id: str | UnsetType = UNSET
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
 
 
-Report: TypeAlias = (
-    Said
-    | ToolReport
-    | ToolPart
-    | PlanReport
-    | OptionsReport
-    | CommandsReport
-    | TitleReport
-    | UsageReport
+Update: TypeAlias = (
+    MessageUpdate
+    | ToolCallUpdate
+    | ToolContentUpdate
+    | PlanUpdate
+    | OptionsUpdate
+    | CommandsUpdate
+    | TitleUpdate
+    | ContextUsageUpdate
     | TerminalStarted
-    | TerminalOutput
-    | TerminalEnded
-    | Ended
-    | PlanText
-    | PlanLink
-    | PlanGone
-    | NoticeReport
-    | CompactionReport
-    | CompactionPart
-    | SubagentReport
-    | SessionSaid
+    | TerminalOutputUpdate
+    | TerminalExited
+    | TurnEnded
+    | PlanMarkdownUpdate
+    | PlanFileUpdate
+    | PlanRemoved
+    | NoticeUpdate
+    | CompactionUpdate
+    | CompactionSummaryUpdate
+    | SubagentUpdate
+    | SessionMessageUpdate
 )

@@ -57,7 +57,7 @@ Options of the coder:
 """
 
 
-class _Wrong(AccordError):
+class _UsageError(AccordError):
     """The command line cannot be understood."""
 
 
@@ -67,17 +67,17 @@ def main(arguments: Sequence[str]) -> int:
         print(HELP, end="")
         return 0
     try:
-        name, options = _read(arguments)
+        name, options = _parse(arguments)
         if name == "script":
             return _serve_script(options)
         return _serve_coder(options)
-    except _Wrong as wrong:
+    except _UsageError as wrong:
         # What is wrong comes last: clients show the end of what a program says.
         print(f"{USAGE}\naccord agent: {wrong}", file=sys.stderr)
         return 2
 
 
-def _read(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
+def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Return which agent, and its options with their values; a flag's is empty."""
     name: str | None = None
     options: dict[str, str] = {}
@@ -85,34 +85,34 @@ def _read(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
     for word in words:
         if not word.startswith("-"):
             if name is not None:
-                raise _Wrong(f"unexpected argument {word!r}")
+                raise _UsageError(f"unexpected argument {word!r}")
             if word not in AGENTS:
-                raise _Wrong(f"there is no agent {word!r}")
+                raise _UsageError(f"there is no agent {word!r}")
             name = word
             continue
         option, equals, value = word.partition("=")
-        options[option.removeprefix("--")] = _value(option, equals, value, words)
+        options[option.removeprefix("--")] = _option_value(option, equals, value, words)
     return name or "coder", options
 
 
-def _value(option: str, equals: str, value: str, words: Iterator[str]) -> str:
+def _option_value(option: str, equals: str, value: str, words: Iterator[str]) -> str:
     name = option.removeprefix("--")
     if option == f"--{name}" and name in FLAGS:
         if equals:
-            raise _Wrong(f"{option} takes no value")
+            raise _UsageError(f"{option} takes no value")
         return ""
     if option != f"--{name}" or name not in OPTIONS:
-        raise _Wrong(f"unexpected argument {option!r}")
+        raise _UsageError(f"unexpected argument {option!r}")
     if not equals:
         value = next(words, "")
     if not value:
-        raise _Wrong(f"{option} needs a value")
+        raise _UsageError(f"{option} needs a value")
     return value
 
 
 def _serve_script(options: dict[str, str]) -> int:
     if options:
-        raise _Wrong(f"the script agent has no option --{next(iter(options))}")
+        raise _UsageError(f"the script agent has no option --{next(iter(options))}")
     from accord.script_agent.agent import ScriptAgent
 
     return _serve(ScriptAgent(leave=os._exit).run)
@@ -121,10 +121,10 @@ def _serve_script(options: dict[str, str]) -> int:
 def _serve_coder(options: dict[str, str]) -> int:
     settings = _settings(options)
     if "login" in options:
-        from accord_coder.auth import ask_for_key
+        from accord_coder.auth import prompt_for_key
         from accord_coder.directories import config_dir
 
-        return ask_for_key(options["login"], settings.config or config_dir())
+        return prompt_for_key(options["login"], settings.config or config_dir())
     from accord_coder.agent import Coder
 
     return _serve(Coder(settings).run)
@@ -139,19 +139,19 @@ def _settings(options: dict[str, str]) -> Settings:
 
     model = options.get("model")
     if model is not None and model != "embedded" and not all(model.partition(":")):
-        raise _Wrong(f"--model is `embedded` or `provider:name`, not {model!r}")
+        raise _UsageError(f"--model is `embedded` or `provider:name`, not {model!r}")
     base_url = options.get("base-url")
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise _Wrong(f"--base-url begins with http:// or https://, not {base_url!r}")
+        raise _UsageError(f"--base-url begins with http:// or https://, not {base_url!r}")
     mode = options.get("mode", "default")
     bypass = "bypass-permissions" in options
     if mode not in _MODES:
-        raise _Wrong(f"there is no mode {mode!r}; there are {', '.join(_MODES)}")
+        raise _UsageError(f"there is no mode {mode!r}; there are {', '.join(_MODES)}")
     if mode == "bypassPermissions" and not bypass:
-        raise _Wrong(f"the mode {mode} needs --bypass-permissions besides")
+        raise _UsageError(f"the mode {mode} needs --bypass-permissions besides")
     most = options.get("max-requests", "100")
     if not (most.isascii() and most.isdigit()) or int(most) < 1:
-        raise _Wrong(f"--max-requests is a number from 1 on, not {most!r}")
+        raise _UsageError(f"--max-requests is a number from 1 on, not {most!r}")
     data = options.get("data")
     settings = Settings(
         model=model,
@@ -164,24 +164,24 @@ def _settings(options: dict[str, str]) -> Settings:
         max_requests=int(most),
     )
     if base_url is not None:
-        _check_address(settings)
+        _check_base_url(settings)
     elif (model or os.environ.get("ACCORD_MODEL", "")).startswith("compatible:"):
-        raise _Wrong("a model `compatible:NAME` needs --base-url URL, where its server is")
+        raise _UsageError("a model `compatible:NAME` needs --base-url URL, where its server is")
     return settings
 
 
-def _check_address(settings: Settings) -> None:
+def _check_base_url(settings: Settings) -> None:
     """Raise `_Wrong` for an address that no model is asked at: it would be passed over."""
     from accord_coder.models.selection import EMBEDDED, named_model
 
     named = named_model(settings)
     if named is None:
-        raise _Wrong(
+        raise _UsageError(
             "--base-url needs the model that is there: add --model PROVIDER:NAME"
             " (`compatible:NAME` for a server of your own), or set ACCORD_MODEL"
         )
     if named == EMBEDDED:
-        raise _Wrong("--base-url is for models of providers; `embedded` has no address")
+        raise _UsageError("--base-url is for models of providers; `embedded` has no address")
 
 
 def _serve(run: Callable[[], None]) -> int:

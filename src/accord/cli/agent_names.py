@@ -11,7 +11,7 @@ from msgspec import Struct
 from accord.cli.settings import AgentEntry, Settings
 from accord.transports.process import argv_of
 
-__all__ = ("NamedAgent", "find", "named_agents")
+__all__ = ("NamedAgent", "find_agent", "named_agents")
 
 Source = Literal["settings", "bundled", "well known"]
 DEFAULT = "accord"
@@ -66,7 +66,7 @@ def named_agents(settings: Settings) -> dict[str, NamedAgent]:
     return dict(sorted(agents.items()))
 
 
-def find(given: str | None, settings: Settings) -> NamedAgent:
+def find_agent(given: str | None, settings: Settings) -> NamedAgent:
     """Return the agent that `--agent` means: a name, else a command line.
 
     Raises `ValueError` for a command line that cannot be split, or a default that has no name.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ("Heard",)
+__all__ = ("AgentOutput",)
 
-MOST_LAST_WORDS = 5  # lines
-MOST_SHOWN = 2000  # characters of a line
+MAX_LAST_LINES = 5  # lines
+MAX_LINE_CHARACTERS = 2000  # characters of a line
 
 
-class Heard:
+class AgentOutput:
     """Keeps the last lines, and passes on those of stderr."""
 
     def __init__(self, on_stderr: Callable[[str], None]) -> None:
@@ -18,19 +18,19 @@ class Heard:
         self._stderr: list[str] = []
         self._noise: list[str] = []
 
-    def stderr(self, line: str) -> None:
+    def add_stderr(self, line: str) -> None:
         """Take a line of stderr."""
         if line.strip():
-            line = line[:MOST_SHOWN]
-            self._stderr = [*self._stderr[1 - MOST_LAST_WORDS :], line]
+            line = line[:MAX_LINE_CHARACTERS]
+            self._stderr = [*self._stderr[1 - MAX_LAST_LINES :], line]
             self._on_stderr(line)
 
-    def noise(self, line: str) -> None:
+    def add_noise(self, line: str) -> None:
         """Take a line of stdout that is not JSON."""
-        if len(self._noise) < MOST_LAST_WORDS:
-            self._noise.append(line[:MOST_SHOWN])
+        if len(self._noise) < MAX_LAST_LINES:
+            self._noise.append(line[:MAX_LINE_CHARACTERS])
 
-    def last_words(self, why: str) -> list[str]:
+    def failure_lines(self, why: str) -> list[str]:
         """Return what helps to understand a failure, in addition to what is said already."""
         from accord.cli.safe_text import printable
 

@@ -23,7 +23,7 @@ def command(as_json: bool) -> int:
     """
     try:
         known = settings.load()
-    except settings.WrongSettings as wrong:
+    except settings.SettingsError as wrong:
         raise click.UsageError(str(wrong)) from None
     agents = named_agents(known)
     default = known.ask.agent or DEFAULT
@@ -44,13 +44,13 @@ def command(as_json: bool) -> int:
     for agent in sorted(agents.values(), key=lambda one: (not one.is_installed, one.name)):
         mark = "*" if agent.name == default else " "
         state = agent.source if agent.is_installed else "not installed"
-        line = f"{mark} {agent.name:<{width}}  {state:<13}  {shlex.join(_short(agent.argv))}"
+        line = f"{mark} {agent.name:<{width}}  {state:<13}  {shlex.join(_display_argv(agent.argv))}"
         click.echo(line.rstrip())
     click.echo(f"\nSettings: {settings.path()}")
     return 0
 
 
-def _short(argv: tuple[str, ...]) -> tuple[str, ...]:
+def _display_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command as a user would type it."""
     import sys
 

@@ -13,41 +13,43 @@ class PipedAnswer:
 
     def __init__(self, out: TextIO, side: TextIO) -> None:
         self._out = out
-        self._is_one = _is_one_file(out, side)
+        self._is_same_file = _same_file(out, side)
         self._written = False
-        self._hangs = False  # the last line has no end yet, in the file where all else goes as well
-        self._broken_off = False  # the next text begins a paragraph
+        self._line_is_open = (
+            False  # the last line has no end yet, in the file where all else goes as well
+        )
+        self._starts_paragraph = False  # the next text begins a paragraph
 
-    def break_off(self) -> None:
+    def start_paragraph(self) -> None:
         """Let the next text begin a paragraph."""
-        self._broken_off = self._written
+        self._starts_paragraph = self._written
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Write more of the answer."""
-        if self._broken_off:
-            text = ("\n" if self._is_one and not self._hangs else "\n\n") + text
-        self._broken_off = False
+        if self._starts_paragraph:
+            text = ("\n" if self._is_same_file and not self._line_is_open else "\n\n") + text
+        self._starts_paragraph = False
         self._write(text)
 
-    def make_room(self) -> None:
+    def end_line(self) -> None:
         """End the line, if something else is about to be written into the same file."""
-        if self._hangs:
+        if self._line_is_open:
             self._write("\n")
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """End the last line."""
-        if self._hangs or (self._written and not self._is_one):
+        if self._line_is_open or (self._written and not self._is_same_file):
             self._write("\n")
-        self._written = self._hangs = False
+        self._written = self._line_is_open = False
 
     def _write(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
         self._written = True
-        self._hangs = self._is_one and not text.endswith("\n")
+        self._line_is_open = self._is_same_file and not text.endswith("\n")
 
 
-def _is_one_file(one: TextIO, other: TextIO) -> bool:
+def _same_file(one: TextIO, other: TextIO) -> bool:
     """Return whether two streams write to one file, as in `> log 2>&1`."""
     try:
         return os.path.sameopenfile(one.fileno(), other.fileno())

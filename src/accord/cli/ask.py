@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from accord.cli import settings
-from accord.cli.agent_names import find, named_agents
-from accord.cli.turn import Asked, run
+from accord.cli.agent_names import find_agent, named_agents
+from accord.cli.turn import AskOptions, run
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ __all__ = ("command",)
 PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}
 
 
-def _rules(
+def _check_rules(
     _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
-    if value and (fault := _fault(value)) is not None:
+    if value and (fault := _rule_error(value)) is not None:
         raise click.BadParameter(fault)
     return value
 
 
-def _fault(rules: Iterable[str]) -> str | None:
+def _rule_error(rules: Iterable[str]) -> str | None:
     """Return what is wrong with a rule of --allow or --deny; None if nothing is."""
     from accord.types.tool_calls import ToolKind
 
@@ -46,7 +46,7 @@ def _fault(rules: Iterable[str]) -> str | None:
     return None
 
 
-def _seconds(
+def _check_seconds(
     _context: click.Context, _option: click.Parameter, value: float | None
 ) -> float | None:
     if value is not None and not (math.isfinite(value) and value > 0):
@@ -54,7 +54,7 @@ def _seconds(
     return value
 
 
-def _assignments(
+def _check_assignments(
     _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
     for assignment in value:
@@ -64,10 +64,12 @@ def _assignments(
     return value
 
 
-def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+def _complete_agent(
+    _context: click.Context, _option: click.Parameter, incomplete: str
+) -> list[str]:
     try:
         known = settings.load()
-    except settings.WrongSettings:  # said when the command runs
+    except settings.SettingsError:  # said when the command runs
         known = settings.Settings()
     return [name for name in named_agents(known) if name.startswith(incomplete)]
 
@@ -79,7 +81,7 @@ def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -
     "--agent",
     "agent",
     metavar="NAME|COMMAND",
-    shell_complete=_names,
+    shell_complete=_complete_agent,
     help="A name that `accord agents` lists, or a command that starts the agent.",
 )
 @click.option(
@@ -100,7 +102,7 @@ def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -
     "options",
     metavar="ID=VALUE",
     multiple=True,
-    callback=_assignments,
+    callback=_check_assignments,
     help="Set an option of the session; repeatable.",
 )
 @click.option(
@@ -116,7 +118,7 @@ def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -
     "rules",
     metavar="RULE",
     multiple=True,
-    callback=_rules,
+    callback=_check_rules,
     help="Allow matching actions, such as `edit`, `edit:src/*` or `execute:pytest*`; repeatable.",
 )
 @click.option(
@@ -124,7 +126,7 @@ def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -
     "denied",
     metavar="RULE",
     multiple=True,
-    callback=_rules,
+    callback=_check_rules,
     help="Reject matching actions, whatever --allow and --yes say; repeatable.",
 )
 @click.option("--yes", is_flag=True, help="Allow all permission requests.")
@@ -138,7 +140,7 @@ def _names(_context: click.Context, _option: click.Parameter, incomplete: str) -
     "timeout_s",
     metavar="SECONDS",
     type=float,
-    callback=_seconds,
+    callback=_check_seconds,
     help="Cancel the turn after this time; the exit status is then 3.",
 )
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
@@ -186,15 +188,15 @@ def command(
         raise click.UsageError("--quiet and --json exclude each other")
     try:
         known = settings.load()
-        named = find(agent, known)
-    except settings.WrongSettings as wrong:
+        named = find_agent(agent, known)
+    except settings.SettingsError as wrong:
         raise click.UsageError(str(wrong)) from None
     except ValueError as exc:
         raise click.BadParameter(
             f"Expected a name or a command line, got {agent!r}: {exc}", param_hint="--agent"
         ) from None
     for key, listed in (("allow", known.ask.allow), ("deny", known.ask.deny)):
-        if listed and (fault := _fault(listed)) is not None:
+        if listed and (fault := _rule_error(listed)) is not None:
             raise click.UsageError(f"The settings file {settings.path()}: ask.{key}: {fault}")
     defaults = named.entry
     if defaults.mcp is not None and not mcp_files:
@@ -205,7 +207,7 @@ def command(
         raise click.UsageError("Expected a PROMPT, got an empty one")
 
     return run(
-        Asked(
+        AskOptions(
             prompt=prompt,
             words=named.argv,
             env=defaults.env,
@@ -249,9 +251,9 @@ def _as_assignments(options: Mapping[str, str | bool]) -> Iterator[str]:
 def _mcp_servers(files: tuple[Path, ...]) -> tuple[McpServer, ...]:
     if not files:
         return ()
-    from accord.cli.mcp_file import WrongMcpFile, read_mcp_file
+    from accord.cli.mcp_file import McpFileError, read_mcp_file
 
     try:
         return tuple(server for file in files for server in read_mcp_file(file))
-    except WrongMcpFile as wrong:
+    except McpFileError as wrong:
         raise click.UsageError(f"--mcp: {wrong}") from None

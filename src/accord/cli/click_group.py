@@ -12,10 +12,10 @@ from click.shell_completion import CompletionItem
 
 from accord.version import __version__
 
-__all__ = ("Commands", "main")
+__all__ = ("LazyGroup", "main")
 
 
-class Commands(click.Group):
+class LazyGroup(click.Group):
     """Commands that stand in files of their own, of which only the summaries are known."""
 
     def __init__(self, summaries: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ def _agent() -> click.Command:
 
 def main(arguments: Sequence[str], summaries: Mapping[str, str]) -> int:
     """Run a command, or complete one; return the exit status, 2 for a usage error."""
-    group = click.version_option(__version__, message="accord %(version)s")(Commands(summaries))
+    group = click.version_option(__version__, message="accord %(version)s")(LazyGroup(summaries))
     try:
         status = group.main(list(arguments), prog_name="accord", standalone_mode=False)
     except click.ClickException as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Deadline",)
 
-OBEY_S = 10.0  # for an agent to end a turn that was cancelled because its time was over
+CANCEL_S = 10.0  # for an agent to end a turn that was cancelled because its time was over
 
 
 class _TurnTimeout(AccordError):
@@ -24,7 +24,7 @@ class Deadline:
     """While entered: cancels the turn after this many seconds, and soon after that the task."""
 
     def __init__(self, turn: ClientTurn, timeout_s: float | None) -> None:
-        self.is_over = False
+        self.has_expired = False
         self._turn = turn
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
@@ -47,14 +47,15 @@ class Deadline:
             if self._task is not None:
                 self._task.uncancel()
             raise _TurnTimeout(
-                f"The agent did not end the turn within {OBEY_S:g} seconds after it was cancelled "
+                f"The agent did not end the turn within {CANCEL_S:g} seconds "
+                "after it was cancelled "
                 f"(--timeout {self._timeout_s:g})"
             )
 
     def _expire(self) -> None:
-        self.is_over = True
+        self.has_expired = True
         self._cancelling = self._loop.create_task(self._cancel(), name="accord timeout")
-        self._timer = self._loop.call_later(OBEY_S, self._stop)
+        self._timer = self._loop.call_later(CANCEL_S, self._stop)
 
     def _stop(self) -> None:
         if self._task is not None:
@@ -63,4 +64,4 @@ class Deadline:
 
     async def _cancel(self) -> None:
         with contextlib.suppress(AccordError):  # the turn reports it
-            await self._turn.cancel(timeout_s=2 * OBEY_S)  # `_stop` comes before that
+            await self._turn.cancel(timeout_s=2 * CANCEL_S)  # `_stop` comes before that

@@ -15,28 +15,28 @@ from accord.text.excerpt import hidden_replaced
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
-    from accord.client.elicitation import Form, Values, WebPage
+    from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, Event, PermissionRequest
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
     from accord.types.session import StopReason
 
-__all__ = ("Lines", "as_line", "escaped", "name_of")
+__all__ = ("JsonLinesView", "escape_hidden", "event_line", "event_name")
 
 # Written where they have something to say.
-_SELDOM = frozenset({"annotations", "content_meta", "icons", "meta"})
+_OMITTED_IF_EMPTY = frozenset({"annotations", "content_meta", "icons", "meta"})
 
 _encode = msgspec.json.Encoder().encode
 
 
-def name_of(event: type[Event]) -> str:
+def event_name(event: type[Event]) -> str:
     """Return what `event` says of events of this type."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event.__name__).lower()
 
 
-def as_line(event: Event) -> dict[str, Any]:
+def event_line(event: Event) -> dict[str, Any]:
     """Return an event as JSON has it: its fields, and in `event` its name."""
-    return {"event": name_of(type(event)), **_plain(event)}
+    return {"event": event_name(type(event)), **_plain(event)}
 
 
 def _plain(value: Any) -> Any:
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
         fields = {
             key: _plain(found)
             for key in value.__struct_fields__
-            if (found := getattr(value, key)) or key not in _SELDOM
+            if (found := getattr(value, key)) or key not in _OMITTED_IF_EMPTY
         }
         tag = value.__struct_config__.tag
         if tag == "resource" and not isinstance(getattr(value, "content", ""), str):
@@ -69,16 +69,16 @@ def _plain_or_none(value: Any) -> Any:
     return None if value is msgspec.UNSET else _plain(value)
 
 
-class Lines:
+class JsonLinesView:
     """Writes to stdout; nobody is there to be asked."""
 
     def __init__(self) -> None:
         self._is_over = False
 
-    def wait(self, name: str) -> None:
+    def show_starting(self, name: str) -> None:
         """Nothing is to be said of the start."""
 
-    def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
+    def session_opened(self, agent: ConnectedAgent, session: ClientSession) -> None:
         """Say who it is."""
         info = {"name": agent.info.name, "version": agent.info.version}
         self._write(
@@ -91,55 +91,55 @@ class Lines:
             }
         )
 
-    async def ask(self, request: PermissionRequest) -> Decision | None:
+    async def ask_permission(self, request: PermissionRequest) -> Decision | None:
         """Leave it undecided."""
         return None
 
-    async def fill_in(self, form: Form) -> Values | None:
+    async def ask_form(self, form: ElicitationForm) -> FormValues | None:
         """Decline; no forms are offered."""
         return None
 
-    async def visit(self, page: WebPage) -> bool:
+    async def ask_url(self, page: UrlElicitationRequest) -> bool:
         """Decline; no pages are offered."""
         return False
 
-    def decline(self) -> bool:
+    def decline_question(self) -> bool:
         """Nothing is asked."""
         return False
 
-    def show(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Write an event."""
-        self._write(as_line(event))
+        self._write(event_line(event))
 
-    def hear(self, line: str) -> None:
+    def show_stderr(self, line: str) -> None:
         """Leave stderr to the agent's end."""
 
-    def cancelling(self) -> None:
+    def show_cancelling(self) -> None:
         """Say so where no JSON is."""
-        self.warn("cancelling; press Ctrl-C again to quit")
+        self.show_warning("cancelling; press Ctrl-C again to quit")
 
-    def warn(self, message: str) -> None:
+    def show_warning(self, message: str) -> None:
         """Say it where no JSON is."""
         print(f"accord ask: {message}", file=sys.stderr, flush=True)
 
-    def quit(self, turn: ClientTurn | None) -> None:
+    def user_quit(self, turn: ClientTurn | None) -> None:
         """Write the last line, though the agent did not end the turn."""
         if turn is None:
-            self.fail("Interrupted before there was a turn", None)
+            self.show_error("Interrupted before there was a turn", None)
         else:
-            self._end(turn, turn.stop_reason or "cancelled")
+            self._write_end(turn, turn.stop_reason or "cancelled")
 
-    def end(self, turn: ClientTurn) -> None:
+    def turn_ended(self, turn: ClientTurn) -> None:
         """Say how it ended."""
-        self._end(turn, turn.stop_reason)
+        self._write_end(turn, turn.stop_reason)
 
-    def _end(self, turn: ClientTurn, stop_reason: StopReason | None) -> None:
-        tokens = None if turn.tokens is None else _plain(turn.tokens)
+    def _write_end(self, turn: ClientTurn, stop_reason: StopReason | None) -> None:
+        tokens = None if turn.token_usage is None else _plain(turn.token_usage)
         line = {"event": "end", "stop_reason": stop_reason, "text": turn.text, "tokens": tokens}
         self._write(line)
         self._is_over = True
 
-    def fail(self, message: str, code: int | None) -> None:
+    def show_error(self, message: str, code: int | None) -> None:
         """Say what went wrong; it is the last line."""
         self._write({"event": "error", "message": message, "code": code})
         self._is_over = True
@@ -150,11 +150,11 @@ class Lines:
     def _write(self, line: dict[str, Any]) -> None:
         if self._is_over:
             return
-        sys.stdout.buffer.write(escaped(_encode(line)) + b"\n")
+        sys.stdout.buffer.write(escape_hidden(_encode(line)) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def escaped(line: bytes) -> bytes:
+def escape_hidden(line: bytes) -> bytes:
     """Return JSON with what hides something in it escaped: DEL, C1, directions, fillers."""
     if line.isascii() and b"\x7f" not in line:
         return line

@@ -7,21 +7,21 @@ import contextlib
 import os
 import threading
 
-__all__ = ("forget_typed", "typed_line")
+__all__ = ("discard_typed", "read_line")
 
 
 class _Keyboard:
     """One thread reads at a time: two of them would share what is typed."""
 
     def __init__(self) -> None:
-        self.wanted: asyncio.Future[bytes] | None = None
-        self.is_read = False
+        self.pending_line: asyncio.Future[bytes] | None = None
+        self.is_reading = False
 
-    def begin(self, line: asyncio.Future[bytes]) -> None:
-        self.wanted = line
-        if self.is_read:
+    def start(self, line: asyncio.Future[bytes]) -> None:
+        self.pending_line = line
+        if self.is_reading:
             return  # somebody was cancelled and has left a thread, which reads for us now
-        self.is_read = True
+        self.is_reading = True
         loop = asyncio.get_running_loop()
 
         def read() -> None:
@@ -31,27 +31,27 @@ class _Keyboard:
             except OSError:  # the terminal is gone
                 data = b""
             with contextlib.suppress(RuntimeError):  # nobody waits any more
-                loop.call_soon_threadsafe(self._settle, data)
+                loop.call_soon_threadsafe(self._deliver, data)
 
         threading.Thread(target=read, name="accord keyboard", daemon=True).start()
 
-    def _settle(self, data: bytes) -> None:
-        self.is_read = False
-        if self.wanted is not None and not self.wanted.done():
-            self.wanted.set_result(data)
+    def _deliver(self, data: bytes) -> None:
+        self.is_reading = False
+        if self.pending_line is not None and not self.pending_line.done():
+            self.pending_line.set_result(data)
 
 
 _keyboard = _Keyboard()
 
 
-async def typed_line() -> str:
+async def read_line() -> str:
     """Return a line from the keyboard, with its end; nothing when no more can be typed."""
     line: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    _keyboard.begin(line)
+    _keyboard.start(line)
     return (await line).decode("utf-8", "replace")
 
 
-def forget_typed() -> None:
+def discard_typed() -> None:
     """Forget what was typed before a question was there to be seen: it is no answer to it."""
     try:
         import termios

@@ -13,15 +13,15 @@ import msgspec
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
 
-__all__ = ("last_session", "remember")
+__all__ = ("remember_session", "remembered_session")
 
 _FILE = "sessions.json"
-_MOST = 500  # sessions that are remembered, the newest ones
+_MAX_SESSIONS = 500  # sessions that are remembered, the newest ones
 
 _Entry = tuple[str, str, str]  # the agent's name, the folder, the id of the session
 
 
-def last_session(agent: ConnectedAgent, cwd: Path) -> str | None:
+def remembered_session(agent: ConnectedAgent, cwd: Path) -> str | None:
     """Return the id of the session that was opened last with this agent in this folder."""
     for name, folder, session_id in reversed(_read()):
         if (name, folder) == (agent.info.name, str(cwd)):
@@ -29,16 +29,16 @@ def last_session(agent: ConnectedAgent, cwd: Path) -> str | None:
     return None
 
 
-def remember(agent: ConnectedAgent, cwd: Path, session_id: str) -> None:
+def remember_session(agent: ConnectedAgent, cwd: Path, session_id: str) -> None:
     """Store the id of a session that the agent can load and cannot list."""
-    can_load = agent.offers("load_session") or agent.offers("resume_session")
-    if agent.offers("list_sessions") or not can_load:
+    can_load = agent.supports("load_session") or agent.supports("resume_session")
+    if agent.supports("list_sessions") or not can_load:
         return
     place = (agent.info.name, str(cwd))
     entries = [entry for entry in _read() if entry[:2] != place]
     entries.append((*place, session_id))
     with contextlib.suppress(OSError):  # a home that is read-only: nothing is remembered
-        _write(entries[-_MOST:])
+        _write(entries[-_MAX_SESSIONS:])
 
 
 def _path() -> Path:

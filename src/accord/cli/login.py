@@ -12,14 +12,14 @@ from accord.errors import AccordError, AuthRequired
 if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod
     from accord.client.connect import ConnectedAgent
-    from accord.client.elicitation import Form, Values
+    from accord.client.elicitation import ElicitationForm, FormValues
 
-__all__ = ("LoginAtTerminal", "log_in", "run_login")
+__all__ = ("TerminalLoginChosen", "log_in", "run_terminal_login")
 
 METHOD = "method"
 
 
-class LoginAtTerminal(AccordError):
+class TerminalLoginChosen(AccordError):
     """The user chose a method that runs the agent's own program at the terminal."""
 
     def __init__(self, method: AuthMethod) -> None:
@@ -30,35 +30,37 @@ class LoginAtTerminal(AccordError):
 async def log_in(
     agent: ConnectedAgent,
     refused: AuthRequired,
-    fill_in: Callable[[Form], Awaitable[Values | None]],
+    fill_in: Callable[[ElicitationForm], Awaitable[FormValues | None]],
 ) -> None:
     """Let the user choose a method, and log in by it (R-AUTH-12).
 
-    Raises `LoginAtTerminal` for a terminal method, which needs a process of its own and then a new
+    Raises `TerminalLoginChosen` for a terminal method, which needs its own process and then a new
     connection (R-AUTH-18), and `refused` when there is no method or the user declines.
     """
     methods = {method.id: method for method in agent.auth_methods}
     if not methods:
         raise refused
-    values = await fill_in(_form(tuple(methods.values()), refused.message))
+    values = await fill_in(_method_form(tuple(methods.values()), refused.message))
     chosen = None if values is None else methods.get(str(values.get(METHOD)))
     if chosen is None:
         raise refused
     if chosen.terminal:
-        raise LoginAtTerminal(chosen)
+        raise TerminalLoginChosen(chosen)
     await agent.authenticate(chosen.id)
 
 
-def _form(methods: tuple[AuthMethod, ...], message: str) -> Form:
-    from accord.client.elicitation import Field, Form
-    from accord.types.session import Choice
+def _method_form(methods: tuple[AuthMethod, ...], message: str) -> ElicitationForm:
+    from accord.client.elicitation import ElicitationForm, FormField
+    from accord.types.session import OptionChoice
 
-    choices = tuple(Choice(m.id, m.name, m.description) for m in methods)
-    field = Field(name=METHOD, kind="choice", title="Log in with", required=True, choices=choices)
-    return Form(message=message, fields=(field,))
+    choices = tuple(OptionChoice(m.id, m.name, m.description) for m in methods)
+    field = FormField(
+        name=METHOD, kind="choice", title="Log in with", required=True, choices=choices
+    )
+    return ElicitationForm(message=message, fields=(field,))
 
 
-async def run_login(
+async def run_terminal_login(
     command: Sequence[str], env: Mapping[str, str | None], method: AuthMethod
 ) -> int:
     """Run the agent's own command with what the method adds; return its exit status (R-AUTH-15).

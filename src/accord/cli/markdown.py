@@ -14,18 +14,18 @@ from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 
-from accord.cli.terminal_output import Paper
+from accord.cli.terminal_output import TerminalWriter
 
-__all__ = ("finished", "markdown_lines")
+__all__ = ("finished_length", "markdown_lines")
 
-MOST_COLUMNS = 100  # of prose: longer lines are hard to read
-_LEAST_COLUMNS = 20  # below that Markdown is shown as it came
+MAX_COLUMNS = 100  # of prose: longer lines are hard to read
+_MIN_COLUMNS = 20  # below that Markdown is shown as it came
 
 # Without HTML, of which the terminal would show nothing: so `List<String>` stays what it is.
 _parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
 
 
-def finished(text: str) -> int:
+def finished_length(text: str) -> int:
     """Return how many characters of a Markdown text no later text can change.
 
     These are its blocks but for the last one, which may go on in the next line.
@@ -45,23 +45,23 @@ def _start(token: Token) -> int | None:
     return token.map[0]
 
 
-def markdown_lines(paper: Paper, text: str, width: int) -> list[str]:
+def markdown_lines(paper: TerminalWriter, text: str, width: int) -> list[str]:
     """Return the lines of a Markdown text for a terminal; no letter of it is lost."""
-    width = min(width, MOST_COLUMNS)
-    if width >= _LEAST_COLUMNS:
+    width = min(width, MAX_COLUMNS)
+    if width >= _MIN_COLUMNS:
         tokens = _parser.parse(text)
-        shown = _Shown(tokens)
+        shown = _TokenMarkdown(tokens)
         try:
             segments = paper.segments(shown, width)
         except Exception:  # noqa: BLE001  # what it cannot draw is shown as it came
             segments = []
-        words = _letters(_words_of(tokens))
-        if words <= _letters(_plain(segments)) and not _loses_cells(tokens, text):
-            return _trimmed(paper.drawn(segments))
-    return paper.folded(text, width)
+        words = _letters(_token_texts(tokens))
+        if words <= _letters(_segment_texts(segments)) and not _loses_cells(tokens, text):
+            return _trim(paper.render_segments(segments))
+    return paper.fold_text(text, width)
 
 
-def _trimmed(lines: list[str]) -> list[str]:
+def _trim(lines: list[str]) -> list[str]:
     """Return lines without blank ones at either end."""
     full = [number for number, line in enumerate(lines) if line]
     return lines[full[0] : full[-1] + 1] if full else []
@@ -92,7 +92,7 @@ class _Ruler(HorizontalRule):
         yield Rule(style="dim", characters="─")
 
 
-class _Shown(Markdown):
+class _TokenMarkdown(Markdown):
     """Markdown as rich shows it, but from our tokens."""
 
     elements = {
@@ -108,11 +108,11 @@ class _Shown(Markdown):
         super().__init__("", code_theme="ansi_dark")
         for token in tokens:
             if token.children:
-                token.children = list(_honest(token.children))
+                token.children = list(_show_targets(token.children))
         self.parsed = tokens
 
 
-def _honest(tokens: list[Token]) -> Iterable[Token]:
+def _show_targets(tokens: list[Token]) -> Iterable[Token]:
     """Yield inline tokens; a link whose text is not its target shows the target as well."""
     target: str | None = None
     words: list[Token] = []
@@ -139,10 +139,10 @@ def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
 
 
-def _words_of(tokens: list[Token]) -> Iterable[str]:
+def _token_texts(tokens: list[Token]) -> Iterable[str]:
     for token in tokens:
         if token.children:
-            yield from _words_of(token.children)
+            yield from _token_texts(token.children)
         elif token.type != "inline":
             yield token.content
 
@@ -155,12 +155,12 @@ def _loses_cells(tokens: list[Token], text: str) -> bool:
             continue
         end = next(n for n in range(number, len(tokens)) if tokens[n].type == "tr_close")
         source = (part for line in lines[slice(*token.map)] for part in line if part.isalnum())
-        if not _letters(source) <= _letters(_words_of(tokens[number:end])):
+        if not _letters(source) <= _letters(_token_texts(tokens[number:end])):
             return True
     return False
 
 
-def _plain(lines: list[list[Segment]]) -> Iterable[str]:
+def _segment_texts(lines: list[list[Segment]]) -> Iterable[str]:
     return (segment.text for line in lines for segment in line)
 
 

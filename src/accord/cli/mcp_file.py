@@ -9,42 +9,42 @@ from typing import Any
 
 from accord.errors import AccordError
 from accord.text import lenient_json
-from accord.types.mcp import McpHttp, McpServer, McpSse, McpStdio
+from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 
-__all__ = ("WrongMcpFile", "read_mcp_file")
+__all__ = ("McpFileError", "read_mcp_file")
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 _KINDS = ("stdio", "http", "streamable-http", "sse")
 
 
-class WrongMcpFile(AccordError):
+class McpFileError(AccordError):
     """The file cannot be read, or does not list MCP servers."""
 
 
 def read_mcp_file(file: Path) -> tuple[McpServer, ...]:
     """Return the servers of an object `mcpServers`; those with `"disabled": true` are left out.
 
-    A program is looked up on PATH, because agents expect an absolute path. Raises `WrongMcpFile`,
+    A program is looked up on PATH, because agents expect an absolute path. Raises `McpFileError`,
     which names the file, the server and the key.
     """
     try:
         with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise WrongMcpFile(f"{file}: expected at most {MOST_BYTES} bytes")
+            data = opened.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise McpFileError(f"{file}: expected at most {MAX_BYTES} bytes")
         document: Any = json.loads(data)
     except OSError as exc:
-        raise WrongMcpFile(f"Cannot read {file}: {exc.strerror}") from None
+        raise McpFileError(f"Cannot read {file}: {exc.strerror}") from None
     except (ValueError, RecursionError) as exc:
-        raise WrongMcpFile(f"{file}: expected JSON: {exc}") from None
+        raise McpFileError(f"{file}: expected JSON: {exc}") from None
     servers: Any = document.get("mcpServers") if lenient_json.is_object(document) else None
     if not lenient_json.is_object(servers):
-        raise WrongMcpFile(f'{file}: expected an object with the key "mcpServers"')
+        raise McpFileError(f'{file}: expected an object with the key "mcpServers"')
     found: list[McpServer] = []
     for name, entry in servers.items():
         where = f"{file}: mcpServers.{name}"
         if not lenient_json.is_object(entry):
-            raise WrongMcpFile(f"{where}: expected an object, got {type(entry).__name__}")
+            raise McpFileError(f"{where}: expected an object, got {type(entry).__name__}")
         if entry.get("disabled") is not True:
             found.append(_server(name, entry, where))
     return tuple(found)
@@ -53,34 +53,37 @@ def read_mcp_file(file: Path) -> tuple[McpServer, ...]:
 def _server(name: str, entry: dict[str, Any], where: str) -> McpServer:
     kind = entry.get("type", "stdio" if "command" in entry else "http")
     if kind not in _KINDS:
-        raise WrongMcpFile(f"{where}.type: expected one of {', '.join(_KINDS)}, got {kind!r}")
+        raise McpFileError(f"{where}.type: expected one of {', '.join(_KINDS)}, got {kind!r}")
     if kind == "stdio":
-        command = _text(entry, "command", where)
+        command = _require_string(entry, "command", where)
         args = entry.get("args", [])
         if not (lenient_json.is_array(args) and all(isinstance(word, str) for word in args)):
-            raise WrongMcpFile(f"{where}.args: expected an array of strings")
+            raise McpFileError(f"{where}.args: expected an array of strings")
         program = shutil.which(command)
         if program is None:
-            raise WrongMcpFile(f"{where}.command: found no program {command!r}")
-        return McpStdio(
-            name, str(Path(program).absolute()), tuple(map(str, args)), _texts(entry, "env", where)
+            raise McpFileError(f"{where}.command: found no program {command!r}")
+        return McpServerStdio(
+            name,
+            str(Path(program).absolute()),
+            tuple(map(str, args)),
+            _require_strings(entry, "env", where),
         )
-    url = _text(entry, "url", where)
-    headers = _texts(entry, "headers", where)
-    return McpSse(name, url, headers) if kind == "sse" else McpHttp(name, url, headers)
+    url = _require_string(entry, "url", where)
+    headers = _require_strings(entry, "headers", where)
+    return McpServerSse(name, url, headers) if kind == "sse" else McpServerHttp(name, url, headers)
 
 
-def _text(entry: dict[str, Any], key: str, where: str) -> str:
+def _require_string(entry: dict[str, Any], key: str, where: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not value:
-        raise WrongMcpFile(f"{where}.{key}: expected a string")
+        raise McpFileError(f"{where}.{key}: expected a string")
     return value
 
 
-def _texts(entry: dict[str, Any], key: str, where: str) -> dict[str, str]:
+def _require_strings(entry: dict[str, Any], key: str, where: str) -> dict[str, str]:
     value: Any = entry.get(key, {})
     if not (
         lenient_json.is_object(value) and all(isinstance(text, str) for text in value.values())
     ):
-        raise WrongMcpFile(f"{where}.{key}: expected an object of strings")
+        raise McpFileError(f"{where}.{key}: expected an object of strings")
     return {str(name): str(text) for name, text in value.items()}

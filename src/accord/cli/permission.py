@@ -8,18 +8,25 @@ from typing import Any
 import msgspec
 
 from accord.cli.rows import Row
-from accord.cli.safe_text import GUTTER, diff_rows, near, near_title, one_line, printable
-from accord.cli.terminal_output import Paper
+from accord.cli.safe_text import (
+    GUTTER,
+    diff_rows,
+    one_line,
+    printable,
+    relative_path,
+    relative_title,
+)
+from accord.cli.terminal_output import TerminalWriter
 from accord.cli.tool_rows import diffs_of, text_of_call
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import command_of, is_distinct
 from accord.text.excerpt import visible
 from accord.types.permission import PermissionOption
 
-__all__ = ("decide",)
+__all__ = ("ask_permission",)
 
-MOST_OPTIONS = 30
-MOST_CHARACTERS = 1_000_000  # of what a request is about
+MAX_OPTIONS = 30
+MAX_CHARACTERS = 1_000_000  # of what a request is about
 KINDS = {
     "allow_once": "allows it once",
     "allow_always": "allows it always",
@@ -28,26 +35,28 @@ KINDS = {
 }
 
 # Asks for a line, which is None once none can be typed.
-Typed = Callable[[str], Awaitable[str | None]]
+ReadLine = Callable[[str], Awaitable[str | None]]
 
 
-async def decide(request: PermissionRequest, agent: str, paper: Paper, typed: Typed) -> Decision:
+async def ask_permission(
+    request: PermissionRequest, agent: str, writer: TerminalWriter, read_line: ReadLine
+) -> Decision:
     """Return the option that the user chooses; one that was not shown is never chosen."""
 
     def show(*rows: Row) -> None:
-        paper.put(paper.rows(rows))
+        writer.write_lines(writer.render_rows(rows))
 
     call, cwd = request.tool_call, request.cwd
-    title = near_title(request.title or (call.title if call else ""), cwd)
+    title = relative_title(request.title or (call.title if call else ""), cwd)
     show(Row(f"{one_line(agent, 40)} asks: {title or 'May I go on?'}", "bold yellow"))
-    left = await _page(paper, paper.rows(_body(request, title)), typed)
+    left = await _show_pages(writer, writer.render_rows(_request_rows(request, title)), read_line)
     if left:
         show(Row(f"{left} lines were not shown.", "yellow", "  "))
-    options = request.options[:MOST_OPTIONS]
+    options = request.options[:MAX_OPTIONS]
     if not options:
         show(Row("The agent offers no option to choose from.", "yellow", "  "))
         return "cancel"
-    paper.put([""])
+    writer.write_lines([""])
     names = [one_line(option.name) or one_line(option.id) for option in options]
     for number, (option, name) in enumerate(zip(options, names, strict=True), 1):
         kind = KINDS.get(option.kind) or one_line(str(option.kind), 40)
@@ -55,11 +64,11 @@ async def decide(request: PermissionRequest, agent: str, paper: Paper, typed: Ty
     if more := len(request.options) - len(options):
         show(Row(f"{more} more options are not shown and cannot be chosen.", "yellow", "  "))
     while True:
-        line = await typed(f"Choose 1 to {len(options)}: " if len(options) > 1 else "Type 1: ")
+        line = await read_line(f"Choose 1 to {len(options)}: " if len(options) > 1 else "Type 1: ")
         if line is None:
             rejecting = [option for option in options if option.kind == "reject_once"]
             return rejecting[0] if rejecting else "cancel"
-        if (chosen := _chosen(options, names, line.strip())) is not None:
+        if (chosen := _find_option(options, names, line.strip())) is not None:
             if is_distinct(chosen, request.options):
                 return chosen
             show(
@@ -73,7 +82,7 @@ async def decide(request: PermissionRequest, agent: str, paper: Paper, typed: Ty
         show(Row("Type the number of an option, or its name.", "yellow", "  "))
 
 
-def _chosen(
+def _find_option(
     options: Sequence[PermissionOption], names: Sequence[str], text: str
 ) -> PermissionOption | None:
     if text.isascii() and text.isdigit():
@@ -83,12 +92,12 @@ def _chosen(
     return options[same[0]] if len(same) == 1 else None
 
 
-async def _page(paper: Paper, lines: Sequence[str], typed: Typed) -> int:
+async def _show_pages(paper: TerminalWriter, lines: Sequence[str], typed: ReadLine) -> int:
     """Show lines, a screen of them at a time; return how many the user did not want to see."""
     most = max(paper.size[1] - 4, 3)
     at = 0
     while True:
-        paper.put(lines[at : at + most])
+        paper.write_lines(lines[at : at + most])
         at += most
         if at >= len(lines):
             return 0
@@ -97,7 +106,7 @@ async def _page(paper: Paper, lines: Sequence[str], typed: Typed) -> int:
             return len(lines) - at
 
 
-def _body(request: PermissionRequest, title: str) -> Iterator[Row]:
+def _request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
     """Yield all that a request is about, in addition to its title."""
     call, cwd = request.tool_call, request.cwd
     yield from _text_rows(printable(request.description or ""), "", "  ")
@@ -109,7 +118,7 @@ def _body(request: PermissionRequest, title: str) -> Iterator[Row]:
     shown = command is not None
     diffs = list(diffs_of(call))
     for diff in diffs:
-        path = one_line(near(diff.path, cwd))
+        path = one_line(relative_path(diff.path, cwd))
         if len(diffs) > 1 or path not in title:
             yield Row(path, "bold", "  ")
         yield from diff_rows(diff)
@@ -120,8 +129,8 @@ def _body(request: PermissionRequest, title: str) -> Iterator[Row]:
         shown = True
     if not shown and call.raw_input is not None:
         yield from _text_rows(visible(_json(call.raw_input)), "cyan", "  ")
-    paths = {one_line(near(diff.path, cwd)) for diff in diffs}
-    places = [one_line(near(place.path, cwd)) for place in call.locations]
+    paths = {one_line(relative_path(diff.path, cwd)) for diff in diffs}
+    places = [one_line(relative_path(place.path, cwd)) for place in call.locations]
     if places := [path for path in places if path not in paths and path not in title]:
         yield Row(", ".join(dict.fromkeys(places)), "dim", "  ")
 
@@ -130,8 +139,8 @@ def _text_rows(text: str, style: str, lead: str, first: str | None = None) -> It
     """Yield the lines of a text; long ones in pieces, so that they can be paged."""
     if not text:
         return
-    left = len(text) - MOST_CHARACTERS
-    for line in text[:MOST_CHARACTERS].split("\n"):
+    left = len(text) - MAX_CHARACTERS
+    for line in text[:MAX_CHARACTERS].split("\n"):
         yield Row(line, style, lead if first is None else first, lead, "dim", whole_words=False)
         first = None
     if left > 0:

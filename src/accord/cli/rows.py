@@ -8,7 +8,7 @@ from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 
-__all__ = ("Row", "fold", "word_fold")
+__all__ = ("Row", "fold", "fold_words")
 
 TAB = 4
 
@@ -28,14 +28,14 @@ class Row(Struct, frozen=True):
         """The row as one line."""
         return f"{self.lead}{self.text}"
 
-    def folded(self, width: int) -> Iterator[Text]:
+    def fold_lines(self, width: int) -> Iterator[Text]:
         """Yield lines of this width at most, the gutter in each."""
         lead = self.lead
         rest = " " * cell_len(lead) if self.rest is None else self.rest
         room = width - cell_len(lead)
         if room < 4:  # no gutter fits
             lead, rest, room = "", "", max(width, 1)
-        cut = word_fold if self.whole_words else fold
+        cut = fold_words if self.whole_words else fold
         for number, part in enumerate(cut(self.text.expandtabs(TAB), room)):
             gutter = rest if number else lead
             yield Text.assemble((gutter, self.lead_style), (part, self.style), no_wrap=True)
@@ -58,7 +58,7 @@ def fold(text: str, width: int) -> list[str]:
     return [*pieces, "".join(piece)]
 
 
-def word_fold(text: str, width: int) -> list[str]:
+def fold_words(text: str, width: int) -> list[str]:
     """Return a line cut at spaces where it has them; the spaces at the cuts are dropped."""
     if cell_len(text) <= width:
         return [text]

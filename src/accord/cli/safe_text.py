@@ -16,16 +16,16 @@ __all__ = (
     "GUTTER",
     "diff_counts",
     "diff_rows",
-    "near",
-    "near_title",
+    "last_lines",
     "one_line",
     "printable",
-    "tail",
+    "relative_path",
+    "relative_title",
 )
 
 TAIL_BYTES = 16 * 1024  # of an output that are looked at for its last lines
-MOST_COMPARED = 4_000_000  # pairs of lines; a larger change is shown as one
-MOST_TITLE = 300  # characters of what has to fit in a line or two
+MAX_COMPARED = 4_000_000  # pairs of lines; a larger change is shown as one
+MAX_TITLE = 300  # characters of what has to fit in a line or two
 GUTTER = "  │ "
 
 # Colours, titles and the like, as programs write them for terminals.
@@ -39,13 +39,15 @@ def printable(text: str) -> str:
     return hidden_removed(text)
 
 
-def one_line(text: str, most: int = MOST_TITLE) -> str:
+def one_line(text: str, max_length: int = MAX_TITLE) -> str:
     """Return a text of the agent's in one line: it cannot be taken for what we say."""
     # U+2800 has a use in pictures of dots only.
-    return excerpt(" ".join(printable(text[: 4 * most]).replace("\u2800", " ").split()), most)
+    return excerpt(
+        " ".join(printable(text[: 4 * max_length]).replace("\u2800", " ").split()), max_length
+    )
 
 
-def near(path: str, cwd: str | None) -> str:
+def relative_path(path: str, cwd: str | None) -> str:
     """Return a path as seen from the directory of the session, if it is inside."""
     if cwd is None or not Path(path).is_absolute():
         return path
@@ -53,7 +55,7 @@ def near(path: str, cwd: str | None) -> str:
     return path if inside.startswith(os.pardir) else inside
 
 
-def near_title(title: str, cwd: str | None) -> str:
+def relative_title(title: str, cwd: str | None) -> str:
     """Return a title in one line, with the paths in it as seen from the session's directory."""
     title = one_line(title)
     if cwd is None or len(cwd) < 2:
@@ -61,7 +63,7 @@ def near_title(title: str, cwd: str | None) -> str:
     return re.sub(rf"(?<![\w./~-]){re.escape(cwd)}[/\\](?=[^\s/])", "", title)
 
 
-def tail(output: bytes | bytearray | str, most: int) -> tuple[list[str], bool]:
+def last_lines(output: bytes | bytearray | str, max_lines: int) -> tuple[list[str], bool]:
     """Return the last lines of an output, and whether there were more.
 
     Of a line that was written over again and again, such as a progress bar, the last state counts.
@@ -75,7 +77,7 @@ def tail(output: bytes | bytearray | str, most: int) -> tuple[list[str], bool]:
     ]
     if lines == [""]:
         return [], False
-    return lines[-most:], len(lines) > most or len(output) >= TAIL_BYTES
+    return lines[-max_lines:], len(lines) > max_lines or len(output) >= TAIL_BYTES
 
 
 def diff_rows(diff: Diff) -> Iterator[Row]:
@@ -115,20 +117,20 @@ def _lines_of(diff: Diff) -> Iterator[str]:
         yield from diff.patch.splitlines()
         return
     old, new = (diff.old or "").splitlines(), (diff.new or "").splitlines()
-    if len(old) * len(new) <= MOST_COMPARED:
+    if len(old) * len(new) <= MAX_COMPARED:
         lines = difflib.unified_diff(old, new, lineterm="")
         next(lines, None)  # these two name no file
         next(lines, None)
         yield from lines
         return
-    same = _same(old, new)
-    after = _same(old[same:][::-1], new[same:][::-1])
+    same = _common_prefix(old, new)
+    after = _common_prefix(old[same:][::-1], new[same:][::-1])
     yield f"@@ -{same + 1} +{same + 1} @@"
     yield from (f"-{line}" for line in old[same : len(old) - after])
     yield from (f"+{line}" for line in new[same : len(new) - after])
 
 
-def _same(one: list[str], other: list[str]) -> int:
+def _common_prefix(one: list[str], other: list[str]) -> int:
     """Return how many lines are the same from the beginning."""
     pairs = zip(one, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

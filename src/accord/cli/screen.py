@@ -6,66 +6,66 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
-    from accord.client.elicitation import Form, Values, WebPage
+    from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, Event, PermissionRequest
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
 
-__all__ = ("LateScreen", "Screen")
+__all__ = ("LazyView", "TurnView")
 
 
-class Screen(Protocol):
+class TurnView(Protocol):
     """Where a turn is shown."""
 
-    def wait(self, name: str) -> None:
+    def show_starting(self, name: str) -> None:
         """The agent of this name is starting."""
         ...
 
-    def begin(self, agent: ConnectedAgent, session: ClientSession) -> None:
+    def session_opened(self, agent: ConnectedAgent, session: ClientSession) -> None:
         """The session is open."""
         ...
 
-    async def ask(self, request: PermissionRequest) -> Decision | None:
+    async def ask_permission(self, request: PermissionRequest) -> Decision | None:
         """Let the user decide."""
         ...
 
-    async def fill_in(self, form: Form) -> Values | None:
+    async def ask_form(self, form: ElicitationForm) -> FormValues | None:
         """Let the user fill in a form; None when they decline."""
         ...
 
-    async def visit(self, page: WebPage) -> bool:
+    async def ask_url(self, page: UrlElicitationRequest) -> bool:
         """Let the user open a page, or not."""
         ...
 
-    def decline(self) -> bool:
+    def decline_question(self) -> bool:
         """Decline what the user is asked just now; tell whether there was something."""
         ...
 
-    def show(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Something happened."""
         ...
 
-    def hear(self, line: str) -> None:
+    def show_stderr(self, line: str) -> None:
         """The agent wrote this line to stderr."""
         ...
 
-    def cancelling(self) -> None:
+    def show_cancelling(self) -> None:
         """The user cancels the turn."""
         ...
 
-    def warn(self, message: str) -> None:
+    def show_warning(self, message: str) -> None:
         """Something is not as the user expects."""
         ...
 
-    def quit(self, turn: ClientTurn | None) -> None:
+    def user_quit(self, turn: ClientTurn | None) -> None:
         """The user does not wait for the end."""
         ...
 
-    def end(self, turn: ClientTurn) -> None:
+    def turn_ended(self, turn: ClientTurn) -> None:
         """The turn is over."""
         ...
 
-    def fail(self, message: str, code: int | None) -> None:
+    def show_error(self, message: str, code: int | None) -> None:
         """It came to no end."""
         ...
 
@@ -74,7 +74,7 @@ class Screen(Protocol):
         ...
 
 
-class LateScreen:
+class LazyView:
     """The screen, which is imported when it is first needed."""
 
     def __init__(
@@ -89,41 +89,41 @@ class LateScreen:
         self._quiet = quiet
         self._thoughts = thoughts
         self._verbose = verbose
-        self._made: Screen | None = None
-        self._heard = ""  # before there was a screen
+        self._view: TurnView | None = None
+        self._stderr_line = ""  # before there was a screen
 
-    def get(self) -> Screen:
-        if self._made is None:
+    def get(self) -> TurnView:
+        if self._view is None:
             if self._as_json:
-                from accord.cli.json_lines import Lines
+                from accord.cli.json_lines import JsonLinesView
 
-                self._made = Lines()
+                self._view = JsonLinesView()
             elif self._quiet:
-                from accord.cli.answer_only import Quiet
+                from accord.cli.answer_only import AnswerOnlyView
 
-                self._made = Quiet()
+                self._view = AnswerOnlyView()
             else:
-                from accord.cli.rich_screen import Rendered
+                from accord.cli.rich_screen import RichView
 
-                self._made = Rendered(thoughts=self._thoughts, verbose=self._verbose)
-        return self._made
+                self._view = RichView(thoughts=self._thoughts, verbose=self._verbose)
+        return self._view
 
-    def wait(self, name: str) -> None:
-        self.get().wait(name)
-        if self._heard and not self._verbose:
-            self.get().hear(self._heard)
+    def show_starting(self, name: str) -> None:
+        self.get().show_starting(name)
+        if self._stderr_line and not self._verbose:
+            self.get().show_stderr(self._stderr_line)
 
-    def hear(self, line: str) -> None:
-        if self._made is not None or self._verbose:
-            self.get().hear(line)
-        self._heard = line
+    def show_stderr(self, line: str) -> None:
+        if self._view is not None or self._verbose:
+            self.get().show_stderr(line)
+        self._stderr_line = line
 
-    async def fill_in(self, form: Form) -> Values | None:
-        return await self.get().fill_in(form)
+    async def ask_form(self, form: ElicitationForm) -> FormValues | None:
+        return await self.get().ask_form(form)
 
-    async def visit(self, page: WebPage) -> bool:
-        return await self.get().visit(page)
+    async def ask_url(self, page: UrlElicitationRequest) -> bool:
+        return await self.get().ask_url(page)
 
     def close(self) -> None:
-        if self._made is not None:
-            self._made.close()
+        if self._view is not None:
+            self._view.close()

@@ -11,13 +11,13 @@ import click
 from accord.errors import NotOffered, ResourceNotFound
 
 if TYPE_CHECKING:
-    from accord.client.agent_adapter import SessionListing
+    from accord.client.agent_adapter import SessionInfo
     from accord.client.connect import ConnectedAgent
     from accord.client.session import ClientSession
     from accord.types.mcp import McpServer
     from accord.types.session import SessionOption
 
-__all__ = ("apply_choices", "open_session")
+__all__ = ("apply_session_options", "open_session")
 
 _ON = {"true": True, "on": True, "yes": True, "1": True}
 _OFF = {"false": False, "off": False, "no": False, "0": False}
@@ -32,29 +32,29 @@ async def open_session(
     mcp_servers: Sequence[McpServer] = (),
 ) -> ClientSession:
     """Open the session with this id, the latest one of the folder, or else a new one."""
-    from accord.cli.latest_session import remember
+    from accord.cli.latest_session import remember_session
 
     if latest:
-        session_id = await _latest(agent, cwd)
+        session_id = await _latest_session_id(agent, cwd)
     if session_id is None:
         session = await agent.new_session(cwd, mcp_servers=mcp_servers)
     else:
-        session = await _load(agent, cwd, session_id, mcp_servers)
-    remember(agent, cwd, session.id)
+        session = await _load_session(agent, cwd, session_id, mcp_servers)
+    remember_session(agent, cwd, session.id)
     return session
 
 
-async def _latest(agent: ConnectedAgent, cwd: Path) -> str:
-    if agent.offers("list_sessions"):
+async def _latest_session_id(agent: ConnectedAgent, cwd: Path) -> str:
+    if agent.supports("list_sessions"):
         known = [listing async for listing in agent.list_sessions(cwd)]
         if not known:
             raise click.UsageError(f"The agent has no session to continue in {cwd}")
-        return max(known, key=_changed_at).id
-    if not (agent.offers("load_session") or agent.offers("resume_session")):
+        return max(known, key=_updated_at).id
+    if not (agent.supports("load_session") or agent.supports("resume_session")):
         raise click.UsageError("The agent does not keep sessions")
-    from accord.cli.latest_session import last_session
+    from accord.cli.latest_session import remembered_session
 
-    session_id = last_session(agent, cwd)
+    session_id = remembered_session(agent, cwd)
     if session_id is None:
         raise click.UsageError(
             f"The agent cannot list its sessions, and none was opened in {cwd} before: name one "
@@ -63,7 +63,7 @@ async def _latest(agent: ConnectedAgent, cwd: Path) -> str:
     return session_id
 
 
-async def _load(
+async def _load_session(
     agent: ConnectedAgent, cwd: Path, session_id: str, mcp_servers: Sequence[McpServer]
 ) -> ClientSession:
     try:
@@ -74,7 +74,7 @@ async def _load(
         raise ResourceNotFound(f"The agent has no session {session_id!r}") from exc
 
 
-async def apply_choices(
+async def apply_session_options(
     session: ClientSession, *, model: str | None, mode: str | None, options: Sequence[str]
 ) -> None:
     """Set what --model, --mode and --option say.
@@ -85,35 +85,37 @@ async def apply_choices(
         found = _by_category(session, "model")
         if found is None:
             raise click.UsageError("--model: the agent lets clients choose no model")
-        await _set(session, found, model, "--model")
+        await _set_option(session, found, model, "--model")
     if mode is not None:
         found = session.transcript.mode_option
         if found is None:
             raise click.UsageError("--mode: the agent has no modes")
-        await _set(session, found, mode, "--mode")
+        await _set_option(session, found, mode, "--mode")
     for assignment in options:
         name, _, value = assignment.partition("=")
         known = {option.id: option for option in session.transcript.options}
         if name not in known:
             raise click.UsageError(
-                f"--option: expected one of {_listed(known)}, got {name!r}"
+                f"--option: expected one of {_join_names(known)}, got {name!r}"
                 if known
                 else "--option: the agent has no options"
             )
-        await _set(session, known[name], value, f"--option {name}")
+        await _set_option(session, known[name], value, f"--option {name}")
 
 
-async def _set(session: ClientSession, option: SessionOption, given: str, where: str) -> None:
-    from accord.types.session import Select
+async def _set_option(
+    session: ClientSession, option: SessionOption, given: str, where: str
+) -> None:
+    from accord.types.session import SelectOption
 
     value: str | bool = given
-    if isinstance(option, Select):
+    if isinstance(option, SelectOption):
         choices = {choice.value for choice in option.choices}
         if given not in choices:  # a name is accepted where no value is
             named = [choice.value for choice in option.choices if choice.name == given]
             if len(named) != 1:
                 raise click.UsageError(
-                    f"{where}: expected one of {_listed(choices)}, got {given!r}"
+                    f"{where}: expected one of {_join_names(choices)}, got {given!r}"
                 )
             value = named[0]
     else:
@@ -132,13 +134,13 @@ def _by_category(session: ClientSession, category: str) -> SessionOption | None:
     return None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     from accord.cli.safe_text import one_line
 
     return ", ".join(map(one_line, sorted(names)))
 
 
-def _changed_at(listing: SessionListing) -> float:
+def _updated_at(listing: SessionInfo) -> float:
     """Return when a session last changed; one that does not say so is the oldest."""
     from datetime import UTC, datetime
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 from accord.errors import AccordError
 from accord.transports.command_line import argv_of
 
-__all__ = ("AgentEntry", "AskDefaults", "Settings", "WrongSettings", "load", "path")
+__all__ = ("AgentEntry", "AskDefaults", "Settings", "SettingsError", "load", "path")
 
 FILE = "settings.toml"
 
 
-class WrongSettings(AccordError):
+class SettingsError(AccordError):
     """The settings file cannot be read, or says something that has no meaning."""
 
 
@@ -68,29 +68,29 @@ def load() -> Settings:
     except FileNotFoundError:
         return Settings()
     except (OSError, UnicodeDecodeError) as exc:
-        raise WrongSettings(f"Cannot read the settings file {where}: {exc}") from None
+        raise SettingsError(f"Cannot read the settings file {where}: {exc}") from None
     import tomllib  # not at the top: most users have no settings file
 
     try:
         settings = msgspec.convert(tomllib.loads(text), Settings)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
-        raise WrongSettings(f"The settings file {where} is wrong: {exc}") from None
+        raise SettingsError(f"The settings file {where} is wrong: {exc}") from None
     timeout_s = settings.ask.timeout
     if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise WrongSettings(
+        raise SettingsError(
             f"The settings file {where} is wrong: ask.timeout: expected a number of seconds above "
             f"0, got {timeout_s:g}"
         )
     for name, entry in settings.agents.items():
         if not name.replace("-", "").replace("_", "").isalnum():
-            raise WrongSettings(
+            raise SettingsError(
                 f"The settings file {where} is wrong: expected letters, digits, - and _ in the "
                 f"name of an agent, got {name!r}"
             )
         try:
             argv_of(entry.command)
         except ValueError as exc:
-            raise WrongSettings(
+            raise SettingsError(
                 f"The settings file {where} is wrong: agents.{name}.command: {exc}"
             ) from None
     return settings

@@ -17,16 +17,16 @@ from rich.console import COLOR_SYSTEMS, Console, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from accord.cli.rows import Row, word_fold
+from accord.cli.rows import Row, fold_words
 
-__all__ = ("Paper",)
+__all__ = ("TerminalWriter",)
 
-_LEAST_COLUMNS = 12  # a narrower terminal gets no tail
+_MIN_COLUMNS = 12  # a narrower terminal gets no tail
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"  # the cursor
 _LINE, _BELOW = "\x1b[2K", "\x1b[J"  # erase
 
 
-class Paper:
+class TerminalWriter:
     """One stream, and all that is known of where it goes."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -39,14 +39,14 @@ class Paper:
         if self._console.color_system is not None:
             self._colors = COLOR_SYSTEMS[self._console.color_system]
         knows = os.environ.get("TERM", "") not in ("dumb", "unknown")
-        self._moves = self.is_terminal and knows and not self._console.legacy_windows
-        self._tail: list[str] = []
-        self._echo = _Echo(stream)
+        self._can_move_cursor = self.is_terminal and knows and not self._console.legacy_windows
+        self._live_lines: list[str] = []
+        self._echo = _TerminalEcho(stream)
 
     @property
-    def has_tail(self) -> bool:
+    def has_live_region(self) -> bool:
         """Whether something can stand below the lines and change."""
-        return self._moves and self.size[0] >= _LEAST_COLUMNS
+        return self._can_move_cursor and self.size[0] >= _MIN_COLUMNS
 
     @property
     def size(self) -> tuple[int, int]:
@@ -72,35 +72,37 @@ class Paper:
         options = self._console.options.update(width=width, height=None)
         return self._console.render_lines(renderable, options, pad=False)
 
-    def drawn(self, lines: Iterable[Iterable[Segment]]) -> list[str]:
+    def render_segments(self, lines: Iterable[Iterable[Segment]]) -> list[str]:
         """Return lines as the stream takes them, without spaces at their ends."""
-        return [self._drawn(line) for line in lines]
+        return [self._render_line(line) for line in lines]
 
-    def folded(self, text: str, width: int) -> list[str]:
+    def fold_text(self, text: str, width: int) -> list[str]:
         """Return the lines of a text, each cut where it does not fit."""
-        return [part for line in text.rstrip("\n").split("\n") for part in word_fold(line, width)]
+        return [part for line in text.rstrip("\n").split("\n") for part in fold_words(line, width)]
 
-    def rows(self, rows: Iterable[Row]) -> list[str]:
+    def render_rows(self, rows: Iterable[Row]) -> list[str]:
         """Return rows as lines: folded at a terminal, else one line each."""
         if not self.is_terminal:
             texts = [
                 Text.assemble((row.lead, row.lead_style), (row.text, row.style)) for row in rows
             ]
-            return [self._text(text) for text in texts]
+            return [self._render_text(text) for text in texts]
         width = self.width
-        return [self._text(line) for row in rows for line in row.folded(width)]
+        return [self._render_text(line) for row in rows for line in row.fold_lines(width)]
 
-    def _text(self, text: Text) -> str:
+    def _render_text(self, text: Text) -> str:
         text.end = ""
-        return self._drawn(self._console.render(text, self._console.options.update(width=1 << 20)))
+        return self._render_line(
+            self._console.render(text, self._console.options.update(width=1 << 20))
+        )
 
-    def _drawn(self, line: Iterable[Segment]) -> str:
+    def _render_line(self, line: Iterable[Segment]) -> str:
         parts = list(Segment.simplify(part for part in line if not part.control))
         if self._console.no_color:
             parts = list(Segment.remove_color(parts))
-        while parts and not parts[-1].text.rstrip(" \n") and not _has_ground(parts[-1]):
+        while parts and not parts[-1].text.rstrip(" \n") and not _has_background(parts[-1]):
             parts.pop()
-        if parts and not _has_ground(parts[-1]):
+        if parts and not _has_background(parts[-1]):
             parts[-1] = Segment(parts[-1].text.rstrip(" \n"), parts[-1].style)
         return "".join(
             part.style.render(part.text, color_system=self._colors) if part.style else part.text
@@ -109,28 +111,28 @@ class Paper:
 
     # Writing.
 
-    def put(self, lines: Sequence[str], tail: Sequence[str] = ()) -> None:
+    def write_lines(self, lines: Sequence[str], live_lines: Sequence[str] = ()) -> None:
         """Write lines for good, and below them the tail, in place of the last one."""
-        if not self.has_tail:
-            tail = ()
-        if not lines and list(tail) == self._tail:
+        if not self.has_live_region:
+            live_lines = ()
+        if not lines and list(live_lines) == self._live_lines:
             return
         parts: list[str] = []
-        if self._tail:
-            up = len(self._tail) - 1
+        if self._live_lines:
+            up = len(self._live_lines) - 1
             parts.append(f"\r\x1b[{up}A" if up else "\r")
-        elif tail:
+        elif live_lines:
             parts.append(_HIDE)
             self._echo.off()
-        before = _LINE if self._tail else ""
+        before = _LINE if self._live_lines else ""
         parts += [f"{before}{line}\n" for line in lines]
-        parts.append("\n".join(f"{before}{line}" for line in tail))
-        if self._tail:
+        parts.append("\n".join(f"{before}{line}" for line in live_lines))
+        if self._live_lines:
             parts.append(_BELOW)
-            if not tail:
+            if not live_lines:
                 parts.append(_SHOW)
                 self._echo.on()
-        self._tail = list(tail)
+        self._live_lines = list(live_lines)
         self.write("".join(parts))
 
     def write(self, text: str) -> None:
@@ -140,18 +142,18 @@ class Paper:
         self.stream.flush()
 
 
-def _has_ground(segment: Segment) -> bool:
+def _has_background(segment: Segment) -> bool:
     return segment.style is not None and (
         segment.style.bgcolor is not None or bool(segment.style.reverse)
     )
 
 
-class _Echo:
+class _TerminalEcho:
     """What is typed while nothing is asked is not shown: it would stand in the tail."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._before: list[int | list[bytes | int]] | None = None
+        self._saved_mode: list[int | list[bytes | int]] | None = None
 
     def off(self) -> None:
         if sys.platform == "win32":
@@ -162,19 +164,19 @@ class _Echo:
             fd = self._stream.fileno()
             if os.tcgetpgrp(fd) != os.getpgrp():  # in the background it would be stopped for that
                 return
-            self._before = termios.tcgetattr(fd)
-            silent = [*self._before]
+            self._saved_mode = termios.tcgetattr(fd)
+            silent = [*self._saved_mode]
             silent[3] = int(silent[3]) & ~termios.ECHO  # type: ignore[arg-type]
             termios.tcsetattr(fd, termios.TCSADRAIN, silent)
         except (OSError, ValueError, termios.error):  # it is no terminal
-            self._before = None
+            self._saved_mode = None
 
     def on(self) -> None:
-        if sys.platform == "win32" or self._before is None:
+        if sys.platform == "win32" or self._saved_mode is None:
             return
         import termios
 
-        before, self._before = self._before, None
+        before, self._saved_mode = self._saved_mode, None
         try:
             fd = self._stream.fileno()
             if os.tcgetpgrp(fd) == os.getpgrp():

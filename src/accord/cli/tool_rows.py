@@ -9,25 +9,25 @@ from accord.cli.safe_text import (
     GUTTER,
     diff_counts,
     diff_rows,
-    near,
-    near_title,
+    last_lines,
     one_line,
-    tail,
+    relative_path,
+    relative_title,
 )
 from accord.client.events import Plan, ToolCall
-from accord.client.transcript import Shell
+from accord.client.transcript import TerminalTranscript
 from accord.types.tool_calls import Diff, TerminalView
 
 __all__ = (
-    "change_rows",
     "diffs_of",
-    "head_rows",
+    "gutter_rows",
+    "limited_diff_rows",
     "output_rows",
     "plan_rows",
-    "shell_rows",
-    "some",
-    "terminals_of",
+    "terminal_ids",
+    "terminal_rows",
     "text_of_call",
+    "title_rows",
 )
 
 MARKS = {
@@ -45,13 +45,13 @@ STEPS = {
     "cancelled": ("⊘", "dim"),
 }
 LAST_LINES = 12  # of an output, when it is over
-MOST_DIFF_ROWS = 60
+MAX_DIFF_ROWS = 60
 
 
-def head_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
+def title_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
     """Yield the line of a tool call, and a second one for a path that its title does not name."""
     mark, style = MARKS.get(call.status, MARKS["in_progress"])
-    title = near_title(call.title, cwd) or one_line(str(call.kind), 40)
+    title = relative_title(call.title, cwd) or one_line(str(call.kind), 40)
     added = removed = 0
     changed: dict[str, None] = {}
     for diff in diffs_of(call):
@@ -61,7 +61,7 @@ def head_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
     paths = [*changed, *(place.path for place in call.locations)]
     if len(changed) > 1:  # each stands above its diff
         paths = [path for path in paths if path not in changed]
-    named = [one_line(near(path, cwd)) for path in dict.fromkeys(paths)]
+    named = [one_line(relative_path(path, cwd)) for path in dict.fromkeys(paths)]
     unnamed = [path for path in named if path not in title]
     counts = [f"+{added}"] * bool(added) + [f"−{removed}"] * bool(removed)
     yield Row("  ".join([title, *counts]), "", f"{mark} ", lead_style=style)
@@ -75,7 +75,7 @@ def diffs_of(call: ToolCall) -> Iterator[Diff]:
     return (part for part in call.content if isinstance(part, Diff))
 
 
-def terminals_of(call: ToolCall) -> list[str]:
+def terminal_ids(call: ToolCall) -> list[str]:
     """Return the ids of the terminals that a tool call shows."""
     return [part.terminal_id for part in call.content if isinstance(part, TerminalView)]
 
@@ -85,24 +85,24 @@ def text_of_call(call: ToolCall) -> str:
     return "".join(part for part in call.content if isinstance(part, str))
 
 
-def change_rows(diff: Diff, most: int = MOST_DIFF_ROWS) -> Iterator[Row]:
+def limited_diff_rows(diff: Diff, max_rows: int = MAX_DIFF_ROWS) -> Iterator[Row]:
     """Yield the rows of a diff, and how many more there are."""
     rows = list(diff_rows(diff))
-    yield from rows[:most]
-    if len(rows) > most:
-        yield Row(f"… {len(rows) - most} more lines", "dim", " " * 8)
+    yield from rows[:max_rows]
+    if len(rows) > max_rows:
+        yield Row(f"… {len(rows) - max_rows} more lines", "dim", " " * 8)
 
 
 def output_rows(call: ToolCall) -> Iterator[Row]:
     """Yield the end of what a command printed, and of what a call that failed says."""
     text = text_of_call(call)
     if call.kind == "execute" or call.status == "failed":
-        yield from some(*tail(_unfenced(text), LAST_LINES))
+        yield from gutter_rows(*last_lines(_strip_fence(text), LAST_LINES))
 
 
-def shell_rows(shell: Shell, most: int = LAST_LINES) -> Iterator[Row]:
+def terminal_rows(shell: TerminalTranscript, max_lines: int = LAST_LINES) -> Iterator[Row]:
     """Yield the end of what a terminal shows, and how its command ended."""
-    yield from some(*tail(shell.output, most))
+    yield from gutter_rows(*last_lines(shell.output, max_lines))
     terminal = shell.terminal
     if terminal.signal is not None:
         yield Row(f"ended by {one_line(terminal.signal)}", "red", "  ")
@@ -110,7 +110,7 @@ def shell_rows(shell: Shell, most: int = LAST_LINES) -> Iterator[Row]:
         yield Row(f"exit status {terminal.exit_code}", "red", "  ")
 
 
-def some(lines: Iterable[str], more: bool) -> Iterator[Row]:
+def gutter_rows(lines: Iterable[str], more: bool) -> Iterator[Row]:
     """Yield lines of an output as rows beside a gutter."""
     if more:
         yield Row("…", "dim", GUTTER, GUTTER, "dim")
@@ -118,7 +118,7 @@ def some(lines: Iterable[str], more: bool) -> Iterator[Row]:
         yield Row(line, "dim", GUTTER, GUTTER, "dim", whole_words=False)
 
 
-def plan_rows(plan: Plan, most: int | None = None) -> Iterator[Row]:
+def plan_rows(plan: Plan, max_steps: int | None = None) -> Iterator[Row]:
     """Yield a plan that is a list; of a long one the steps around the one that runs."""
     if plan.uri is not None:
         yield Row(f"Plan: {one_line(plan.uri)}", "bold")
@@ -127,10 +127,10 @@ def plan_rows(plan: Plan, most: int | None = None) -> Iterator[Row]:
     done = sum(entry.status in ("completed", "cancelled") for entry in entries)
     yield Row(f"Plan {done}/{len(entries)}", "bold")
     start, end = 0, len(entries)
-    if most is not None and len(entries) > most:
+    if max_steps is not None and len(entries) > max_steps:
         running = [n for n, entry in enumerate(entries) if entry.status == "in_progress"]
-        start = max(0, min((running or [done])[0] - 1, len(entries) - most))
-        end = start + most
+        start = max(0, min((running or [done])[0] - 1, len(entries) - max_steps))
+        end = start + max_steps
     if start:
         yield Row(f"… {start} before", "dim", "    ")
     for entry in entries[start:end]:
@@ -141,7 +141,7 @@ def plan_rows(plan: Plan, most: int | None = None) -> Iterator[Row]:
         yield Row(f"… {len(entries) - end} more", "dim", "    ")
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """Return a text without the fence of code that agents put around outputs."""
     if not text.startswith("```"):
         return text

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from accord.cli.agent_output import Heard
-from accord.cli.attachments import attached
+from accord.cli.agent_output import AgentOutput
+from accord.cli.attachments import attached_content
 from accord.cli.deadline import Deadline
 from accord.cli.interrupts import Interrupts
-from accord.cli.login import LoginAtTerminal, log_in, run_login
-from accord.cli.rejected_permissions import unasked_lines
-from accord.cli.screen import LateScreen
-from accord.cli.session_setup import apply_choices, open_session
-from accord.cli.stderr_lines import tell
+from accord.cli.login import TerminalLoginChosen, log_in, run_terminal_login
+from accord.cli.rejected_permissions import rejected_lines
+from accord.cli.screen import LazyView
+from accord.cli.session_setup import apply_session_options, open_session
+from accord.cli.stderr_lines import write_stderr
 from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.transports.process import ProcessTransport, process
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The agent's process starts first; what it does not need is imported while it starts, too.
 
-__all__ = ("STATUSES", "Asked", "run", "status_of")
+__all__ = ("EXIT_STATUSES", "AskOptions", "exit_status", "run")
 
 INITIALIZE_S = 120.0  # for the agent to start: it may have to be downloaded first
 QUIT_S = 0.2  # for the agent to end the turn once the user has asked twice
@@ -41,7 +41,7 @@ QUIT_TIMES_S = (0.1, 0.2, 0.2)  # the same, for a user who does not want to wait
 
 # What the exit status says of the turn; 2 is a wrong command line.
 FAILED, SHORT, REFUSED, CANCELLED = 1, 3, 4, 130
-STATUSES: dict[StopReason, int] = {
+EXIT_STATUSES: dict[StopReason, int] = {
     "end_turn": 0,
     "error": FAILED,
     "max_tokens": SHORT,
@@ -52,7 +52,7 @@ STATUSES: dict[StopReason, int] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskOptions:
     """What the command line asks for."""
 
     prompt: str
@@ -78,31 +78,31 @@ class Asked:
     session_id: str | None = None
 
 
-def run(asked: Asked) -> int:
+def run(asked: AskOptions) -> int:
     """Run the turn; return the exit status."""
     words = asked.words
-    screen = LateScreen(
+    screen = LazyView(
         as_json=asked.as_json,
         quiet=asked.quiet,
         thoughts=asked.thoughts,
         verbose=asked.verbose,
     )
-    heard = Heard(screen.hear)
+    heard = AgentOutput(screen.show_stderr)
     logins: list[str] = []
     unasked: list[PermissionRequest] = []
-    there = not (asked.as_json or asked.quiet) and _somebody()
+    there = not (asked.as_json or asked.quiet) and _has_terminal()
 
     async def converse(ways: Callable[[], ProcessTransport], interrupts: Interrupts) -> int:
         from accord.client.connect import connect
 
         # The screen is imported once `initialize` is on its way.
-        asyncio.get_running_loop().call_later(0, screen.wait, words[0])
+        asyncio.get_running_loop().call_later(0, screen.show_starting, words[0])
         async with connect(
             ways,
             permissions=_policies(asked, screen if there else None, unasked),
             # Forms and pages are offered only if the user can be asked.
-            on_form=screen.fill_in if there else None,
-            on_url=screen.visit if there else None,
+            on_elicit_form=screen.ask_form if there else None,
+            on_elicit_url=screen.ask_url if there else None,
             terminals=asked.terminals,
             terminal_login=there,
             versions=(1, 2) if asked.protocol is None else (asked.protocol,),
@@ -114,7 +114,7 @@ def run(asked: Asked) -> int:
             except AuthRequired as refused:
                 if not there:
                     raise
-                await log_in(agent, refused, screen.fill_in)
+                await log_in(agent, refused, screen.ask_form)
             return await take_turn(agent, interrupts)  # R-AUTH-12
 
     async def take_turn(agent: ConnectedAgent, interrupts: Interrupts) -> int:
@@ -125,32 +125,37 @@ def run(asked: Asked) -> int:
             latest=asked.goes_on,
             mcp_servers=asked.mcp_servers,
         )
-        await apply_choices(session, model=asked.model, mode=asked.mode, options=asked.options)
-        screen.get().begin(agent, session)
-        contents = [*([asked.prompt] if asked.prompt else []), *attached(agent, asked.files)]
+        await apply_session_options(
+            session, model=asked.model, mode=asked.mode, options=asked.options
+        )
+        screen.get().session_opened(agent, session)
+        contents = [
+            *([asked.prompt] if asked.prompt else []),
+            *attached_content(agent, asked.files),
+        ]
         turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
-        show = screen.get().show
+        show = screen.get().show_event
         interrupts.turn = turn
         with Deadline(turn, asked.timeout_s) as deadline:
             async with turn:
                 async for event in turn:
                     show(event)
-        screen.get().end(turn)
-        tell(unasked_lines(unasked, _why_unasked(asked)))
-        if deadline.is_over and turn.stop_reason == "cancelled":
-            tell([f"accord ask: cancelled after {asked.timeout_s:g} s (--timeout)"])
+        screen.get().turn_ended(turn)
+        write_stderr(rejected_lines(unasked, _why_not_asked(asked)))
+        if deadline.has_expired and turn.stop_reason == "cancelled":
+            write_stderr([f"accord ask: cancelled after {asked.timeout_s:g} s (--timeout)"])
             return SHORT
-        status = status_of(turn.stop_reason)
+        status = exit_status(turn.stop_reason)
         return SHORT if unasked and status == 0 else status
 
-    from accord.local.run import run as run_to_end
+    from accord.local.run import run_program as run_to_end
 
     async def main() -> int:
         try:
             return await _with_agent(asked, heard, screen, converse)
-        except LoginAtTerminal as login:
+        except TerminalLoginChosen as login:
             screen.close()
-            status = await run_login(words, asked.env, login.method)
+            status = await run_terminal_login(words, asked.env, login.method)
             if status != 0:  # R-AUTH-17
                 raise AccordError(f"{login}, and ended with status {status}") from None
             return await _with_agent(asked, heard, screen, converse)  # R-AUTH-18
@@ -161,8 +166,8 @@ def run(asked: Asked) -> int:
         from accord.cli.safe_text import printable
 
         screen.get().close()
-        screen.get().fail(why, code)
-        tell([f"accord ask: {printable(why)}", *heard.last_words(why)])
+        screen.get().show_error(why, code)
+        write_stderr([f"accord ask: {printable(why)}", *heard.failure_lines(why)])
         return FAILED
 
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
@@ -179,36 +184,36 @@ def run(asked: Asked) -> int:
     except AccordError as exc:
         status = failed(str(exc))
         if isinstance(exc, StartError):
-            tell(["`accord agents` lists the agents that have a name."])
+            write_stderr(["`accord agents` lists the agents that have a name."])
         return status
     except TimeoutError:
         return failed(f"{words[0]} did not answer `initialize` within {INITIALIZE_S:.0f} seconds")
     except OSError as exc:
         if exc.errno == errno.EPIPE:  # the reader has closed the pipe
             raise
-        tell([f"accord ask: {exc.strerror}"])
+        write_stderr([f"accord ask: {exc.strerror}"])
         return FAILED
     finally:
         screen.close()
 
 
-def status_of(stop_reason: StopReason | None) -> int:
+def exit_status(stop_reason: StopReason | None) -> int:
     """Return the exit status for a stop reason; one of the agent's own is a stop, too."""
-    return STATUSES.get(stop_reason or "error", SHORT)
+    return EXIT_STATUSES.get(stop_reason or "error", SHORT)
 
 
 async def _with_agent(
-    asked: Asked,
-    heard: Heard,
-    screen: LateScreen,
+    asked: AskOptions,
+    heard: AgentOutput,
+    screen: LazyView,
     converse: Callable[[Callable[[], ProcessTransport], Interrupts], Coroutine[Any, Any, int]],
 ) -> int:
     """Start the agent's process, and then do all else."""
     make = process(
         *asked.words,
         env=asked.env,
-        on_stderr=heard.stderr,
-        on_noise=heard.noise,
+        on_stderr=heard.add_stderr,
+        on_noise=heard.add_noise,
         stop_times_s=STOP_TIMES_S,
     )
     made = [make()]
@@ -233,7 +238,7 @@ async def _with_agent(
             await first.aclose()
 
 
-def _somebody() -> bool:
+def _has_terminal() -> bool:
     """Return whether a user at a terminal sees and answers questions."""
 
     def is_seen(stream: TextIO | None) -> bool:
@@ -242,14 +247,14 @@ def _somebody() -> bool:
     return is_seen(sys.stdin) and (is_seen(sys.stdout) or is_seen(sys.stderr))
 
 
-def _why_unasked(asked: Asked) -> str:
+def _why_not_asked(asked: AskOptions) -> str:
     if asked.as_json or asked.quiet:
         return f"with {'--json' if asked.as_json else '--quiet'} no one is asked"
     return "no terminal is available to ask at"
 
 
 def _policies(
-    asked: Asked, screen: LateScreen | None, unasked: list[PermissionRequest]
+    asked: AskOptions, screen: LazyView | None, unasked: list[PermissionRequest]
 ) -> list[Policy]:
     """Return what decides: the rules, then the user, if there is a screen to ask at.
 
@@ -260,5 +265,7 @@ def _policies(
     allowed = ("*",) if asked.yes else asked.rules
     policies: list[Policy] = [deny(*asked.denied), allow(*allowed)]
     # A question is shown by one at a time, so nothing more is needed here.
-    policies.append(unasked.append if screen is None else lambda one: screen.get().ask(one))
+    policies.append(
+        unasked.append if screen is None else lambda one: screen.get().ask_permission(one)
+    )
     return policies

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from accord.cli.safe_text import one_line
 from accord.client.transcript import Transcript
-from accord.types.session import Select, Tokens
+from accord.types.session import SelectOption, TokenUsage
 
-__all__ = ("last_line",)
+__all__ = ("summary_line",)
 
 
-def last_line(
-    transcript: Transcript, tokens: Tokens | None, session_id: str, elapsed_s: float
+def summary_line(
+    transcript: Transcript, tokens: TokenUsage | None, session_id: str, elapsed_s: float
 ) -> str:
     """Return model, session, tokens and time, whatever of them is known."""
     session = one_line(session_id, 100)
     if not session.startswith("session"):
         session = f"session {session}"
-    parts = [_model(transcript), session]
+    parts = [_model_name(transcript), session]
     if tokens is not None:
         parts.append(f"{tokens.total:,} tokens ({tokens.input:,} in, {tokens.output:,} out)")
     usage = transcript.usage
@@ -24,19 +24,19 @@ def last_line(
         parts.append(f"context {100 * usage.used / usage.size:.0f}% full")
     if usage is not None and usage.cost is not None:
         parts.append(f"{usage.cost.amount:.2f} {one_line(usage.cost.currency, 10)}")
-    parts.append(_time(elapsed_s))
+    parts.append(_format_time(elapsed_s))
     return " · ".join(part for part in parts if part)
 
 
-def _model(transcript: Transcript) -> str:
+def _model_name(transcript: Transcript) -> str:
     for option in transcript.options:
-        if isinstance(option, Select) and "model" in (option.category, option.id):
+        if isinstance(option, SelectOption) and "model" in (option.category, option.id):
             names = {choice.value: choice.name for choice in option.choices}
             return one_line(names.get(option.value, option.value), 60)
     return ""
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, seconds = divmod(round(seconds), 60)

@@ -7,57 +7,64 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from accord.client.event_stream import Read
+from accord.client.event_stream import UpdateReader
 from accord.client.events import StateChanged
 from accord.errors import RequestError
-from accord.types.auth import LoginStatus, Provider
-from accord.types.content import Content
+from accord.types.auth import AuthStatus, ProviderInfo
+from accord.types.content import ContentBlock
 from accord.types.mcp import McpServer
-from accord.types.session import Command, Info, SessionOption, StopReason, SystemPrompt, Tokens
+from accord.types.session import (
+    AvailableCommand,
+    Implementation,
+    SessionOption,
+    StopReason,
+    SystemPrompt,
+    TokenUsage,
+)
 from accord.version import ProtocolVersion
 
 __all__ = (
+    "AgentAdapter",
     "AuthMethod",
-    "Dialect",
-    "Ended",
-    "Opened",
-    "Page",
-    "SessionListing",
+    "OpenedSession",
+    "SessionInfo",
+    "SessionPage",
+    "SessionSetup",
     "SessionStatus",
-    "Setup",
+    "TurnResult",
 )
 
 
-class Setup(Struct, frozen=True, kw_only=True):
+class SessionSetup(Struct, frozen=True, kw_only=True):
     """Where a session works and with what; all paths are absolute."""
 
     cwd: str
-    roots: tuple[str, ...] = ()  # besides `cwd`
+    additional_directories: tuple[str, ...] = ()  # besides `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: SystemPrompt | None = None
     # Where all of them lead, found out before the agent knew of them; None: not resolved yet.
-    real_roots: tuple[str, ...] | None = None
+    real_directories: tuple[str, ...] | None = None
 
     @property
-    def all_roots(self) -> tuple[str, ...]:
+    def directories(self) -> tuple[str, ...]:
         """The directories that files may be in; `cwd` is the first (R-SESS-04)."""
-        return (self.cwd, *self.roots)
+        return (self.cwd, *self.additional_directories)
 
 
-class Opened(Struct, frozen=True, kw_only=True):
+class OpenedSession(Struct, frozen=True, kw_only=True):
     """A session is open; None where the agent did not say."""
 
     session_id: str
     options: tuple[SessionOption, ...] | None = None
-    commands: tuple[Command, ...] | None = None
+    commands: tuple[AvailableCommand, ...] | None = None
 
 
-class SessionListing(Struct, frozen=True, kw_only=True):
+class SessionInfo(Struct, frozen=True, kw_only=True):
     """A session that the agent has stored; `updated_at` is RFC 3339."""
 
     id: str
     cwd: str
-    roots: tuple[str, ...] = ()
+    additional_directories: tuple[str, ...] = ()
     title: str | None = None
     updated_at: str | None = None
     archived: bool | None = None
@@ -69,14 +76,14 @@ class SessionStatus(Struct, frozen=True, kw_only=True):
     It may have changed already; no `state` does not mean idle.
     """
 
-    open: bool
+    is_open: bool
     state: StateChanged | None = None
 
 
-class Page(Struct, frozen=True):
+class SessionPage(Struct, frozen=True):
     """Some of the sessions; with a cursor there are more."""
 
-    sessions: tuple[SessionListing, ...]
+    sessions: tuple[SessionInfo, ...]
     next_cursor: str | None
 
 
@@ -91,46 +98,46 @@ class AuthMethod(Struct, frozen=True, kw_only=True):
     env: tuple[tuple[str, str], ...] = ()
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class TurnResult(Struct, frozen=True, kw_only=True):
     """A turn has ended, and why."""
 
     stop_reason: StopReason
-    tokens: Tokens | None = None
+    token_usage: TokenUsage | None = None
     error: RequestError | None = None
     meta: dict[str, Any] | None = None
 
 
-class Dialect(Protocol):
+class AgentAdapter(Protocol):
     """One version, spoken."""
 
     version: ProtocolVersion
-    read: Read
-    wire: Any  # the version's RemoteAgent
+    events_from_update: UpdateReader
+    remote: Any  # the version's RemoteAgent
     echoes_prompts: bool  # the agent itself tells of the prompt and of its own state
 
     @property
-    def info(self) -> Info: ...
+    def info(self) -> Implementation: ...
 
     @property
     def auth_methods(self) -> tuple[AuthMethod, ...]: ...
 
-    def offers(self, call: str) -> bool: ...
+    def supports(self, method: str) -> bool: ...
 
-    def takes(self, kind: str) -> bool: ...
+    def supports_content(self, kind: str) -> bool: ...
 
-    async def new_session(self, setup: Setup) -> Opened: ...
+    async def new_session(self, setup: SessionSetup) -> OpenedSession: ...
 
     async def load_session(
-        self, session_id: str, setup: Setup, *, replay: bool, opened: Callable[[Any], None]
-    ) -> Opened:
+        self, session_id: str, setup: SessionSetup, *, replay: bool, opened: Callable[[Any], None]
+    ) -> OpenedSession:
         """Open a stored session; `opened` is called before any later message is handled."""
         ...
 
-    async def fork_session(self, session_id: str, setup: Setup) -> Opened: ...
+    async def fork_session(self, session_id: str, setup: SessionSetup) -> OpenedSession: ...
 
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str | None
-    ) -> Page: ...
+    ) -> SessionPage: ...
 
     async def close_session(self, session_id: str) -> None: ...
 
@@ -140,17 +147,17 @@ class Dialect(Protocol):
 
     async def unarchive_session(self, session_id: str) -> None: ...
 
-    async def rename_session(self, session_id: str, title: str) -> str: ...
+    async def set_session_title(self, session_id: str, title: str) -> str: ...
 
     async def session_status(self, session_id: str) -> SessionStatus: ...
 
     async def prompt(
         self,
         session_id: str,
-        contents: Sequence[Content],
+        contents: Sequence[ContentBlock],
         inserted: Callable[[str], None],
         meta: dict[str, Any] | None,
-    ) -> Ended | None:
+    ) -> TurnResult | None:
         """Send a prompt; return how its turn ended, or None once the prompt has its place.
 
         Then `inserted` was told its message id, and a state tells when the work has ended.
@@ -171,9 +178,9 @@ class Dialect(Protocol):
 
     async def logout(self) -> None: ...
 
-    async def auth_status(self) -> LoginStatus: ...
+    async def auth_status(self) -> AuthStatus: ...
 
-    async def providers(self) -> tuple[Provider, ...]: ...
+    async def providers(self) -> tuple[ProviderInfo, ...]: ...
 
     async def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]

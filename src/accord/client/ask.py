@@ -13,27 +13,27 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from accord.client.connect import Command, connect
+from accord.client.connect import AgentCommand, connect
 from accord.client.permissions import Policy
 from accord.client.transcript import Transcript
 from accord.text.excerpt import excerpt
-from accord.types.content import Content
-from accord.types.session import StopReason, Tokens
+from accord.types.content import ContentBlock
+from accord.types.session import StopReason, TokenUsage
 
-__all__ = ("Answer", "ask")
+__all__ = ("AskResult", "ask")
 
-MOST_INTERRUPTS = 2  # until we do not even wait for the agent's process to end
+MAX_INTERRUPTS = 2  # until we do not even wait for the agent's process to end
 
 T = TypeVar("T")
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class AskResult(Struct, frozen=True, kw_only=True):
     """What came of a question."""
 
     text: str
     stop_reason: StopReason
     transcript: Transcript
-    tokens: Tokens | None = None
+    token_usage: TokenUsage | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -47,14 +47,14 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def ask(
-    command: Command,
-    prompt: Content | Sequence[Content],
+    command: AgentCommand,
+    prompt: ContentBlock | Sequence[ContentBlock],
     *,
     cwd: str | os.PathLike[str] = ".",
     permissions: Policy | Sequence[Policy] | None = None,
     timeout_s: float | None = None,
     **options: Any,
-) -> Answer:
+) -> AskResult:
     """Start an agent, run one turn in `cwd`, end the agent; return when all that is done.
 
     May be called where an event loop is running, too, which it then blocks. After `timeout_s`
@@ -62,13 +62,13 @@ def ask(
     cancels it, too, and a second one does not wait for that; then `KeyboardInterrupt` is raised.
     For `options` and other errors see `connect`.
     """
-    contents: list[Content] = []
+    contents: list[ContentBlock] = []
     if isinstance(prompt, Sequence) and not isinstance(prompt, str):
         contents += prompt
     else:
         contents.append(prompt)
 
-    async def run() -> Answer:
+    async def run() -> AskResult:
         async with (
             asyncio.timeout(timeout_s),
             connect(command, permissions=permissions, **options) as agent,
@@ -76,11 +76,11 @@ def ask(
             session = await agent.new_session(cwd)
             async with session.prompt(*contents) as turn:
                 stop_reason = await turn.wait()
-            return Answer(
+            return AskResult(
                 text=turn.text,
                 stop_reason=stop_reason,
                 transcript=session.transcript,
-                tokens=turn.tokens,
+                token_usage=turn.token_usage,
             )
 
     return _wait_for(run())
@@ -117,7 +117,7 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
     def interrupted(_number: int, _frame: object) -> None:
         nonlocal interrupts
         interrupts += 1
-        if interrupts > MOST_INTERRUPTS:
+        if interrupts > MAX_INTERRUPTS:
             raise KeyboardInterrupt
         running.add_done_callback(cancel)  # the turn first, then waiting for its end
 
@@ -128,7 +128,7 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
             try:
                 thread.join()
             except KeyboardInterrupt:  # by a handler that is not ours
-                if interrupts >= MOST_INTERRUPTS:
+                if interrupts >= MAX_INTERRUPTS:
                     raise
                 interrupted(0, None)
     if interrupts:

@@ -12,19 +12,19 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET
 
 from accord.client.agent_adapter import (
+    AgentAdapter,
     AuthMethod,
-    Dialect,
-    Opened,
-    SessionListing,
+    OpenedSession,
+    SessionInfo,
+    SessionSetup,
     SessionStatus,
-    Setup,
 )
-from accord.client.elicitation import OnForm, OnUrl
-from accord.client.files import Files, FileServer
+from accord.client.elicitation import OnElicitForm, OnElicitUrl
+from accord.client.files import ClientFiles, Files
 from accord.client.permissions import Policy
-from accord.client.services import Desk, Extension
+from accord.client.services import ClientServices, Extension
 from accord.client.session import ClientSession
-from accord.client.terminals import TerminalServer
+from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
 from accord.connection.routes import Limits
 from accord.errors import ConnectionClosed
@@ -32,38 +32,38 @@ from accord.roles import handshake
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
-from accord.types.auth import LoginStatus, Provider
+from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.awaited import must_enter
 from accord.types.mcp import McpServer
-from accord.types.session import Info, SystemPrompt
+from accord.types.session import Implementation, SystemPrompt
 from accord.version import ProtocolVersion, __version__
 
-__all__ = ("Command", "ConnectedAgent", "connect")
+__all__ = ("AgentCommand", "ConnectedAgent", "connect")
 
 # A command line, its words, or any other way to an agent.
-Command: TypeAlias = str | Sequence[str] | Transport | TransportFactory
+AgentCommand: TypeAlias = str | Sequence[str] | Transport | TransportFactory
 _StrPath: TypeAlias = str | os.PathLike[str]
 
 
 @must_enter("accord.connect(…) is not awaited: write `async with accord.connect(…) as agent:`")
 @asynccontextmanager
 async def connect(
-    command: Command,
+    command: AgentCommand,
     *,
     permissions: Policy | Sequence[Policy] | None = None,
     files: Files = None,
     terminals: bool = False,
-    on_form: OnForm | None = None,
-    on_url: OnUrl | None = None,
-    on_login: Callable[[LoginStatus], None] | None = None,
+    on_elicit_form: OnElicitForm | None = None,
+    on_elicit_url: OnElicitUrl | None = None,
+    on_auth_status: Callable[[AuthStatus], None] | None = None,
     extensions: Mapping[str, Extension] | None = None,
     unstable: bool = False,
     terminal_login: bool = False,
-    info: Info | None = None,
+    client_info: Implementation | None = None,
     cwd: _StrPath | None = None,
     env: Mapping[str, str | None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
-    on_noise: Callable[[str], None] | None = None,
+    on_stdout_noise: Callable[[str], None] | None = None,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
     versions: Iterable[ProtocolVersion] = (1, 2),
@@ -73,7 +73,8 @@ async def connect(
 
     What no policy in `permissions` decides is rejected. `files` ("ro" or "rw") and `terminals` let
     agents of version 1 use this machine through us, in the directories of their sessions;
-    `on_form` and `on_url` ask the user on behalf of the agent; `on_login` is told when somebody
+    `on_elicit_form` and `on_elicit_url` ask the user on behalf of the agent;
+    `on_auth_status` is told when somebody
     has logged in to it, or out, which agents may tell only those who have called `auth_status`.
     `extensions` serve requests and notifications of the agent's own by their names, which begin
     with an underscore. With `unstable` an agent of version 1 is told
@@ -88,30 +89,30 @@ async def connect(
     it speaks no version of `versions`, `RequestError` when it refuses, `TimeoutError` when it does
     not answer in time.
     """
-    way = _way(command, cwd=cwd, env=env, on_stderr=on_stderr, on_noise=on_noise)
-    desk = Desk(
+    way = _transport_for(command, cwd=cwd, env=env, on_stderr=on_stderr, on_noise=on_stdout_noise)
+    desk = ClientServices(
         permissions,
-        files=FileServer(files),
-        terminals=TerminalServer() if terminals else None,
-        on_form=on_form,
-        on_url=on_url,
-        on_login=on_login,
+        files=ClientFiles(files),
+        terminals=ClientTerminals() if terminals else None,
+        on_elicit_form=on_elicit_form,
+        on_elicit_url=on_elicit_url,
+        on_auth_status=on_auth_status,
         extensions=extensions,
         unstable=unstable,
         terminal_login=terminal_login,
     )
-    info = info or Info("accord", __version__)
+    client_info = client_info or Implementation("accord", __version__)
 
     # What a version needs is imported when it is spoken.
     def make_v1() -> Any:
-        from accord.client.v1.role import ClientV1
+        from accord.client.v1.role import ClientRoleV1
 
-        return ClientV1(desk, info)
+        return ClientRoleV1(desk, client_info)
 
     def make_v2() -> Any:
-        from accord.client.v2.role import ClientV2
+        from accord.client.v2.role import ClientRoleV2
 
-        return ClientV2(desk, info)
+        return ClientRoleV2(desk, client_info)
 
     made: dict[ProtocolVersion, Callable[[], Any]] = {1: make_v1, 2: make_v2}
     clients = [handshake.LazyRole(version, made[version]) for version in set(versions)]
@@ -122,7 +123,7 @@ async def connect(
         observers=observers,
         initialize_timeout_s=initialize_timeout_s,
     ) as wire:
-        dialect = _dialect(wire)
+        dialect = _adapter_for(wire)
         wire.connection.flow.reads_others = desk.reads_others
         watching = asyncio.create_task(_watch(wire.connection, desk), name="accord watch")
         try:
@@ -133,21 +134,23 @@ async def connect(
             await desk.aclose()
 
 
-def _dialect(wire: Any) -> Dialect:
+def _adapter_for(wire: Any) -> AgentAdapter:
     if wire.kit.version == 1:
-        from accord.client.v1.agent_adapter import DialectV1
+        from accord.client.v1.agent_adapter import AgentAdapterV1
 
-        return DialectV1(wire)
-    from accord.client.v2.agent_adapter import DialectV2
+        return AgentAdapterV1(wire)
+    from accord.client.v2.agent_adapter import AgentAdapterV2
 
-    return DialectV2(wire)
+    return AgentAdapterV2(wire)
 
 
-async def _watch(connection: Any, desk: Desk) -> None:
+async def _watch(connection: Any, desk: ClientServices) -> None:
     desk.end(await connection.wait_ended() or ConnectionClosed("The connection was closed"))
 
 
-def _way(command: Command, *, cwd: _StrPath | None, **given: Any) -> Transport | TransportFactory:
+def _transport_for(
+    command: AgentCommand, *, cwd: _StrPath | None, **given: Any
+) -> Transport | TransportFactory:
     if isinstance(command, Transport):
         return command
     if callable(command) and not (isinstance(command, type) and hasattr(command, "prompt")):
@@ -164,9 +167,9 @@ def _way(command: Command, *, cwd: _StrPath | None, **given: Any) -> Transport |
 class ConnectedAgent:
     """An agent that is ready for sessions."""
 
-    def __init__(self, dialect: Dialect, desk: Desk) -> None:
-        self._dialect = dialect
-        self._desk = desk
+    def __init__(self, adapter: AgentAdapter, services: ClientServices) -> None:
+        self._adapter = adapter
+        self._services = services
 
     def __repr__(self) -> str:
         name = excerpt(self.info.name, 60)
@@ -174,32 +177,32 @@ class ConnectedAgent:
         return f"<ConnectedAgent {name!r} {version!r}, protocol version {self.version}>"
 
     @property
-    def wire(self) -> Any:
+    def remote(self) -> Any:
         """The `RemoteAgent` of the version that is spoken, for everything else."""
-        return self._dialect.wire
+        return self._adapter.remote
 
     @property
     def version(self) -> ProtocolVersion:
         """The version of the protocol that is spoken."""
-        return self._dialect.version
+        return self._adapter.version
 
     @property
-    def info(self) -> Info:
+    def info(self) -> Implementation:
         """What the agent says it is."""
-        return self._dialect.info
+        return self._adapter.info
 
     @property
     def auth_methods(self) -> tuple[AuthMethod, ...]:
         """The ways to log in."""
-        return self._dialect.auth_methods
+        return self._adapter.auth_methods
 
-    def offers(self, call: str) -> bool:
+    def supports(self, method: str) -> bool:
         """Tell whether the agent serves a call: `load_session`, `list_sessions` and the like."""
-        return self._dialect.offers(call)
+        return self._adapter.supports(method)
 
-    def takes(self, kind: str) -> bool:
+    def supports_content(self, kind: str) -> bool:
         """Tell whether prompts may have this: `image`, `audio` or `resource`."""
-        return self._dialect.takes(kind)
+        return self._adapter.supports_content(kind)
 
     # Sessions.
 
@@ -207,20 +210,20 @@ class ConnectedAgent:
         self,
         cwd: _StrPath = ".",
         *,
-        roots: Iterable[_StrPath] = (),
+        additional_directories: Iterable[_StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
         """Open a new session that works in `cwd`, and in `roots` where the agent can do that."""
-        setup = _setup(cwd, roots, mcp_servers, system_prompt)
-        return self._session(await self._dialect.new_session(setup), setup)
+        setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
+        return self._session(await self._adapter.new_session(setup), setup)
 
     async def load_session(
         self,
         session_id: str,
         cwd: _StrPath = ".",
         *,
-        roots: Iterable[_StrPath] = (),
+        additional_directories: Iterable[_StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
         replay: bool = True,
@@ -230,17 +233,19 @@ class ConnectedAgent:
         Without `replay`, history that an agent sends nevertheless is dropped: one that can only
         load sessions always replays.
         """
-        setup = _setup(cwd, roots, mcp_servers, system_prompt)
+        setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
         # The replay comes before the answer, and afresh.
-        feed = self._desk.open(session_id, setup, self._dialect.read, afresh=True)
+        feed = self._services.open(
+            session_id, setup, self._adapter.events_from_update, replaces=True
+        )
         feed.drops_history = not replay
         try:
-            opened = await self._dialect.load_session(
-                session_id, setup, replay=replay, opened=feed.is_live
+            opened = await self._adapter.load_session(
+                session_id, setup, replay=replay, opened=feed.end_replay
             )
         except BaseException:
-            if self._desk.feeds.get(session_id) is feed:
-                self._desk.forget(session_id)
+            if self._services.event_streams.get(session_id) is feed:
+                self._services.drop_session(session_id)
             raise
         return self._session(opened, setup)
 
@@ -249,20 +254,20 @@ class ConnectedAgent:
         session_id: str,
         cwd: _StrPath = ".",
         *,
-        roots: Iterable[_StrPath] = (),
+        additional_directories: Iterable[_StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
         """Open a new session that begins as a copy of another, which stays as it is."""
-        setup = _setup(cwd, roots, mcp_servers, system_prompt)
-        return self._session(await self._dialect.fork_session(session_id, setup), setup)
+        setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
+        return self._session(await self._adapter.fork_session(session_id, setup), setup)
 
     async def list_sessions(
         self,
         cwd: _StrPath | None = None,
         *,
         archived: Literal["exclude", "include", "only"] | None = None,
-    ) -> AsyncIterator[SessionListing]:
+    ) -> AsyncIterator[SessionInfo]:
         """Iterate over the stored sessions, those of one directory or all; pages are asked for.
 
         Archived ones are left out, unless `archived` wants them too, or no others.
@@ -270,7 +275,7 @@ class ConnectedAgent:
         where = None if cwd is None else _absolute(cwd)
         cursor: str | None = None
         while True:
-            page = await self._dialect.list_sessions(where, cursor, archived)
+            page = await self._adapter.list_sessions(where, cursor, archived)
             for listing in page.sessions:
                 yield listing
             if page.next_cursor is None or page.next_cursor == cursor:
@@ -279,50 +284,50 @@ class ConnectedAgent:
 
     async def close_session(self, session_id: str) -> None:
         """Let the agent stop what runs in a session and free it."""
-        await self._dialect.close_session(session_id)
-        await self._desk.leave(session_id)
+        await self._adapter.close_session(session_id)
+        await self._services.close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a stored session for good."""
-        await self._dialect.delete_session(session_id)
-        await self._desk.leave(session_id)
+        await self._adapter.delete_session(session_id)
+        await self._services.close_session(session_id)
 
     async def archive_session(self, session_id: str) -> None:
         """Close a session and put it away."""
-        await self._dialect.archive_session(session_id)
-        await self._desk.leave(session_id)
+        await self._adapter.archive_session(session_id)
+        await self._services.close_session(session_id)
 
     async def unarchive_session(self, session_id: str) -> None:
         """Take a session out of the archive; it is not opened by that."""
-        await self._dialect.unarchive_session(session_id)
+        await self._adapter.unarchive_session(session_id)
 
-    async def rename_session(self, session_id: str, title: str) -> str:
+    async def set_session_title(self, session_id: str, title: str) -> str:
         """Give a stored session a title; returns it as the agent has stored it."""
-        return await self._dialect.rename_session(session_id, title)
+        return await self._adapter.set_session_title(session_id, title)
 
     async def session_status(self, session_id: str) -> SessionStatus:
         """Ask whether the agent has a session in memory; it is not opened by that."""
-        return await self._dialect.session_status(session_id)
+        return await self._adapter.session_status(session_id)
 
     # Logging in.
 
     async def authenticate(self, method_id: str) -> None:
         """Log in by a method that the agent does by itself."""
-        await self._dialect.authenticate(method_id)
+        await self._adapter.authenticate(method_id)
 
     async def logout(self) -> None:
         """Log out."""
-        await self._dialect.logout()
+        await self._adapter.logout()
 
-    async def auth_status(self) -> LoginStatus:
+    async def auth_status(self) -> AuthStatus:
         """Ask whether somebody is logged in, and as whom."""
-        return await self._dialect.auth_status()
+        return await self._adapter.auth_status()
 
     # Where models come from.
 
-    async def providers(self) -> tuple[Provider, ...]:
+    async def providers(self) -> tuple[ProviderInfo, ...]:
         """Return the sources of models that can be configured."""
-        return await self._dialect.providers()
+        return await self._adapter.providers()
 
     async def set_provider(
         self,
@@ -333,47 +338,47 @@ class ConnectedAgent:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Replace all that is configured of a source of models; `headers` may hold secrets."""
-        await self._dialect.set_provider(provider_id, api_type, base_url, headers or {})
+        await self._adapter.set_provider(provider_id, api_type, base_url, headers or {})
 
     async def disable_provider(self, provider_id: str) -> None:
         """Use a source of models no more."""
-        await self._dialect.disable_provider(provider_id)
+        await self._adapter.disable_provider(provider_id)
 
     # Methods of somebody's own.
 
-    async def call(self, method: str, params: Any = UNSET) -> Any:
+    async def call_extension(self, method: str, params: Any = UNSET) -> Any:
         """Call a method whose name begins with an underscore; params and result are plain JSON."""
-        return await self.wire.call_extension(method, params)
+        return await self.remote.call_extension(method, params)
 
-    async def notify(self, method: str, params: Any = UNSET) -> None:
+    async def notify_extension(self, method: str, params: Any = UNSET) -> None:
         """Send a notification whose name begins with an underscore."""
-        await self.wire.notify_extension(method, params)
+        await self.remote.notify_extension(method, params)
 
-    def _session(self, opened: Opened, setup: Setup) -> ClientSession:
-        desk = self._desk
-        feed = desk.open(opened.session_id, setup, self._dialect.read)
-        session = ClientSession(feed, self._dialect, desk, setup)
+    def _session(self, opened: OpenedSession, setup: SessionSetup) -> ClientSession:
+        desk = self._services
+        feed = desk.open(opened.session_id, setup, self._adapter.events_from_update)
+        session = ClientSession(feed, self._adapter, desk, setup)
         session.adopt(opened)
         return session
 
 
 def _setup(
     cwd: _StrPath,
-    roots: Iterable[_StrPath],
+    additional_directories: Iterable[_StrPath],
     mcp_servers: Iterable[McpServer],
     system_prompt: str | SystemPrompt | None,
-) -> Setup:
+) -> SessionSetup:
     if isinstance(system_prompt, str):
         system_prompt = SystemPrompt((system_prompt,))
     here = _absolute(cwd)
-    others = dict.fromkeys(map(_absolute, roots))
+    others = dict.fromkeys(map(_absolute, additional_directories))
     others.pop(here, None)  # R-DIR-11
-    return Setup(
+    return SessionSetup(
         cwd=here,
-        roots=tuple(others),
+        additional_directories=tuple(others),
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
-        real_roots=tuple(map(os.path.realpath, (here, *others))),
+        real_directories=tuple(map(os.path.realpath, (here, *others))),
     )
 
 

@@ -10,17 +10,27 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from accord.text import lenient_json
-from accord.types.session import Choice
+from accord.types.session import OptionChoice
 
-__all__ = ("Field", "Form", "Given", "OnForm", "OnUrl", "Values", "WebPage", "form_of", "why_wrong")
+__all__ = (
+    "ElicitationForm",
+    "FormField",
+    "FormValue",
+    "FormValues",
+    "OnElicitForm",
+    "OnElicitUrl",
+    "UrlElicitationRequest",
+    "form_error",
+    "form_from_schema",
+)
 
 log = logging.getLogger("accord.client")
 
-Given: TypeAlias = str | int | float | bool | list[str]
-Values: TypeAlias = Mapping[str, Given]
+FormValue: TypeAlias = str | int | float | bool | list[str]
+FormValues: TypeAlias = Mapping[str, FormValue]
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class FormField(Struct, frozen=True, kw_only=True):
     """One thing to fill in; a kind that is none of these is the agent's own: pass it over."""
 
     name: str
@@ -29,25 +39,25 @@ class Field(Struct, frozen=True, kw_only=True):
     description: str | None = None
     required: bool = False
     default: Any = None
-    choices: tuple[Choice, ...] = ()
-    least: float | None = None  # a number, or how many characters or choices
-    most: float | None = None
+    choices: tuple[OptionChoice, ...] = ()
+    minimum: float | None = None  # a number, or how many characters or choices
+    maximum: float | None = None
     pattern: str | None = None  # an ECMA-262 expression of the agent's: evaluate it with care
     format: str | None = None
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class ElicitationForm(Struct, frozen=True, kw_only=True):
     """What the agent wants to know, and why; name the agent, and let the user refuse."""
 
     message: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     title: str | None = None
     description: str | None = None
     session_id: str | None = None
     tool_call_id: str | None = None
 
 
-class WebPage(Struct, frozen=True, kw_only=True):
+class UrlElicitationRequest(Struct, frozen=True, kw_only=True):
     """A page that the user should visit; show all of `url` and open nothing without consent.
 
     `done` is set when the agent says that the user is done there, which it need not.
@@ -62,19 +72,19 @@ class WebPage(Struct, frozen=True, kw_only=True):
 
 
 # Returns what was filled in, or None when the user declines.
-OnForm: TypeAlias = Callable[[Form], Awaitable[Values | None]]
+OnElicitForm: TypeAlias = Callable[[ElicitationForm], Awaitable[FormValues | None]]
 # Returns whether the user agrees to open the page.
-OnUrl: TypeAlias = Callable[[WebPage], Awaitable[bool]]
+OnElicitUrl: TypeAlias = Callable[[UrlElicitationRequest], Awaitable[bool]]
 
 _KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
 
 
-def form_of(
+def form_from_schema(
     message: str, schema: Mapping[str, Any], session_id: str | None, tool_call_id: str | None
-) -> Form:
+) -> ElicitationForm:
     """Return the form that a schema describes; both versions write it alike."""
     required = schema.get("required") or ()
-    return Form(
+    return ElicitationForm(
         message=message,
         fields=tuple(
             _field(name, field, name in required)
@@ -87,10 +97,10 @@ def form_of(
     )
 
 
-def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> FormField:
     written: str = schema.get("type", "")
     kind = _KINDS.get(written, written)
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[OptionChoice, ...] = ()
     bounds = {"text": "Length", "array": "Items"}.get(kind)
     least, most = ("minimum", "maximum") if bounds is None else (f"min{bounds}", f"max{bounds}")
     if kind == "text" and ("enum" in schema or "oneOf" in schema):
@@ -99,7 +109,7 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
         items = schema.get("items")
         choices = _choices(items, "anyOf") if lenient_json.is_object(items) else ()
         kind = "choices" if choices else "array"
-    return Field(
+    return FormField(
         name=name,
         kind=kind,
         title=schema.get("title") or name,
@@ -107,30 +117,32 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
         required=required,
         default=schema.get("default"),
         choices=choices,
-        least=schema.get(least),
-        most=schema.get(most),
+        minimum=schema.get(least),
+        maximum=schema.get(most),
         pattern=schema.get("pattern"),
         format=schema.get("format"),
     )
 
 
-def _choices(schema: Mapping[str, Any], titled: str) -> tuple[Choice, ...]:
+def _choices(schema: Mapping[str, Any], titled: str) -> tuple[OptionChoice, ...]:
     """Return what a schema lets one choose; nothing where that is of an unknown kind."""
     options, values = schema.get(titled), schema.get("enum")
     try:
         if lenient_json.is_array(options) and options:
             return tuple(
-                Choice(option["const"], option["title"], option.get("description"))
+                OptionChoice(option["const"], option["title"], option.get("description"))
                 for option in options
             )
         return (
-            tuple(Choice(value, value) for value in values) if lenient_json.is_array(values) else ()
+            tuple(OptionChoice(value, value) for value in values)
+            if lenient_json.is_array(values)
+            else ()
         )
     except (AttributeError, KeyError, TypeError):  # items of a kind that is not known are as sent
         return ()
 
 
-def why_wrong(form: Form, values: Values) -> str | None:
+def form_error(form: ElicitationForm, values: FormValues) -> str | None:
     """Say what does not fit the form, None when all does (R-ELIC-17); patterns are not tried."""
     fields = {field.name: field for field in form.fields}
     for name in values:
@@ -145,7 +157,7 @@ def why_wrong(form: Form, values: Values) -> str | None:
     return None
 
 
-def _fits(field: Field, value: Given) -> bool:
+def _fits(field: FormField, value: FormValue) -> bool:
     allowed = {choice.value for choice in field.choices}
     match field.kind:
         case "text":
@@ -168,7 +180,7 @@ def _fits(field: Field, value: Given) -> bool:
             return True  # the agent's own kind, and its own judgement
 
 
-def _within(field: Field, size: float) -> bool:
-    return (field.least is None or size >= field.least) and (
-        field.most is None or size <= field.most
+def _within(field: FormField, size: float) -> bool:
+    return (field.minimum is None or size >= field.minimum) and (
+        field.maximum is None or size <= field.maximum
     )

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from accord.client.events import (
+    AgentTerminal,
     Compaction,
+    ContentChunk,
     Event,
-    Media,
+    MessageReplaced,
     Notice,
-    Rewritten,
     SessionMessage,
     Subagent,
-    Terminal,
-    TerminalOutput,
+    TerminalOutputChunk,
     Text,
     Thought,
     ToolCall,
@@ -30,20 +30,20 @@ from accord.client.transcript import Transcript
 from accord.connection.backlog import Backlog, Backlogs
 from accord.rules.quirks import tolerates
 
-__all__ = ("EventQueue", "Feed", "Read")
+__all__ = ("EventQueue", "SessionEventStream", "UpdateReader")
 
 # Reads an update of one version: what it says is so from now on.
-Read: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
+UpdateReader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
 
 # What was said and done. The other events are about the session as it is now.
 _HISTORY = (
     Compaction,
-    Media,
+    ContentChunk,
     Notice,
-    Rewritten,
+    MessageReplaced,
     SessionMessage,
-    Terminal,
-    TerminalOutput,
+    AgentTerminal,
+    TerminalOutputChunk,
     Text,
     Thought,
     ToolCall,
@@ -63,7 +63,7 @@ class EventQueue:
         "_sizes",
         "_waiter",
         "backlog",
-        "error_taken",
+        "error_raised",
     )
 
     def __init__(self, backlog: Backlog) -> None:
@@ -75,7 +75,7 @@ class EventQueue:
         self._ended = False
         self._closed = False
         self._error: BaseException | None = None
-        self.error_taken = False
+        self.error_raised = False
 
     def put(self, event: Event, size: int) -> None:
         """Add an event that came in so many bytes."""
@@ -88,7 +88,7 @@ class EventQueue:
             self._wake()
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether its consumer does not keep up."""
         return self.backlog.is_full
 
@@ -118,8 +118,8 @@ class EventQueue:
         events = self._events
         while not events:
             if self._ended:
-                if self._error is not None and not self.error_taken:
-                    self.error_taken = True
+                if self._error is not None and not self.error_raised:
+                    self.error_raised = True
                     raise self._error
                 raise StopAsyncIteration
             if self._waiter is not None:
@@ -134,57 +134,59 @@ class EventQueue:
         return event
 
 
-class Feed:
+class SessionEventStream:
     """One session's updates, from before its id is known to whoever asked for it."""
 
     __slots__ = (
+        "_events_from_update",
         "_listeners",
-        "_read",
-        "cancelling",
+        "disconnect_error",
         "drops_history",
-        "echo",
-        "ended",
-        "fail",
+        "is_cancelling",
         "is_released",
+        "on_disconnect",
+        "on_event",
+        "on_release",
         "on_subagent",
+        "pending_echo",
         "queue",
-        "released",
         "session_id",
         "transcript",
-        "turns_from",
-        "unsettled",
-        "watch",
+        "turn_starts",
+        "turn_unfinished",
     )
 
-    def __init__(self, session_id: str, read: Read) -> None:
+    def __init__(self, session_id: str, read: UpdateReader) -> None:
         self.session_id = session_id
         self.transcript = Transcript()
         self.queue: EventQueue | None = None  # of the turn that runs
-        self.watch: Callable[[Event], None] | None = None  # told of all that is not `Text`
-        self.fail: Callable[[BaseException], None] | None = None  # told when the connection ends
+        self.on_event: Callable[[Event], None] | None = None  # told of all that is not `Text`
+        self.on_disconnect: Callable[[BaseException], None] | None = (
+            None  # told when the connection ends
+        )
         # The turn, where events end it: told when the session is closed, or loaded again.
-        self.released: Callable[[], None] | None = None
+        self.on_release: Callable[[], None] | None = None
         self.on_subagent: Callable[[str], None] | None = None  # gets the id of each
         self.is_released = False  # another has taken its place, or none
-        self.echo = ""  # of our prompt, as far as it has not come
+        self.pending_echo = ""  # of our prompt, as far as it has not come
         self.drops_history = False  # the session is being opened without a replay
-        self.cancelling = False  # the turn was cancelled and has not ended yet
-        self.turns_from: list[int] = []  # the item of the transcript that each turn began with
-        self.ended: BaseException | None = None  # the connection has
-        self.unsettled = False  # a turn was left before the agent ended it
+        self.is_cancelling = False  # the turn was cancelled and has not ended yet
+        self.turn_starts: list[int] = []  # the item of the transcript that each turn began with
+        self.disconnect_error: BaseException | None = None  # the connection has
+        self.turn_unfinished = False  # a turn was left before the agent ended it
         self._listeners: list[EventQueue] = []
-        self._read = read
+        self._events_from_update = read
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether somebody listens who does not keep up."""
         if self.queue is not None:
-            return self.queue.full
-        return any(listener.full for listener in self._listeners)
+            return self.queue.is_full
+        return any(listener.is_full for listener in self._listeners)
 
-    def take(self, update: Any, size: int = 0) -> None:
+    def receive(self, update: Any, size: int = 0) -> None:
         """Take an update that came in so many bytes."""
-        event = self._read(update, self.transcript)
+        event = self._events_from_update(update, self.transcript)
         if type(event) is Text and (queue := self.queue) is not None:
             # What streams, without a detour.
             self.transcript.apply(event)
@@ -192,28 +194,30 @@ class Feed:
             return
         if self.drops_history:
             event = _without_history(event)
-        if event is None or (self.echo and type(event) is UserText and self._is_echo(event)):
+        if event is None or (
+            self.pending_echo and type(event) is UserText and self._is_echo(event)
+        ):
             pass
         elif type(event) is tuple:
             for each in event:
-                self.emit(each, size)
+                self.publish(each, size)
                 size = 0
         else:
-            self.emit(event, size)  # type: ignore[arg-type]  # no tuple
+            self.publish(event, size)  # type: ignore[arg-type]  # no tuple
 
-    def is_live(self, _response: object = None) -> None:
+    def end_replay(self, _response: object = None) -> None:
         """The session is open: what comes from now on is new."""
         self.drops_history = False
 
     @tolerates("prompt-echoed")
     def _is_echo(self, event: UserText) -> bool:
         """Tell whether an agent repeats the prompt, which is known already."""
-        if not self.echo.startswith(event.text):
+        if not self.pending_echo.startswith(event.text):
             return False
-        self.echo = self.echo.removeprefix(event.text)
+        self.pending_echo = self.pending_echo.removeprefix(event.text)
         return True
 
-    def emit(self, event: Event, size: int = 0) -> None:
+    def publish(self, event: Event, size: int = 0) -> None:
         """Let this have happened."""
         self.transcript.apply(event)
         if type(event) is Subagent and self.on_subagent is not None:
@@ -224,10 +228,10 @@ class Feed:
                 listener.put(event, size)
             return
         queue.put(event, size)
-        if self.watch is not None:
-            self.watch(event)
+        if self.on_event is not None:
+            self.on_event(event)
 
-    def listen(self, backlogs: Backlogs) -> EventQueue:
+    def subscribe(self, backlogs: Backlogs) -> EventQueue:
         """Return a queue of what happens outside turns from now on."""
 
         def exceeded(error: BaseException) -> None:
@@ -236,12 +240,12 @@ class Feed:
                 self._listeners.remove(queue)
 
         queue = EventQueue(backlogs.open(self.session_id, exceeded))
-        if self.ended is not None:
+        if self.disconnect_error is not None:
             queue.end()
         self._listeners.append(queue)
         return queue
 
-    def leave(self, queue: EventQueue) -> None:
+    def unsubscribe(self, queue: EventQueue) -> None:
         """End a queue of `listen`."""
         queue.end()
         queue.close()
@@ -251,16 +255,16 @@ class Feed:
     def release(self) -> None:
         """The session is closed, or loaded again: no event comes here any more."""
         self.is_released = True
-        if self.released is not None:
-            self.released()
+        if self.on_release is not None:
+            self.on_release()
         for queue in self._listeners:
             queue.end()
 
     def end(self, error: BaseException) -> None:
         """The connection has ended."""
-        self.ended = error
-        if self.fail is not None:
-            self.fail(error)
+        self.disconnect_error = error
+        if self.on_disconnect is not None:
+            self.on_disconnect(error)
         for queue in self._listeners:
             queue.end()
 

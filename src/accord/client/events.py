@@ -11,36 +11,43 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from accord.errors import RequestError
-from accord.types.content import Annotations, Content
+from accord.types.content import Annotations, ContentBlock
 from accord.types.permission import PermissionOption
-from accord.types.session import Command, PlanEntry, SessionOption, StopReason, Tokens, Usage
-from accord.types.tool_calls import Location, ToolContent, ToolKind, ToolStatus
+from accord.types.session import (
+    AvailableCommand,
+    ContextUsage,
+    PlanEntry,
+    SessionOption,
+    StopReason,
+    TokenUsage,
+)
+from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
-    "Commands",
+    "AgentTerminal",
+    "CommandsChanged",
     "Compaction",
+    "ContentChunk",
     "Decision",
     "Event",
-    "Media",
+    "MessageReplaced",
     "ModeChanged",
     "Notice",
-    "Options",
-    "Permission",
+    "OptionsChanged",
+    "PermissionDecided",
     "PermissionRequest",
     "Plan",
-    "Rewritten",
     "Role",
     "SessionMessage",
     "StateChanged",
     "Subagent",
-    "Terminal",
-    "TerminalOutput",
+    "TerminalOutputChunk",
     "Text",
     "Thought",
     "TitleChanged",
     "ToolCall",
     "UnknownUpdate",
-    "UpdatedAt",
+    "UpdatedAtChanged",
     "UsageChanged",
     "UserText",
 )
@@ -80,21 +87,21 @@ class UserText(Struct, frozen=True, gc=False):
     meta: Meta | None = None
 
 
-class Media(Struct, frozen=True):
+class ContentChunk(Struct, frozen=True):
     """A message goes on with something other than text."""
 
-    content: Content
+    content: ContentBlock
     role: Role = "agent"
     message_id: str | None = None
     meta: Meta | None = None
 
 
-class Rewritten(Struct, frozen=True):
+class MessageReplaced(Struct, frozen=True):
     """A message has other content than it had so far: here is all of it."""
 
     role: Role
     message_id: str
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
     meta: Meta | None = None
 
 
@@ -107,15 +114,15 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     status: ToolStatus = "pending"
     name: str | None = None  # the tool's name in programs; it grants nothing
     content: Sequence[ToolContent] = ()  # a tuple, or something that equals one
-    locations: tuple[Location, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
     raw_input: Any = None
     raw_output: Any = None
-    can_cancel: bool = False
+    cancellable: bool = False
     changed: tuple[str, ...] = ()
     meta: Meta | None = None
 
     @property
-    def done(self) -> bool:
+    def is_final(self) -> bool:
         """Whether nothing more is to be expected; an unknown status is not the end."""
         return self.status in {"completed", "failed", "cancelled"}
 
@@ -131,10 +138,10 @@ class Plan(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class Commands(Struct, frozen=True):
+class CommandsChanged(Struct, frozen=True):
     """The slash commands that there are now."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[AvailableCommand, ...]
     meta: Meta | None = None
 
 
@@ -145,7 +152,7 @@ class ModeChanged(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class Options(Struct, frozen=True):
+class OptionsChanged(Struct, frozen=True):
     """All options as they are now."""
 
     options: tuple[SessionOption, ...]
@@ -155,7 +162,7 @@ class Options(Struct, frozen=True):
 class UsageChanged(Struct, frozen=True):
     """How full the context is, and what the session has cost."""
 
-    usage: Usage
+    usage: ContextUsage
     meta: Meta | None = None
 
 
@@ -166,10 +173,10 @@ class TitleChanged(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class UpdatedAt(Struct, frozen=True):
+class UpdatedAtChanged(Struct, frozen=True):
     """When the session last changed, as RFC 3339, or None where the agent no longer says."""
 
-    time: str | None
+    updated_at: str | None
     meta: Meta | None = None
 
 
@@ -187,13 +194,13 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
     id: str
     status: Literal["in_progress", "completed", "failed", "cancelled"] | str
-    summary: tuple[Content, ...] = ()
+    summary: tuple[ContentBlock, ...] = ()
     error: str | None = None
     meta: Meta | None = None
 
 
-class Terminal(Struct, frozen=True, kw_only=True):
-    """A terminal as it stands now; what it prints comes as `TerminalOutput`."""
+class AgentTerminal(Struct, frozen=True, kw_only=True):
+    """A terminal as it stands now; what it prints comes as `TerminalOutputChunk`."""
 
     id: str
     command: str | None = None
@@ -202,16 +209,16 @@ class Terminal(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: str | None = None
     size: tuple[int, int] | None = None  # columns and rows
-    can_cancel: bool = False
+    cancellable: bool = False
     meta: Meta | None = None
 
 
-class TerminalOutput(Struct, frozen=True):
+class TerminalOutputChunk(Struct, frozen=True):
     """A terminal printed this; with `afresh` it stands for all that came before, too."""
 
     id: str
     data: bytes
-    afresh: bool = False
+    replaces: bool = False
     meta: Meta | None = None
 
 
@@ -225,7 +232,7 @@ class StateChanged(Struct, frozen=True, kw_only=True):
     state: Literal["running", "idle", "requires_action"] | str
     stop_reason: StopReason | None = None
     error: RequestError | None = None
-    tokens: Tokens | None = None
+    token_usage: TokenUsage | None = None
     background: tuple[str, ...] | None = None
     meta: Meta | None = None
 
@@ -241,9 +248,9 @@ class Subagent(Struct, frozen=True, kw_only=True):
     title: str | None = None
     description: str | None = None
     state: StateChanged | None = None
-    can_cancel: bool = False
+    cancellable: bool = False
     cwd: str | None = None
-    roots: tuple[str, ...] | None = None  # besides `cwd`
+    additional_directories: tuple[str, ...] | None = None  # besides `cwd`
     meta: Meta | None = None
 
 
@@ -255,7 +262,7 @@ class SessionMessage(Struct, frozen=True, kw_only=True):
     recipient: str | None = None
     sender_message_id: str | None = None  # its id where the other session has it
     recipient_message_id: str | None = None
-    content: tuple[Content, ...] = ()
+    content: tuple[ContentBlock, ...] = ()
     meta: Meta | None = None
 
 
@@ -277,7 +284,7 @@ Decision: TypeAlias = (
 )
 
 
-class Permission(Struct, frozen=True):
+class PermissionDecided(Struct, frozen=True):
     """A permission request was answered: by this option, or None when it was cancelled."""
 
     request: PermissionRequest
@@ -299,23 +306,23 @@ Event: TypeAlias = (
     Text
     | Thought
     | UserText
-    | Media
-    | Rewritten
+    | ContentChunk
+    | MessageReplaced
     | ToolCall
     | Plan
-    | Commands
+    | CommandsChanged
     | ModeChanged
-    | Options
+    | OptionsChanged
     | UsageChanged
     | TitleChanged
-    | UpdatedAt
+    | UpdatedAtChanged
     | Notice
     | Compaction
     | Subagent
     | SessionMessage
-    | Terminal
-    | TerminalOutput
+    | AgentTerminal
+    | TerminalOutputChunk
     | StateChanged
-    | Permission
+    | PermissionDecided
     | UnknownUpdate
 )

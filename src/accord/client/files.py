@@ -10,17 +10,17 @@ import os
 from collections.abc import Awaitable
 from typing import Literal, Protocol, TypeAlias
 
-from accord.client.agent_adapter import Setup
+from accord.client.agent_adapter import SessionSetup
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
-from accord.local.lines import MOST_BYTES, TooLarge, lines_of
+from accord.local.lines import MAX_BYTES, TooLarge, lines_of
 from accord.local.reads import Reads
 from accord.wire.base import replace
 
-__all__ = ("FileServer", "Files", "Texts", "within")
+__all__ = ("ClientFiles", "Files", "TextSource", "restrict_to_parent")
 
 
-class Texts(Protocol):
+class TextSource(Protocol):
     """Where the text of files is, if not just on the disk: an editor with unsaved changes.
 
     Paths are absolute, resolved, and inside the roots. `read` raises `FileNotFoundError`.
@@ -36,13 +36,13 @@ class Texts(Protocol):
 
 
 # Nothing, reading, reading and writing, or both elsewhere.
-Files: TypeAlias = Literal["ro", "rw"] | Texts | None
+Files: TypeAlias = Literal["ro", "rw"] | TextSource | None
 
 # Errors of a text that cannot be a path, whatever is on the disk.
 _NO_PATH = {errno.EINVAL, errno.EILSEQ, errno.ENAMETOOLONG}
 
 
-class FileServer:
+class ClientFiles:
     """Answers `fs/` requests; every error says what the agent may know."""
 
     def __init__(self, files: Files) -> None:
@@ -51,10 +51,12 @@ class FileServer:
         self._texts = None if isinstance(files, str) else files
         self._reads = Reads()
 
-    async def read(self, setup: Setup, path: str, line: int | None, limit: int | None) -> str:
+    async def read(
+        self, setup: SessionSetup, path: str, line: int | None, limit: int | None
+    ) -> str:
         """Return the text of a file, or some lines of it."""
         try:
-            roots = _inside(setup, path)
+            roots = _roots_for(setup, path)
             if self._texts is None:
                 return await self._reads.read(roots, path, line, limit)
             text = self._texts.read(await asyncio.to_thread(roots.resolve, path))
@@ -64,10 +66,10 @@ class FileServer:
         except (OSError, UnicodeError) as error:
             raise _error(error, path, "The file cannot be read") from None
 
-    async def write(self, setup: Setup, path: str, text: str) -> None:
+    async def write(self, setup: SessionSetup, path: str, text: str) -> None:
         """Replace the text of a file, or create the file."""
         try:
-            roots = _inside(setup, path)
+            roots = _roots_for(setup, path)
             if self._texts is None:
                 await asyncio.to_thread(roots.write, path, text)
                 return
@@ -78,22 +80,22 @@ class FileServer:
             raise _error(error, path, "The file cannot be written") from None
 
 
-def within(child: Setup, parent: Setup) -> Setup:
+def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetup:
     """Return where a subagent works, as the agent says it: no file outside of its parent's.
 
     The agent names these directories, and the user has allowed only those of the session.
     """
-    allowed = parent.real_roots or ()
+    allowed = parent.real_directories or ()
     real: list[str] = []
-    for path in child.all_roots:
+    for path in child.directories:
         with contextlib.suppress(OSError):  # what cannot be a path
             found = real_path(path)
             if any(is_within(root, found) for root in allowed):
                 real.append(found)
-    return replace(child, real_roots=tuple(real))
+    return replace(child, real_directories=tuple(real))
 
 
-def _inside(setup: Setup, path: str) -> Roots:
+def _roots_for(setup: SessionSetup, path: str) -> Roots:
     if not os.path.isabs(path):  # noqa: PTH117  # R-FS-05, about a text
         raise InvalidParams("The path of a file is absolute")
     try:
@@ -101,7 +103,7 @@ def _inside(setup: Setup, path: str) -> Roots:
             raise InvalidParams("The path of a file has no NUL character")
     except UnicodeEncodeError:
         raise InvalidParams("The path of a file has no lone surrogate") from None
-    return Roots(setup.all_roots, real=setup.real_roots)
+    return Roots(setup.directories, real=setup.real_directories)
 
 
 def _error(error: OSError | UnicodeError, path: str, message: str) -> RequestError:
@@ -112,7 +114,7 @@ def _error(error: OSError | UnicodeError, path: str, message: str) -> RequestErr
         case OutsideRoots():
             return InvalidParams("The file is outside of the session's directories")
         case TooLarge():
-            most = f"{MOST_BYTES >> 20} MiB"
+            most = f"{MAX_BYTES >> 20} MiB"
             reason = f"More than {most} in one read: ask for some lines, by `line` and `limit`"
             return InvalidParams(reason, data={"path": path})
         case OSError() if error.errno in _NO_PATH:

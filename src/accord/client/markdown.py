@@ -10,7 +10,7 @@ from accord.text.excerpt import excerpt, one_line
 
 __all__ = ("markdown_of",)
 
-_MOST_THOUGHT = 500  # characters that are shown of a thought
+_MAX_THOUGHT_CHARS = 500  # characters that are shown of a thought
 _MARKS = {"completed": "✓", "failed": "✗", "cancelled": "✗"}
 _BOXES = {"completed": "x"}
 
@@ -29,7 +29,9 @@ def _item(item: object) -> str:
         case Message(role="user"):
             return _quoted(f"**User:** {item.text}")
         case Message():
-            return _quoted(f"*{excerpt(item.text.strip(), _MOST_THOUGHT)}*") if item.text else ""
+            return (
+                _quoted(f"*{excerpt(item.text.strip(), _MAX_THOUGHT_CHARS)}*") if item.text else ""
+            )
         case ToolCall(title=title, status=status, kind=kind):
             line = one_line(title or kind, 200).replace("`", "'")
             return f"{_MARKS.get(status, '…')} `{line}`"

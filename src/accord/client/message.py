@@ -11,17 +11,17 @@ from typing import Any
 
 from accord.client.events import Role
 from accord.text.excerpt import excerpt
-from accord.types.content import Content, text_of
+from accord.types.content import ContentBlock, text_of
 
-__all__ = ("AgentText", "Message", "joined")
+__all__ = ("AgentText", "Message", "merge_texts")
 
-_MOST_SHOWN = 60  # characters in a repr
-_MOST_PARTS = 1024  # of a message before they are put together
+_MAX_REPR_CHARS = 60  # characters in a repr
+_MAX_PARTS = 1024  # of a message before they are put together
 
 
-def joined(contents: Iterable[Content]) -> tuple[Content, ...]:
+def merge_texts(contents: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
     """Return content with texts that follow each other made one, and empty ones left out."""
-    whole: list[Content] = []
+    whole: list[ContentBlock] = []
     texts: list[str] = []
     for content in contents:
         if isinstance(content, str):
@@ -44,43 +44,43 @@ class Message:
     def __init__(self, role: Role, message_id: str | None) -> None:
         self.role: Role = role
         self.id = message_id
-        self._whole: list[Content] = []
-        self._parts: list[Content] = []  # what came since
+        self._whole: list[ContentBlock] = []
+        self._parts: list[ContentBlock] = []  # what came since
         self._shown: str | None = None  # the text; None where it is what `_whole` has
 
     @property
-    def content(self) -> tuple[Content, ...]:
+    def content(self) -> tuple[ContentBlock, ...]:
         """All of it so far."""
-        self._fold()
+        self._merge()
         return tuple(self._whole)
 
     @property
     def text(self) -> str:
         """Its text; links and resources stand in it as Markdown."""
-        self._fold()
+        self._merge()
         if self._shown is not None:
             return self._shown
         return self._whole[0] if self._whole else ""  # type: ignore[return-value]  # a text
 
-    def add(self, content: Content) -> None:
+    def append(self, content: ContentBlock) -> None:
         """Go on with this."""
         parts = self._parts
         parts.append(content)
-        if len(parts) >= _MOST_PARTS:
-            self._fold()
+        if len(parts) >= _MAX_PARTS:
+            self._merge()
 
-    def rewrite(self, content: tuple[Content, ...]) -> None:
+    def replace(self, content: tuple[ContentBlock, ...]) -> None:
         """Have this content and no other."""
         self._whole.clear()
         self._parts = list(content)
         self._shown = None
-        self._fold()
+        self._merge()
 
-    def _fold(self) -> None:
+    def _merge(self) -> None:
         """Take what came since into the whole."""
         if not self._parts:
             return
-        new = joined(self._parts)
+        new = merge_texts(self._parts)
         self._parts.clear()
         whole = self._whole
         for content in new:
@@ -111,7 +111,7 @@ class Message:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        text = excerpt(self.text, _MOST_SHOWN)
+        text = excerpt(self.text, _MAX_REPR_CHARS)
         return f"<Message of role {self.role!r}, {len(self.content)} parts: {text!r}>"
 
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from accord.client.events import Event, Text, Thought, UserText
 from accord.types.content import TextContent
 
-__all__ = ("said", "with_meta")
+__all__ = ("text_event", "with_meta")
 
 _Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
 
 
-def said(event: _Said, content: str, message_id: str | None) -> Text | Thought | UserText:
+def text_event(event: _Said, content: str, message_id: str | None) -> Text | Thought | UserText:
     """Return the event of a text, with the annotations and `_meta` of its content block."""
     if isinstance(content, TextContent):
         return event(str(content), message_id, content.annotations, content.meta)

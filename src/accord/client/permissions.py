@@ -87,12 +87,12 @@ def chain(*policies: Policy) -> AsyncPolicy:
             if hasattr(decided, "__await__"):
                 decided = await decided
             if decided is not None:
-                _need_decision(policy, decided)
+                _require_decision(policy, decided)
                 return decided
         return None
 
     for policy in policies:
-        _need_policy(policy)
+        _require_policy(policy)
     return decide
 
 
@@ -103,14 +103,14 @@ def policies_of(permissions: Any) -> tuple[Policy, ...]:
     if callable(permissions):
         return (cast("Policy", permissions),)
     if isinstance(permissions, str) or not isinstance(permissions, Iterable):
-        _need_policy(permissions)
+        _require_policy(permissions)
     found = tuple(cast("Iterable[Policy]", permissions))
     for policy in found:
-        _need_policy(policy)
+        _require_policy(policy)
     return found
 
 
-def _need_policy(policy: Any) -> None:
+def _require_policy(policy: Any) -> None:
     if callable(policy):
         return
     example = 'allow("*")'
@@ -125,7 +125,7 @@ def _need_policy(policy: Any) -> None:
     )
 
 
-def _need_decision(policy: Any, decided: Any) -> None:
+def _require_decision(policy: Any, decided: Any) -> None:
     """Raise `TypeError` for a value that is not a decision; `True` does not say for how long."""
     if isinstance(decided, PermissionOption) or (isinstance(decided, str) and decided in _KINDS):
         return

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar, cast, overload
 
-__all__ = ("Shared", "extended")
+__all__ = ("SharedSequence", "appended")
 
 T = TypeVar("T")
 
 
-class Shared(Sequence[T]):
+class SharedSequence(Sequence[T]):
     """The first items of a list that only grows; it equals a tuple of these items."""
 
     __slots__ = ("_items", "_size")
@@ -40,8 +40,8 @@ class Shared(Sequence[T]):
         return islice(self._items, self._size)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Shared):
-            shared = cast("Shared[Any]", other)
+        if isinstance(other, SharedSequence):
+            shared = cast("SharedSequence[Any]", other)
             if self._items is shared._items:
                 return self._size == shared._size
             return tuple(self) == tuple(shared)
@@ -53,17 +53,17 @@ class Shared(Sequence[T]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
-    def plus(self, item: T) -> Shared[T]:
+    def plus(self, item: T) -> SharedSequence[T]:
         """Return the sequence with one more item."""
         items = self._items
         if len(items) != self._size:  # it was extended otherwise already
             items = items[: self._size]
         items.append(item)
-        return Shared(items, self._size + 1)
+        return SharedSequence(items, self._size + 1)
 
 
-def extended(items: Sequence[T], item: T) -> Shared[T]:
+def appended(items: Sequence[T], item: T) -> SharedSequence[T]:
     """Return a sequence with one more item; costs the same whatever its length is."""
-    if not isinstance(items, Shared):
-        items = Shared(list(items), len(items))
+    if not isinstance(items, SharedSequence):
+        items = SharedSequence(list(items), len(items))
     return items.plus(item)

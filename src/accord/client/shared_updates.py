@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from accord.client.events import SessionMessage, StateChanged, Subagent
-from accord.client.message import joined
+from accord.client.message import merge_texts
 from accord.client.transcript import Transcript
-from accord.types.content import Content
+from accord.types.content import ContentBlock
 from accord.wire.base import UNSET
 
 if TYPE_CHECKING:
     from accord import v1, v2
 
-__all__ = ("message_chunk_of", "message_of", "subagent_of")
+__all__ = ("append_session_message", "apply_session_message", "apply_subagent")
 
 
-def subagent_of(
+def apply_subagent(
     update: v1.SubagentUpdate | v2.SubagentUpdate,
     transcript: Transcript,
     state_of: Callable[[Any], StateChanged],
@@ -33,20 +33,20 @@ def subagent_of(
     }
     if update.capabilities is not UNSET:
         offered = update.capabilities
-        changes["can_cancel"] = offered is not None and offered.cancel is not None
+        changes["cancellable"] = offered is not None and offered.cancel is not None
     if update.state is not UNSET:
         changes["state"] = None if update.state is None else state_of(update.state)
     if update.additional_directories is not UNSET:
         roots = update.additional_directories
-        changes["roots"] = None if roots is None else tuple(roots)
+        changes["additional_directories"] = None if roots is None else tuple(roots)
     new = replace(known or Subagent(id=update.session_id), **changes)
     return None if new == known else new
 
 
-def message_of(
+def apply_session_message(
     update: v1.SessionMessage | v2.SessionMessage,
     transcript: Transcript,
-    content_of: Callable[[Any], Content],
+    content_of: Callable[[Any], ContentBlock],
 ) -> SessionMessage | None:
     """Return a message between sessions with a patch applied; None when nothing changed."""
     known = transcript.session_message(update.message_id)
@@ -58,17 +58,17 @@ def message_of(
     }
     changes: dict[str, Any] = {key: value for key, value in named.items() if value is not UNSET}
     if update.content is not UNSET:
-        changes["content"] = joined(map(content_of, update.content or ()))
+        changes["content"] = merge_texts(map(content_of, update.content or ()))
     new = replace(known or SessionMessage(id=update.message_id), **changes)
     return None if new == known else new
 
 
-def message_chunk_of(
+def append_session_message(
     update: v1.SessionMessageChunk | v2.SessionMessageChunk,
     transcript: Transcript,
-    content_of: Callable[[Any], Content],
+    content_of: Callable[[Any], ContentBlock],
 ) -> SessionMessage:
     """Return a message between sessions with one more block."""
     known = transcript.session_message(update.message_id)
     new = known or SessionMessage(id=update.message_id)
-    return replace(new, content=joined([*new.content, content_of(update.content)]))
+    return replace(new, content=merge_texts([*new.content, content_of(update.content)]))

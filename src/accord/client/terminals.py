@@ -10,77 +10,77 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from accord.client.event_stream import Feed
-from accord.client.events import Terminal, TerminalOutput
+from accord.client.event_stream import SessionEventStream
+from accord.client.events import AgentTerminal, TerminalOutputChunk
 from accord.errors import InternalError, InvalidParams, ResourceNotFound, StartError
 from accord.local.command import LocalCommand, in_shell
 
-__all__ = ("Exit", "TerminalServer")
+__all__ = ("ClientTerminals", "Exit")
 
-MOST_OUTPUT_BYTES = 16 * 1024 * 1024  # kept of an output, whatever the agent asks for
+MAX_OUTPUT_BYTES = 16 * 1024 * 1024  # kept of an output, whatever the agent asks for
 
 Exit = tuple[int | None, str | None]  # a code, or the name of a signal
 
 
-class _Running:
+class _TerminalProcess:
     """One terminal; what it prints is shown to whoever follows the session."""
 
     def __init__(
         self,
-        terminal: Terminal,
+        terminal: AgentTerminal,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
         limit: int,
-        feed: Feed,
+        feed: SessionEventStream,
     ) -> None:
         self.terminal = terminal
         self.waiting: set[asyncio.Future[None]] = set()
-        self._feed = feed
-        self._behind = False
+        self._stream = feed
+        self._has_unsent = False
         self.command = LocalCommand(
-            argv, cwd=cwd, env=env, output_bytes=limit, on_output=self._printed
+            argv, cwd=cwd, env=env, output_bytes=limit, on_output=self._on_output
         )
-        self._tell(terminal)
+        self._publish(terminal)
         self._watching = asyncio.create_task(self._watch(), name="accord terminal")
 
-    def _printed(self, data: bytes) -> None:
-        if self._feed.full:
-            self._behind = True  # nothing of it waits; all of it is told later
-        elif self._behind:
-            self._catch_up()
+    def _on_output(self, data: bytes) -> None:
+        if self._stream.is_full:
+            self._has_unsent = True  # nothing of it waits; all of it is told later
+        elif self._has_unsent:
+            self._send_all()
         else:
-            self._tell(TerminalOutput(self.terminal.id, data))
+            self._publish(TerminalOutputChunk(self.terminal.id, data))
 
-    def _catch_up(self) -> None:
-        self._behind = False
+    def _send_all(self) -> None:
+        self._has_unsent = False
         kept = self.command.output.text().encode("utf-8")
-        self._tell(TerminalOutput(self.terminal.id, kept, afresh=True))
+        self._publish(TerminalOutputChunk(self.terminal.id, kept, replaces=True))
 
-    def _tell(self, event: Terminal | TerminalOutput) -> None:
-        self._feed.emit(event)
+    def _publish(self, event: AgentTerminal | TerminalOutputChunk) -> None:
+        self._stream.publish(event)
 
     async def _watch(self) -> None:
         code, signal = await self.command.wait()
-        if self._behind:
-            self._catch_up()
-        self._tell(replace(self.terminal, exited=True, exit_code=code, signal=signal))
+        if self._has_unsent:
+            self._send_all()
+        self._publish(replace(self.terminal, exited=True, exit_code=code, signal=signal))
 
     async def aclose(self) -> None:
         await self.command.aclose()
         await asyncio.wait([self._watching, *self.waiting])  # who waits is answered first (A-51)
 
 
-class TerminalServer:
+class ClientTerminals:
     """Answers `terminal/` requests of all sessions of a connection."""
 
     def __init__(self) -> None:
-        self._terminals: dict[tuple[str, str], _Running] = {}
+        self._terminals: dict[tuple[str, str], _TerminalProcess] = {}
         self._numbers = itertools.count(1)
 
     def create(
         self,
-        feed: Feed,
+        feed: SessionEventStream,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
@@ -97,10 +97,10 @@ class TerminalServer:
         terminal_id = f"terminal-{next(self._numbers)}"
         run = in_shell(argv, cwd, env)
         shown = shlex.join(argv) if run == list(argv) else argv[0]
-        terminal = Terminal(id=terminal_id, command=shown, cwd=cwd)
-        limit = MOST_OUTPUT_BYTES if limit is None else min(limit, MOST_OUTPUT_BYTES)
+        terminal = AgentTerminal(id=terminal_id, command=shown, cwd=cwd)
+        limit = MAX_OUTPUT_BYTES if limit is None else min(limit, MAX_OUTPUT_BYTES)
         try:
-            running = _Running(terminal, run, cwd, env, limit, feed)
+            running = _TerminalProcess(terminal, run, cwd, env, limit, feed)
         except StartError as exc:
             raise InternalError("The command cannot be started", data={"reason": str(exc)}) from exc
         self._terminals[feed.session_id, terminal_id] = running
@@ -140,7 +140,7 @@ class TerminalServer:
         closing = [self._terminals.pop(key).aclose() for key in ending]
         await asyncio.gather(*closing)
 
-    def _find(self, session_id: str, terminal_id: str) -> _Running:
+    def _find(self, session_id: str, terminal_id: str) -> _TerminalProcess:
         running = self._terminals.get((session_id, terminal_id))
         if running is None:
             raise ResourceNotFound(data={"terminalId": terminal_id})

@@ -8,47 +8,47 @@ from typing import Any, ClassVar, TypeAlias
 from msgspec.structs import replace
 
 from accord.client.events import (
-    Commands,
+    AgentTerminal,
+    CommandsChanged,
     Compaction,
+    ContentChunk,
     Event,
-    Media,
+    MessageReplaced,
     ModeChanged,
-    Options,
+    OptionsChanged,
     Plan,
-    Rewritten,
     Role,
     SessionMessage,
     StateChanged,
     Subagent,
-    Terminal,
-    TerminalOutput,
+    TerminalOutputChunk,
     Text,
     Thought,
     TitleChanged,
     ToolCall,
-    UpdatedAt,
+    UpdatedAtChanged,
     UsageChanged,
     UserText,
 )
 from accord.client.message import AgentText, Message
 from accord.text.excerpt import excerpt
-from accord.types.session import Command, Select, SessionOption, Usage
+from accord.types.session import AvailableCommand, ContextUsage, SelectOption, SessionOption
 
-__all__ = ("Item", "Shell", "Transcript")
+__all__ = ("Item", "TerminalTranscript", "Transcript")
 
-_SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
+_TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
     "thought": Thought,
     "user": UserText,
 }
 
 
-class Shell:
+class TerminalTranscript:
     """A terminal and all that it has printed."""
 
     __slots__ = ("output", "terminal")
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: AgentTerminal) -> None:
         self.terminal = terminal
         self.output = bytearray()
 
@@ -59,7 +59,7 @@ class Shell:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Shell)
+            isinstance(other, TerminalTranscript)
             and self.terminal == other.terminal
             and self.output == other.output
         )
@@ -68,7 +68,7 @@ class Shell:
 
     def __repr__(self) -> str:
         state = "exited" if self.terminal.exited else "running"
-        return f"<Shell {self.terminal.id!r}, {state}: {len(self.output)} bytes>"
+        return f"<TerminalTranscript {self.terminal.id!r}, {state}: {len(self.output)} bytes>"
 
 
 Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage
@@ -84,24 +84,24 @@ class Transcript:
         self.items: list[Item] = []
         self.plans: dict[str | None, Plan] = {}
         self.options: tuple[SessionOption, ...] = ()
-        self.commands: tuple[Command, ...] = ()
-        self.terminals: dict[str, Shell] = {}
-        self.usage: Usage | None = None
+        self.commands: tuple[AvailableCommand, ...] = ()
+        self.terminals: dict[str, TerminalTranscript] = {}
+        self.usage: ContextUsage | None = None
         self.title: str | None = None
         self.updated_at: str | None = None  # RFC 3339
         self.subagents: dict[str, Subagent] = {}  # by the ids of their sessions
         self.state: StateChanged | None = None
         self._mode: str | None = None  # where no option has it
-        self._places: dict[tuple[str, str], int] = {}
+        self._index: dict[tuple[str, str], int] = {}
         self._last: Message | None = None  # the last item, if it is a message
         self._newest: Message | None = None  # the last message of the agent
         self._changes = 0  # of other messages of the agent, or of what was said already
-        self._all_said = AgentText(0)
-        self._prompts = 0  # messages of the user
-        self._open_calls: dict[str, None] = {}  # tool calls that are not done
+        self._agent_text = AgentText(0)
+        self._prompt_count = 0  # messages of the user
+        self._open_tool_calls: dict[str, None] = {}  # tool calls that are not done
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Transcript:
+    def from_events(cls, events: Iterable[Event]) -> Transcript:
         """Return what these events add up to."""
         transcript = cls()
         for event in events:
@@ -123,7 +123,7 @@ class Transcript:
     @property
     def text(self) -> str:
         """What the agent has said, its messages with an empty line between them."""
-        return self.said(self._all_said)
+        return self.read_agent_text(self._agent_text)
 
     @property
     def plan(self) -> Plan | None:
@@ -137,46 +137,46 @@ class Transcript:
         return self._mode if option is None else option.value
 
     @property
-    def mode_option(self) -> Select | None:
+    def mode_option(self) -> SelectOption | None:
         """The option that is the mode."""
         for option in self.options:
-            if isinstance(option, Select) and option.category == "mode":
+            if isinstance(option, SelectOption) and option.category == "mode":
                 return option
         return None
 
-    def said(self, text: AgentText, until: int | None = None) -> str:
+    def read_agent_text(self, text: AgentText, until: int | None = None) -> str:
         """Return what the agent has said from an item on, up to another one if given."""
         return text.read(self.items, until, self._changes)
 
     @property
-    def prompts(self) -> int:
+    def prompt_count(self) -> int:
         """How many messages the user has sent."""
-        return self._prompts
+        return self._prompt_count
 
     @property
-    def open_calls(self) -> list[ToolCall]:
+    def open_tool_calls(self) -> list[ToolCall]:
         """The tool calls that are not done."""
-        calls = (self.tool_call(call_id) for call_id in self._open_calls)
+        calls = (self.tool_call(call_id) for call_id in self._open_tool_calls)
         return [call for call in calls if call is not None]
 
     def message(self, role: Role, message_id: str) -> Message | None:
         """Return the message with this id; each role has ids of its own."""
-        return self._at(role, message_id, Message)
+        return self._find(role, message_id, Message)
 
     def tool_call(self, call_id: str) -> ToolCall | None:
         """Return the tool call with this id."""
-        return self._at("tool call", call_id, ToolCall)
+        return self._find("tool call", call_id, ToolCall)
 
     def compaction(self, compaction_id: str) -> Compaction | None:
         """Return the compaction with this id."""
-        return self._at("compaction", compaction_id, Compaction)
+        return self._find("compaction", compaction_id, Compaction)
 
     def session_message(self, message_id: str) -> SessionMessage | None:
         """Return the message between sessions with this id."""
-        return self._at("session message", message_id, SessionMessage)
+        return self._find("session message", message_id, SessionMessage)
 
-    def _at(self, kind: str, key: str, cls: type[Any]) -> Any:
-        place = self._places.get((kind, key))
+    def _find(self, kind: str, key: str, cls: type[Any]) -> Any:
+        place = self._index.get((kind, key))
         if place is None:
             return None
         item = self.items[place]
@@ -191,9 +191,9 @@ class Transcript:
             last = self._last
             if last is None or last.id != event.message_id or last.role != "agent":
                 last = self._message("agent", event.message_id)
-            last.add(event.text)
+            last.append(event.text)
             return
-        take = self._TAKE.get(type(event))
+        take = self._APPLY.get(type(event))
         if take is not None:
             take(self, event)
 
@@ -210,33 +210,33 @@ class Transcript:
         if role == "agent":
             self._newest = new
         elif role == "user":
-            self._prompts += 1
+            self._prompt_count += 1
         if message_id is not None:
-            self._places[role, message_id] = len(self.items)
+            self._index[role, message_id] = len(self.items)
         self.items.append(new)
         self._last = new
         return new
 
     def _thought(self, event: Thought) -> None:
-        self._message("thought", event.message_id).add(event.text)
+        self._message("thought", event.message_id).append(event.text)
 
     def _user_text(self, event: UserText) -> None:
-        self._message("user", event.message_id).add(event.text)
+        self._message("user", event.message_id).append(event.text)
 
-    def _media(self, event: Media) -> None:
-        self._message(event.role, event.message_id).add(event.content)
+    def _media(self, event: ContentChunk) -> None:
+        self._message(event.role, event.message_id).append(event.content)
 
-    def _rewritten(self, event: Rewritten) -> None:
-        self._message(event.role, event.message_id).rewrite(event.content)
+    def _rewritten(self, event: MessageReplaced) -> None:
+        self._message(event.role, event.message_id).replace(event.content)
         if event.role == "agent":
             self._changes += 1
 
     def _tool_call(self, event: ToolCall) -> None:
         self._put("tool call", event.id, replace(event, changed=()))
-        if event.done:
-            self._open_calls.pop(event.id, None)
+        if event.is_final:
+            self._open_tool_calls.pop(event.id, None)
         else:
-            self._open_calls[event.id] = None
+            self._open_tool_calls[event.id] = None
 
     def _compaction(self, event: Compaction) -> None:
         self._put("compaction", event.id, event)
@@ -248,7 +248,7 @@ class Transcript:
         self.subagents[event.id] = event
 
     def _put(self, kind: str, key: str, item: ToolCall | Compaction | SessionMessage) -> None:
-        place = self._places.setdefault((kind, key), len(self.items))
+        place = self._index.setdefault((kind, key), len(self.items))
         if place == len(self.items):
             self.items.append(item)
             self._last = None
@@ -261,7 +261,7 @@ class Transcript:
         else:
             self.plans[event.id] = event
 
-    def _options(self, event: Options) -> None:
+    def _options(self, event: OptionsChanged) -> None:
         self.options = event.options
 
     def _mode_changed(self, event: ModeChanged) -> None:
@@ -271,7 +271,7 @@ class Transcript:
             changed = replace(option, value=event.mode)
             self.options = tuple(changed if o is option else o for o in self.options)
 
-    def _commands(self, event: Commands) -> None:
+    def _commands(self, event: CommandsChanged) -> None:
         self.commands = event.commands
 
     def _usage(self, event: UsageChanged) -> None:
@@ -280,45 +280,45 @@ class Transcript:
     def _title(self, event: TitleChanged) -> None:
         self.title = event.title
 
-    def _updated_at(self, event: UpdatedAt) -> None:
-        self.updated_at = event.time
+    def _updated_at(self, event: UpdatedAtChanged) -> None:
+        self.updated_at = event.updated_at
 
     def _state(self, event: StateChanged) -> None:
         self.state = event
 
-    def _terminal(self, event: Terminal) -> None:
-        self._shell(event.id).terminal = event
+    def _terminal(self, event: AgentTerminal) -> None:
+        self._terminal_transcript(event.id).terminal = event
 
-    def _output(self, event: TerminalOutput) -> None:
-        output = self._shell(event.id).output
-        if event.afresh:
+    def _output(self, event: TerminalOutputChunk) -> None:
+        output = self._terminal_transcript(event.id).output
+        if event.replaces:
             output.clear()
         output += event.data
 
-    def _shell(self, terminal_id: str) -> Shell:
+    def _terminal_transcript(self, terminal_id: str) -> TerminalTranscript:
         known = self.terminals.get(terminal_id)
         if known is None:
-            known = self.terminals[terminal_id] = Shell(Terminal(id=terminal_id))
+            known = self.terminals[terminal_id] = TerminalTranscript(AgentTerminal(id=terminal_id))
         return known
 
-    _TAKE: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+    _APPLY: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         Thought: _thought,
         UserText: _user_text,
-        Media: _media,
-        Rewritten: _rewritten,
+        ContentChunk: _media,
+        MessageReplaced: _rewritten,
         ToolCall: _tool_call,
         Plan: _plan,
-        Commands: _commands,
+        CommandsChanged: _commands,
         ModeChanged: _mode_changed,
-        Options: _options,
+        OptionsChanged: _options,
         UsageChanged: _usage,
         TitleChanged: _title,
-        UpdatedAt: _updated_at,
+        UpdatedAtChanged: _updated_at,
         Compaction: _compaction,
         Subagent: _subagent,
         SessionMessage: _session_message,
-        Terminal: _terminal,
-        TerminalOutput: _output,
+        AgentTerminal: _terminal,
+        TerminalOutputChunk: _output,
         StateChanged: _state,
     }
 
@@ -328,27 +328,27 @@ class Transcript:
         """Return the fewest events that lead to this transcript."""
         for item in self.items:
             if isinstance(item, Message):
-                yield from _said(item)
+                yield from _message_events(item)
             else:
                 yield item
         yield from self.plans.values()
         if self._mode is not None:
             yield ModeChanged(self._mode)
         if self.options:
-            yield Options(self.options)
+            yield OptionsChanged(self.options)
         if self.commands:
-            yield Commands(self.commands)
+            yield CommandsChanged(self.commands)
         for shell in self.terminals.values():
-            if not shell.output or shell.terminal != Terminal(id=shell.terminal.id):
+            if not shell.output or shell.terminal != AgentTerminal(id=shell.terminal.id):
                 yield shell.terminal
             if shell.output:
-                yield TerminalOutput(shell.terminal.id, bytes(shell.output))
+                yield TerminalOutputChunk(shell.terminal.id, bytes(shell.output))
         if self.usage is not None:
             yield UsageChanged(self.usage)
         if self.title is not None:
             yield TitleChanged(self.title)
         if self.updated_at is not None:
-            yield UpdatedAt(self.updated_at)
+            yield UpdatedAtChanged(self.updated_at)
         yield from self.subagents.values()
         if self.state is not None:
             yield self.state
@@ -366,11 +366,11 @@ class Transcript:
         return markdown_of(self.items, self.plans.values())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Transcript) and self._all() == other._all()
+        return isinstance(other, Transcript) and self._equality_key() == other._equality_key()
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
-    def _all(self) -> tuple[Any, ...]:
+    def _equality_key(self) -> tuple[Any, ...]:
         return (
             self.items,
             self.plans,
@@ -386,13 +386,13 @@ class Transcript:
         )
 
 
-def _said(message: Message) -> Iterator[Event]:
+def _message_events(message: Message) -> Iterator[Event]:
     role, message_id = message.role, message.id
     content = message.content
     if not content:
-        yield _SAID[role]("", message_id)
+        yield _TEXT_EVENTS[role]("", message_id)
     for part in content:
         if isinstance(part, str):
-            yield _SAID[role](part, message_id)
+            yield _TEXT_EVENTS[role](part, message_id)
         else:
-            yield Media(part, role, message_id)
+            yield ContentChunk(part, role, message_id)

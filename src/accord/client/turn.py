@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from accord.client.agent_adapter import Dialect, Ended
-from accord.client.event_stream import EventQueue, Feed
-from accord.client.events import Event, Media, Meta, Rewritten, StateChanged, UserText
+from accord.client.agent_adapter import AgentAdapter, TurnResult
+from accord.client.event_stream import EventQueue, SessionEventStream
+from accord.client.events import ContentChunk, Event, MessageReplaced, Meta, StateChanged, UserText
 from accord.client.message import AgentText
-from accord.client.metadata import said
+from accord.client.metadata import text_event
 from accord.errors import (
     AccordError,
     BacklogExceeded,
@@ -28,13 +28,13 @@ from accord.errors import (
 )
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
-from accord.types.content import Content
-from accord.types.session import StopReason, Tokens
+from accord.types.content import ContentBlock
+from accord.types.session import StopReason, TokenUsage
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ("ClientTurn",)
+__all__ = ("ClientTurn", "PromptCompletion")
 
 log = logging.getLogger("accord.client")
 
@@ -49,35 +49,35 @@ class ClientTurn:
 
     def __init__(
         self,
-        feed: Feed,
-        dialect: Dialect,
-        contents: Sequence[Content],
+        stream: SessionEventStream,
+        adapter: AgentAdapter,
+        contents: Sequence[ContentBlock],
         *,
         cancel_timeout_s: float,
         meta: Meta | None = None,
     ) -> None:
         self.stop_reason: StopReason | None = None  # None until the turn has ended
-        self.tokens: Tokens | None = None  # what it took, where the agent tells
+        self.token_usage: TokenUsage | None = None  # what it took, where the agent tells
         self.error: BaseException | None = None  # what it failed with
-        self._feed = feed
-        self._dialect = dialect
+        self._stream = stream
+        self._adapter = adapter
         self.meta: Meta | None = None  # the `_meta` that came with its end
         self._contents = contents
         self._meta = meta
         self._cancel_timeout_s = cancel_timeout_s
         self._number = 0  # among the turns of the session
-        self._said = AgentText(0)
+        self._agent_text = AgentText(0)
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
         self._is_settled = False  # the agent has ended the turn
         self._sent = asyncio.Event()  # the prompt is on its way, or never will be
-        self._over = asyncio.Event()
+        self._has_ended = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None  # of a cancel
-        self._ending = _Ending(None)
+        self._completion = PromptCompletion(None)
 
     def __repr__(self) -> str:
         state = "not entered" if self._queue is None else self.stop_reason or "running"
-        name = excerpt(self._feed.session_id, 60)
+        name = excerpt(self._stream.session_id, 60)
         return f"<ClientTurn of session {name!r}: {excerpt(state, 60)}, {excerpt(self.text, 60)!r}>"
 
     def _repr_markdown_(self) -> str:
@@ -88,32 +88,34 @@ class ClientTurn:
         """What the agent has said in this turn so far; what comes before the next one counts."""
         if self._queue is None:
             return ""
-        starts = self._feed.turns_from
+        starts = self._stream.turn_starts
         until = starts[self._number + 1] if self._number + 1 < len(starts) else None
-        return self._feed.transcript.said(self._said, until)
+        return self._stream.transcript.read_agent_text(self._agent_text, until)
 
     async def __aenter__(self) -> Self:
-        feed = self._feed
+        feed = self._stream
         if self._queue is not None:
             raise LocalProtocolError("A turn can be entered once")
         if feed.queue is not None:
             raise LocalProtocolError("A turn of this session is still running")
-        if feed.ended is not None:
-            raise feed.ended
+        if feed.disconnect_error is not None:
+            raise feed.disconnect_error
         if feed.is_released:
             raise LocalProtocolError("The session was closed, or loaded again: use the new one")
-        self._number = len(feed.turns_from)
-        feed.turns_from.append(len(feed.transcript.items))
-        self._said = AgentText(feed.turns_from[-1])
-        flow = self._dialect.wire.connection.flow
-        self._queue = feed.queue = EventQueue(flow.backlogs.open(feed.session_id, self._exceeded))
-        feed.cancelling = False
+        self._number = len(feed.turn_starts)
+        feed.turn_starts.append(len(feed.transcript.items))
+        self._agent_text = AgentText(feed.turn_starts[-1])
+        flow = self._adapter.remote.connection.flow
+        self._queue = feed.queue = EventQueue(
+            flow.backlogs.open(feed.session_id, self._on_backlog_exceeded)
+        )
+        feed.is_cancelling = False
         # The end of a turn that was left may come late, and is not that of this one.
-        before = StateChanged(state="running") if feed.unsettled else feed.transcript.state
-        self._ending = _Ending(before)
-        if self._dialect.echoes_prompts:
-            feed.watch, feed.released = self._watch, self._released
-        feed.fail = self._fail
+        before = StateChanged(state="running") if feed.turn_unfinished else feed.transcript.state
+        self._completion = PromptCompletion(before)
+        if self._adapter.echoes_prompts:
+            feed.on_event, feed.on_release = self._on_event, self._on_release
+        feed.on_disconnect = self._on_disconnect
         self._call = asyncio.create_task(self._run(), name="accord turn")
         return self
 
@@ -128,15 +130,15 @@ class ClientTurn:
         try:
             self._queue.close()  # they are not taken any more
             if error is None:
-                await self._over.wait()
-            elif not self._over.is_set():
-                await self._give_up()
+                await self._has_ended.wait()
+            elif not self._has_ended.is_set():
+                await self._cancel_and_wait()
         finally:
-            if not self._over.is_set():
-                self._leave()
+            if not self._has_ended.is_set():
+                self._detach()
                 self._call.cancel()
         await self._wait_call()
-        if error is None and self.error is not None and not self._queue.error_taken:
+        if error is None and self.error is not None and not self._queue.error_raised:
             raise self.error
 
     async def _wait_call(self) -> None:
@@ -168,25 +170,25 @@ class ClientTurn:
         the agent has not ended the turn after `timeout_s`, which is `cancel_timeout_s` of `prompt`
         if not given, the turn fails with `CancelTimeout`.
         """
-        if self._over.is_set() or self._feed.cancelling:
+        if self._has_ended.is_set() or self._stream.is_cancelling:
             return
-        feed = self._feed
-        feed.cancelling = True
+        feed = self._stream
+        feed.is_cancelling = True
         timeout_s = self._cancel_timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(timeout_s, self._give_in, timeout_s)
+        self._deadline = loop.call_later(timeout_s, self._on_cancel_timeout, timeout_s)
         # An agent that does not read would hold both up.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._sent.wait()  # what comes before the prompt cancels nothing
-                await self._dialect.cancel(feed.session_id)
-        if self._over.is_set():
+                await self._adapter.cancel(feed.session_id)
+        if self._has_ended.is_set():
             return
         state = feed.transcript.state
         background = () if state is None else state.background or ()
-        for call in feed.transcript.open_calls:
+        for call in feed.transcript.open_tool_calls:
             if call.id not in background:  # R-CANCEL-02
-                feed.emit(replace(call, status="cancelled", changed=("status",)))
+                feed.publish(replace(call, status="cancelled", changed=("status",)))
 
     async def wait(self) -> StopReason:
         """Wait for the end without looking at events; return why the turn stopped."""
@@ -198,20 +200,20 @@ class ClientTurn:
     # How it runs.
 
     async def _run(self) -> None:
-        feed, queue = self._feed, self._queue
+        feed, queue = self._stream, self._queue
         assert queue is not None
         try:
-            if not self._dialect.echoes_prompts:
-                self._tell_of_prompt()
+            if not self._adapter.echoes_prompts:
+                self._record_prompt()
                 # In this version the response follows the events of the turn.
                 queue.backlog.calls = 1
             self._sent.set()
-            ended = await self._dialect.prompt(
-                feed.session_id, self._contents, self._inserted, self._meta
+            ended = await self._adapter.prompt(
+                feed.session_id, self._contents, self._on_message_id, self._meta
             )
         except Exception as exc:  # noqa: BLE001  # raised to who iterates, or leaves
             self._is_settled = isinstance(exc, RequestError)
-            self._end(Ended(stop_reason="error"), exc)
+            self._end(TurnResult(stop_reason="error"), exc)
             return
         finally:
             queue.backlog.calls = 0
@@ -219,106 +221,108 @@ class ClientTurn:
             self._is_settled = True
             self._end(ended)
 
-    def _tell_of_prompt(self) -> None:
+    def _record_prompt(self) -> None:
         """Let the prompt be in the transcript, as an agent that echoes it would."""
-        feed = self._feed
-        message_id = f"prompt {feed.transcript.prompts + 1}"
+        feed = self._stream
+        message_id = f"prompt {feed.transcript.prompt_count + 1}"
         for content in self._contents:
             if isinstance(content, str):
-                feed.emit(said(UserText, content, message_id))
+                feed.publish(text_event(UserText, content, message_id))
             else:
-                feed.emit(Media(content, "user", message_id))
-        feed.echo = "".join(content for content in self._contents if isinstance(content, str))
-        feed.emit(StateChanged(state="running"))
+                feed.publish(ContentChunk(content, "user", message_id))
+        feed.pending_echo = "".join(
+            content for content in self._contents if isinstance(content, str)
+        )
+        feed.publish(StateChanged(state="running"))
 
-    def _inserted(self, message_id: str) -> None:
-        if (ended := self._ending.inserted(message_id)) is not None:
+    def _on_message_id(self, message_id: str) -> None:
+        if (ended := self._completion.on_message_id(message_id)) is not None:
             self._is_settled = True
             self._end(ended)
 
-    def _watch(self, event: Event) -> None:
-        if (ended := self._ending.watch(event)) is not None:
+    def _on_event(self, event: Event) -> None:
+        if (ended := self._completion.on_event(event)) is not None:
             self._is_settled = True
             self._end(ended)
 
-    def _released(self) -> None:
+    def _on_release(self) -> None:
         """The session was closed, or loaded again: the state that ends this turn cannot come."""
-        self._end(Ended(stop_reason="cancelled"))
+        self._end(TurnResult(stop_reason="cancelled"))
 
-    def _fail(self, error: BaseException) -> None:
+    def _on_disconnect(self, error: BaseException) -> None:
         """The connection has ended."""
-        self._end(Ended(stop_reason="error"), error)
+        self._end(TurnResult(stop_reason="error"), error)
 
-    def _exceeded(self, error: BacklogExceeded) -> None:
+    def _on_backlog_exceeded(self, error: BacklogExceeded) -> None:
         """The events come faster than they are taken."""
-        self._end(Ended(stop_reason="error"), error)
-        self._dialect.wire.connection.spawn(self._stop())
+        self._end(TurnResult(stop_reason="error"), error)
+        self._adapter.remote.connection.spawn(self._stop())
 
     async def _stop(self) -> None:
         with suppress(AccordError):
-            await self._dialect.cancel(self._feed.session_id)
+            await self._adapter.cancel(self._stream.session_id)
 
-    def _give_in(self, timeout_s: float) -> None:
+    def _on_cancel_timeout(self, timeout_s: float) -> None:
         """The time to end the cancelled turn is over."""
         within = f"within {timeout_s:g} seconds after it was cancelled"
         error = CancelTimeout(f"The agent did not end the turn {within}")
-        self._end(Ended(stop_reason="error"), error)
+        self._end(TurnResult(stop_reason="error"), error)
         if self._call is not None:
             self._call.cancel()
 
-    async def _give_up(self) -> None:
+    async def _cancel_and_wait(self) -> None:
         """Cancel the turn and wait for its end, though not for ever."""
         try:
             async with asyncio.timeout(self._cancel_timeout_s):
                 await self.cancel()
-                await self._over.wait()
+                await self._has_ended.wait()
         except TimeoutError:
             log.warning("! the agent did not end a turn that was cancelled")
         except AccordError:
             log.debug("! the turn could not be cancelled", exc_info=True)
 
     @tolerates("error-after-cancel")
-    def _end(self, ended: Ended, error: BaseException | None = None) -> None:
-        if self._over.is_set():
+    def _end(self, ended: TurnResult, error: BaseException | None = None) -> None:
+        if self._has_ended.is_set():
             return
         error = error or ended.error
         stop_reason = ended.stop_reason
-        if isinstance(error, RequestError) and self._feed.cancelling:
+        if isinstance(error, RequestError) and self._stream.is_cancelling:
             # R-CANCEL-06 is not known everywhere: an aborted turn is cancelled, not broken.
             log.debug("! the cancelled turn ended in an error: %s", error)
             error, stop_reason = None, "cancelled"
         if stop_reason == "error" and error is None:
             error = InternalError("The agent failed and did not say why")
-        self.stop_reason, self.tokens, self.error = stop_reason, ended.tokens, error
+        self.stop_reason, self.token_usage, self.error = stop_reason, ended.token_usage, error
         self.meta = ended.meta
-        if not self._dialect.echoes_prompts and not isinstance(error, TransportError):
-            self._feed.emit(
+        if not self._adapter.echoes_prompts and not isinstance(error, TransportError):
+            self._stream.publish(
                 StateChanged(
                     state="idle",
                     stop_reason=stop_reason,
                     error=error if isinstance(error, RequestError) else None,
-                    tokens=ended.tokens,
+                    token_usage=ended.token_usage,
                 )
             )
-        self._leave()
+        self._detach()
 
-    def _leave(self) -> None:
+    def _detach(self) -> None:
         """Let the session go on without this turn."""
         assert self._queue is not None
         self._sent.set()
-        self._over.set()
+        self._has_ended.set()
         if self._deadline is not None:
             self._deadline.cancel()
-        feed = self._feed
+        feed = self._stream
         if feed.queue is self._queue:
-            feed.queue = feed.watch = feed.fail = feed.released = None
-            feed.cancelling = False
-            feed.unsettled = not self._is_settled
-            feed.echo = ""
+            feed.queue = feed.on_event = feed.on_disconnect = feed.on_release = None
+            feed.is_cancelling = False
+            feed.turn_unfinished = not self._is_settled
+            feed.pending_echo = ""
         self._queue.end(self.error)
 
 
-class _Ending:
+class PromptCompletion:
     """Finds the end of a turn whose prompt is answered when it has its place (R-PROMPT-17).
 
     The answer, the echo of the message and the states come in any order (R-PROMPT-31): what
@@ -333,12 +337,12 @@ class _Ending:
         self._last: StateChanged | None = None  # since the prompt was sent
         self._ran = False
 
-    def watch(self, event: Event) -> Ended | None:
+    def on_event(self, event: Event) -> TurnResult | None:
         match event:
             case (
                 UserText(message_id=str() as message_id)
-                | Rewritten(role="user", message_id=message_id)
-                | Media(role="user", message_id=str() as message_id)
+                | MessageReplaced(role="user", message_id=message_id)
+                | ContentChunk(role="user", message_id=str() as message_id)
             ):
                 self._echoed.add(message_id)
             case StateChanged(state="idle"):
@@ -347,7 +351,7 @@ class _Ending:
                     return None
                 self._last = event
                 if self._message_id is not None:
-                    return _ended(event)
+                    return _turn_result(event)
                 for message_id in self._echoed:
                     self._idle_after.setdefault(message_id, event)
             case StateChanged():
@@ -369,7 +373,7 @@ class _Ending:
             and idle.stop_reason in (None, before.stop_reason)
         )
 
-    def inserted(self, message_id: str) -> Ended | None:
+    def on_message_id(self, message_id: str) -> TurnResult | None:
         self._message_id = message_id
         idle = self._idle_after.get(message_id)
         last = self._last
@@ -377,14 +381,14 @@ class _Ending:
             # No echo, but all that has run since the prompt was sent has run for it.
             was_idle = self._before is None or self._before.state == "idle"
             idle = last if was_idle and self._ran else None
-        return None if idle is None else _ended(idle)
+        return None if idle is None else _turn_result(idle)
 
 
 @tolerates("idle-without-reason")
-def _ended(idle: StateChanged) -> Ended:
-    return Ended(
+def _turn_result(idle: StateChanged) -> TurnResult:
+    return TurnResult(
         stop_reason=idle.stop_reason or "end_turn",
-        tokens=idle.tokens,
+        token_usage=idle.token_usage,
         error=idle.error,
         meta=idle.meta,
     )

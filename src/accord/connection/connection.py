@@ -16,14 +16,19 @@ from msgspec import UNSET, Raw, Struct
 
 from accord.connection.flood_log import FloodLog
 from accord.connection.flow import Flow
-from accord.connection.lanes import Asker, Lanes
-from accord.connection.lenient_params import NO_PARAMS, second_try, session_of, tell
+from accord.connection.lanes import LaneHolder, Lanes
+from accord.connection.lenient_params import (
+    NO_PARAMS,
+    decode_leniently,
+    report_undecodable,
+    session_id_of,
+)
 from accord.connection.outbox import Outbox
-from accord.connection.pending_calls import Call, fail, settle
-from accord.connection.request_handlers import Serving
+from accord.connection.pending_calls import PendingCall, reject, resolve
+from accord.connection.request_handlers import RequestHandlers
 from accord.connection.routes import Limits, Route, Routes
 from accord.connection.tasks import Tasks, discard, ends_process, logged
-from accord.connection.trace_context import traced
+from accord.connection.trace_context import with_trace
 from accord.errors import (
     BacklogExceeded,
     ConnectionClosed,
@@ -34,7 +39,7 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
-from accord.jsonrpc.message import Answer, Cancel, Message, RequestId, Stray
+from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
 from accord.jsonrpc.peer import Peer
 from accord.transports.base import Frame, Transport
 from accord.wire.codec import encode, encode_into
@@ -46,7 +51,7 @@ log = logging.getLogger("accord.connection.connection")
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
 
-class _Arrival(Struct, gc=False):
+class _QueuedMessage(Struct, gc=False):
     """A message of the peer that waits in a lane."""
 
     route: Route
@@ -60,10 +65,10 @@ class _Arrival(Struct, gc=False):
         return self.request_id is not UNSET
 
 
-class _Answered(Struct, gc=False):
+class _QueuedResponse(Struct, gc=False):
     """An answer of the peer that waits in a lane."""
 
-    answer: Answer
+    answer: Response
     method: str
     size: int
     is_request: bool = False
@@ -80,18 +85,18 @@ class Connection:
         self._peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
         self._tasks = Tasks()
         self._works: set[asyncio.Task[None]] = set()  # those that were spawned
-        self.flow = Flow(transport, self.limits, self._overrun)
+        self.flow = Flow(transport, self.limits, self._reject_overflow)
         self._lanes = Lanes(
             self._tasks,
             self.flow.backlogs,
             begin=self._begin,
-            dropped=self._drop,
-            refused=self._refuse,
-            exceeded=self._exceeded,
+            dropped=self._discard,
+            refused=self._reject,
+            exceeded=self._fail_session,
             flood_log=self._log,
         )
-        self.serving = Serving(
-            self, self._peer, self._tasks, self.limits, self._answer_queued, self._log
+        self.serving = RequestHandlers(
+            self, self._peer, self._tasks, self.limits, self._response_queued, self._log
         )
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
@@ -164,7 +169,7 @@ class Connection:
     async def aclose(self) -> None:
         """End the connection: fail what waits, cancel what runs, free the transport."""
         if self._closing is None:
-            self._shut(ConnectionClosed("The connection was closed"))
+            self._fail_everything(ConnectionClosed("The connection was closed"))
             self._closing = self._loop.create_task(self._close(), name="accord close")
         if asyncio.current_task() not in self._tasks:
             await asyncio.shield(self._closing)
@@ -180,7 +185,7 @@ class Connection:
         self._ended.set()
         log.debug("x closed")
 
-    def _shut(self, error: TransportError) -> None:
+    def _fail_everything(self, error: TransportError) -> None:
         """Fail everything that waits for the peer, now and later."""
         if self._closed is None:
             self._closed = error
@@ -190,7 +195,7 @@ class Connection:
     def _fail_calls(self, error: TransportError) -> None:
         self._hung_up = self.serving.ended_by = error
         for call in self._peer.receive_eof():
-            fail(call, error)
+            reject(call, error)
 
     def _end(self, error: Exception | None) -> None:
         if not self._finishing and self._closing is None:
@@ -204,9 +209,9 @@ class Connection:
             log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
             self._fail_calls(reason)
             # It may still read what they have to say.
-            await self._settle(self.limits.eof_grace_s)
+            await self._wait_for_handlers(self.limits.eof_grace_s)
             self._outbox.flush()
-            self._shut(reason)
+            self._fail_everything(reason)
             self.serving.cancel_where(lambda _method, _params: True)
             await self._lanes.wait_empty(self.limits.drain_s)
             await self._tasks.cancel(self.limits.close_timeout_s)
@@ -214,7 +219,7 @@ class Connection:
         finally:
             self._ended.set()
 
-    async def _settle(self, timeout_s: float) -> None:
+    async def _wait_for_handlers(self, timeout_s: float) -> None:
         """Let requests, and what they have spawned, come to an end."""
         deadline = self._loop.time() + timeout_s
         while tasks := self._works | self.serving.tasks:
@@ -228,7 +233,7 @@ class Connection:
         reason: Exception | None = None
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
-                reason = await self.transport.lost()
+                reason = await self.transport.exit_error()
         except TimeoutError:
             log.debug("! the transport could not say how the peer ended")
         reason = reason or error
@@ -254,18 +259,18 @@ class Connection:
         """
         if self._hung_up is not None:
             raise self._closed or self._hung_up
-        asker = Asker.current()
+        asker = LaneHolder.current()
         self.flow.begin_call(session, asker)
         try:
             if self._outbox.blocked:
-                await self._outbox.room()
-            call = Call(method, self._loop.create_future(), decode, session, asker)
-            request_id = self._peer.request(method, traced(params), call)
-            self._outbox.urge()
+                await self._outbox.wait_for_room()
+            call = PendingCall(method, self._loop.create_future(), decode, session, asker)
+            request_id = self._peer.request(method, with_trace(params), call)
+            self._outbox.flush_when_idle()
             try:
                 return await call.future
             except asyncio.CancelledError:
-                self._give_up(request_id)
+                self._abandon_call(request_id)
                 raise
             except RequestError as exc:
                 exc.origin = self
@@ -273,7 +278,7 @@ class Connection:
         finally:
             self.flow.end_call(session, asker)
 
-    def _give_up(self, request_id: RequestId) -> None:
+    def _abandon_call(self, request_id: RequestId) -> None:
         self._peer.cancel(request_id)
         self._peer.forget(request_id)
         self._outbox.flush_soon()
@@ -282,23 +287,23 @@ class Connection:
         """Send a notification; wait while the peer reads slower than we write."""
         if self._closed is not None:
             raise self._closed
-        size = self._peer.notify(method, traced(params))
-        if self._outbox.added(size):
+        size = self._peer.notify(method, with_trace(params))
+        if self._outbox.frames_added(size):
             with self.flow.sending():
-                await self._outbox.room()
+                await self._outbox.wait_for_room()
 
     def _show_sent(self, frames: Sequence[Frame]) -> None:
         for observer in self._observers:
             for frame in frames:
                 observer("sent", frame)
 
-    def _answer_queued(self, size: int) -> None:
+    def _response_queued(self, size: int) -> None:
         self._outbox.flush_soon()
         if self._outbox.blocked:
             self.flow.add_unread(size)
 
     def _count_rejected(self) -> None:
-        self._answer_queued(self._peer.rejected_bytes)
+        self._response_queued(self._peer.rejected_bytes)
         self._peer.rejected_bytes = 0
 
     # Receiving: called by the transport.
@@ -309,33 +314,33 @@ class Connection:
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)
-        self._outbox.hold()
+        self._outbox.defer_flush()
         for event in self._peer.receive(frames):
             try:
                 if type(event) is Message:
                     self._dispatch(event)
-                elif type(event) is Answer:
-                    self._answered(event)
-                elif type(event) is Cancel:
+                elif type(event) is Response:
+                    self._receive_response(event)
+                elif type(event) is CancelRequest:
                     self._cancel(event.id)
-                elif type(event) is Stray:
+                elif type(event) is UnexpectedMessage:
                     self._log.log(
                         event.level, "! ignored a message: %s", event.reason, kind=event.reason
                     )
             except Exception as exc:  # noqa: BLE001  # logged there
-                self._stumbled(event, exc)
+                self._handle_internal_error(event, exc)
         if self._peer.rejected_bytes:
             self._count_rejected()
         self.flow.after_reading()
         self._outbox.flush()
 
-    def _stumbled(self, event: object, exc: Exception) -> None:
+    def _handle_internal_error(self, event: object, exc: Exception) -> None:
         """A mistake of ours must not cost the peer what came with it."""
         self._log.exception("! could not handle a message", exc=exc)
         if type(event) is Message and event.id is not UNSET:
             self.serving.fail(event.id, InternalError())
-        elif type(event) is Answer:
-            fail(event.call, ConnectionLost("The answer could not be handled"))
+        elif type(event) is Response:
+            reject(event.call, ConnectionLost("The answer could not be handled"))
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
         if self._closing is not None:
@@ -343,22 +348,22 @@ class Connection:
         self._log.log(logging.WARNING, "! refused a frame of more than %d bytes", limit)
         answer = self._peer.refuse(InvalidRequest(f"A frame has at most {limit} bytes"), head)
         if answer is not None:
-            self._answered(answer)
+            self._receive_response(answer)
         self._count_rejected()
 
     def eof_received(self, error: Exception | None) -> None:
         self._end(error)
 
     def writable(self) -> None:
-        self._outbox.unblock()
+        self._outbox.resume()
         self.flow.all_read()
 
-    def _overrun(self, reason: str) -> None:
+    def _reject_overflow(self, reason: str) -> None:
         if not self._finishing:
             self.transport.pause_reading()
             self._end(ConnectionLost(reason))
 
-    def _exceeded(self, session: Any, error: BacklogExceeded) -> None:
+    def _fail_session(self, session: Any, error: BacklogExceeded) -> None:
         """Fail the calls of a session whose handlers are behind: messages of it get lost."""
         self._log.log(logging.ERROR, "! %s", error)
         for request_id, call in self._peer.calls():
@@ -367,11 +372,11 @@ class Connection:
             else:
                 waits = session is not None and call.session == session
             if waits:
-                self._give_up(request_id)
-                fail(call, error)
+                self._abandon_call(request_id)
+                reject(call, error)
         if self._routes is not None:
             try:
-                self._routes.exceeded(session, error)
+                self._routes.on_backlog_exceeded(session, error)
             except Exception as exc:  # noqa: BLE001  # logged
                 self._log.exception("! the handler of exceeded backlogs failed", exc=exc)
 
@@ -382,7 +387,7 @@ class Connection:
         self._held_bytes += 0 if message.params is UNSET else len(message.params)
         limits = self.limits
         if len(held) > limits.held or self._held_bytes > limits.all_waiting_bytes:
-            self._overrun("The peer sends without answering `initialize`")
+            self._reject_overflow("The peer sends without answering `initialize`")
 
     def _dispatch(self, message: Message) -> None:
         if self._held is not None:
@@ -395,47 +400,49 @@ class Connection:
         route = table.get(method)  # type: ignore[arg-type]  # a message has a method
         try:
             if route is None:
-                found = routes.missing(method, request_id is not UNSET)  # type: ignore[arg-type]  # as above
+                found = routes.fallback(method, request_id is not UNSET)  # type: ignore[arg-type]  # as above
                 if isinstance(found, RequestError):
                     raise found
                 route = found
             try:
                 params = route.decode(NO_PARAMS if text is UNSET else text)
             except DecodeError as exc:
-                params = second_try(routes, route, method, text, exc)
+                params = decode_leniently(routes, route, method, text, exc)
         except RequestError as error:
             log.debug("! %r: %s", method, error.code)
             if request_id is not UNSET:
                 self.serving.fail(request_id, error)
             elif isinstance(error.__cause__, DecodeError):
-                tell(routes, method, text, error.__cause__, self._log)
+                report_undecodable(routes, method, text, error.__cause__, self._log)
             return
         if self._lanes.by_key:
-            lane = self._lanes.find(session_of(params), is_request=request_id is not UNSET)
+            lane = self._lanes.find(session_id_of(params), is_request=request_id is not UNSET)
             if lane is not None:
                 size = 0 if text is UNSET else len(text)
-                self._lanes.put(lane, _Arrival(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
+                self._lanes.enqueue(lane, _QueuedMessage(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
         self.message_bytes = 0 if text is UNSET else len(text)
         outcome = self._handle(route, method, params, request_id)
         if outcome is not None:
-            session = session_of(params)
+            session = session_id_of(params)
             if session is not None:
                 self.flow.note_session(session)
             self._lanes.open(session, method, outcome)  # type: ignore[arg-type]  # as above
 
     def _cancel(self, request_id: RequestId) -> None:
         self.serving.cancel(request_id)
-        self._withdraw(lambda item: item.request_id == request_id)
+        self._cancel_queued(lambda item: item.request_id == request_id)
 
     def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
         """Cancel the requests whose method and params match; each is still answered."""
         self.serving.cancel_where(matches)
-        self._withdraw(lambda item: item.is_request and matches(item.method, item.params))
+        self._cancel_queued(lambda item: item.is_request and matches(item.method, item.params))
 
-    def _withdraw(self, matches: Callable[[_Arrival], bool]) -> None:
-        for item in self._lanes.withdraw(lambda item: type(item) is _Arrival and matches(item)):
-            self.serving.withdrawn(item.route, item.method, item.request_id)
+    def _cancel_queued(self, matches: Callable[[_QueuedMessage], bool]) -> None:
+        for item in self._lanes.remove_matching(
+            lambda item: type(item) is _QueuedMessage and matches(item)
+        ):
+            self.serving.cancel_queued(item.route, item.method, item.request_id)
 
     def _handle(
         self, route: Route, method: Any, params: Any, request_id: Any
@@ -443,7 +450,7 @@ class Connection:
         """Call the handler; return what has to be awaited before the next of its session."""
         if request_id is not UNSET:
             assert self._routes is not None
-            if (session := session_of(params)) is not None:
+            if (session := session_id_of(params)) is not None:
                 self.flow.note_session(session)
             context = self._routes.context(request_id)
             self.serving.start(route, method, params, request_id, context)
@@ -457,36 +464,36 @@ class Connection:
             return None
         return outcome if outcome is not None and hasattr(outcome, "__await__") else None
 
-    def _begin(self, item: _Arrival | _Answered) -> Awaitable[None] | None:
-        if type(item) is _Arrival:
+    def _begin(self, item: _QueuedMessage | _QueuedResponse) -> Awaitable[None] | None:
+        if type(item) is _QueuedMessage:
             self.message_bytes = item.size
             return self._handle(item.route, item.method, item.params, item.request_id)
-        assert type(item) is _Answered
-        settle(item.answer)
+        assert type(item) is _QueuedResponse
+        resolve(item.answer)
         return None
 
-    def _drop(self, item: _Arrival | _Answered) -> None:
+    def _discard(self, item: _QueuedMessage | _QueuedResponse) -> None:
         """Its lane was cancelled; nobody is left waiting, nor told that all was handled."""
-        if isinstance(item, _Answered):
+        if isinstance(item, _QueuedResponse):
             if self._closed is not None:
-                fail(item.answer.call, self._closed)
-            settle(item.answer)
+                reject(item.answer.call, self._closed)
+            resolve(item.answer)
         elif item.is_request:
-            self.serving.withdrawn(item.route, item.method, item.request_id)
+            self.serving.cancel_queued(item.route, item.method, item.request_id)
 
-    def _refuse(self, item: _Arrival | _Answered, error: BacklogExceeded) -> None:
+    def _reject(self, item: _QueuedMessage | _QueuedResponse, error: BacklogExceeded) -> None:
         """Its lane has taken all that it may."""
-        if isinstance(item, _Answered):
-            fail(item.answer.call, error)
+        if isinstance(item, _QueuedResponse):
+            reject(item.answer.call, error)
         elif item.is_request:
             self.serving.fail(item.request_id, InternalError(str(error)))
 
-    def _answered(self, answer: Answer) -> None:
-        call: Call = answer.call
+    def _receive_response(self, answer: Response) -> None:
+        call: PendingCall = answer.call
         # A response that belongs to no session waits for no handler.
         lane = None if call.session is None else self._lanes.by_key.get(call.session)
         if lane is not None and not (call.asker is not None and call.asker.still_runs):
             size = len(answer.result) if answer.result is not None else 0
-            self._lanes.put(lane, _Answered(answer, call.method, size))
+            self._lanes.enqueue(lane, _QueuedResponse(answer, call.method, size))
             return
-        settle(answer)
+        resolve(answer)

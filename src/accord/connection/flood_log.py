@@ -9,7 +9,7 @@ from collections.abc import Callable
 __all__ = ("FloodLog",)
 
 _INTERVAL_S = 60.0  # between two lines of one kind
-_MOST_KINDS = 256
+_MAX_KINDS = 256
 
 
 class FloodLog:
@@ -35,7 +35,7 @@ class FloodLog:
         if not self._logger.isEnabledFor(level):
             return
         key: tuple[str, object] = (message, kind)
-        if key not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+        if key not in self._kinds and len(self._kinds) >= _MAX_KINDS:
             key = ("", None)  # all further kinds are one
         now = self._clock()
         found = self._kinds.get(key)

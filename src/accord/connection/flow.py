@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from accord.connection.backlog import Backlogs
-from accord.connection.lanes import Asker
+from accord.connection.lanes import LaneHolder
 from accord.connection.routes import Limits
 from accord.transports.base import Transport
 
 __all__ = ("Flow",)
 
-_MOST_SESSIONS = 4096  # that are remembered in order to know that there are others
+_MAX_SESSIONS = 4096  # that are remembered in order to know that there are others
 
 
 class Flow:
@@ -25,7 +25,7 @@ class Flow:
     def __init__(
         self, transport: Transport, limits: Limits, overrun: Callable[[str], None]
     ) -> None:
-        self.backlogs = Backlogs(limits, self.regulate)
+        self.backlogs = Backlogs(limits, self.apply_backpressure)
         # Whether a session other than these keeps up; by default: whether there is another one.
         self.reads_others: Callable[[set[Any]], bool] = self._knows_others
         self._transport = transport
@@ -38,7 +38,7 @@ class Flow:
         self._unread_bytes = 0  # of responses that the peer has not read
         self._paused = False
 
-    def begin_call(self, session: Any, asker: Asker | None) -> None:
+    def begin_call(self, session: Any, asker: LaneHolder | None) -> None:
         """A caller waits for the peer: what it sends must be read."""
         self._calls += 1
         if session is not None:
@@ -48,9 +48,9 @@ class Flow:
         else:
             self._calls_of[session] = self._calls_of.get(session, 0) + 1
         if self._paused:
-            self.regulate()
+            self.apply_backpressure()
 
-    def end_call(self, session: Any, asker: Asker | None) -> None:
+    def end_call(self, session: Any, asker: LaneHolder | None) -> None:
         """The response has come, or the call was given up."""
         self._calls -= 1
         if asker is not None:
@@ -60,14 +60,14 @@ class Flow:
         else:
             self._calls_of[session] -= 1
         if self.backlogs.full or self._unread_bytes:
-            self.regulate()
+            self.apply_backpressure()
 
     @contextmanager
     def sending(self) -> Generator[None]:
         """A caller waits until the peer reads, which may itself wait until it is read."""
         self._senders += 1
         if self._paused:
-            self.regulate()
+            self.apply_backpressure()
         try:
             yield
         finally:
@@ -75,7 +75,7 @@ class Flow:
 
     def note_session(self, session: Any) -> None:
         """Remember that there is this session."""
-        if len(self._sessions) < _MOST_SESSIONS:
+        if len(self._sessions) < _MAX_SESSIONS:
             self._sessions.add(session)
 
     def add_unread(self, size: int) -> None:
@@ -86,14 +86,14 @@ class Flow:
         """The peer has read the responses."""
         if self._unread_bytes:
             self._unread_bytes = 0
-            self.regulate()
+            self.apply_backpressure()
 
     def after_reading(self) -> None:
         """Pause if too much waits by now."""
         if self.backlogs.full or self._unread_bytes:
-            self.regulate()
+            self.apply_backpressure()
 
-    def regulate(self) -> None:
+    def apply_backpressure(self) -> None:
         """Let the peer wait while too much of it waits here, and nothing else is awaited of it."""
         limits = self._limits
         if self._unread_bytes > limits.all_waiting_bytes:

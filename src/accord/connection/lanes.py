@@ -19,11 +19,11 @@ from accord.connection.flood_log import FloodLog
 from accord.connection.tasks import Tasks, discard, ends_process, is_dropped
 from accord.errors import BacklogExceeded
 
-__all__ = ("MOST_LANES", "Asker", "Item", "Lane", "Lanes")
+__all__ = ("MAX_LANES", "Item", "Lane", "LaneHolder", "Lanes")
 
-MOST_LANES = 4096  # of a connection
+MAX_LANES = 4096  # of a connection
 
-_current: ContextVar[Asker | None] = ContextVar("accord_lane", default=None)
+_current: ContextVar[LaneHolder | None] = ContextVar("accord_lane", default=None)
 
 
 class Item(Protocol):
@@ -48,7 +48,7 @@ class Lane:
         self.task: asyncio.Task[None] | None = None
 
 
-class Asker:
+class LaneHolder:
     """A handler that holds a lane, as seen by the calls it makes."""
 
     __slots__ = ("_lane", "_lanes", "_turn")
@@ -59,7 +59,7 @@ class Asker:
         self._turn = lane.turn
 
     @staticmethod
-    def current() -> Asker | None:
+    def current() -> LaneHolder | None:
         """Return the handler on whose behalf this code runs, if it still holds its lane."""
         asker = _current.get()
         return asker if asker is not None and asker.still_runs else None
@@ -75,7 +75,7 @@ class Asker:
     def begin_call(self) -> None:
         """The handler waits for the peer: requests of the peer must not wait for the handler."""
         self._lane.calls += 1
-        self._lanes.let_requests_pass(self._lane)
+        self._lanes.release_requests(self._lane)
 
     def end_call(self) -> None:
         if self.still_runs:
@@ -114,15 +114,15 @@ class Lanes:
     def find(self, key: Any, *, is_request: bool) -> Lane | None:
         """Return the lane that a message has to join, if there is one.
 
-        Beyond `MOST_LANES`, notifications of further sessions share the lane of no session: each
+        Beyond `MAX_LANES`, notifications of further sessions share the lane of no session: each
         lane takes a task, and a peer can name any number of sessions.
         """
         lane = self.by_key.get(key)
-        if lane is None and not is_request and len(self.by_key) >= MOST_LANES:
+        if lane is None and not is_request and len(self.by_key) >= MAX_LANES:
             return self.by_key.get(None)
         return lane
 
-    def put(self, lane: Lane, item: Item) -> None:
+    def enqueue(self, lane: Lane, item: Item) -> None:
         """Let an item wait for its turn."""
         if item.is_request and lane.calls:
             self._begin(item)
@@ -138,29 +138,29 @@ class Lanes:
         lane.waiting.append(item)
         backlog.add(item.size)
 
-    def let_requests_pass(self, lane: Lane) -> None:
+    def release_requests(self, lane: Lane) -> None:
         """Begin the requests that wait: a handler may be waiting for what they lead to."""
         requests = [item for item in lane.waiting if item.is_request]
         if requests:
             lane.waiting = deque(item for item in lane.waiting if not item.is_request)
             for item in requests:
-                _left(lane, item)
+                _count_removed(lane, item)
                 self._begin(item)
 
-    def withdraw(self, matches: Callable[[Any], bool]) -> list[Any]:
+    def remove_matching(self, matches: Callable[[Any], bool]) -> list[Any]:
         """Take out the items that match, so that their turn does not come; return them."""
         found: list[Any] = []
         for lane in self.by_key.values():
             if taken := [item for item in lane.waiting if matches(item)]:
                 lane.waiting = deque(item for item in lane.waiting if not matches(item))
                 for item in taken:
-                    _left(lane, item)
+                    _count_removed(lane, item)
                 found += taken
         return found
 
     def open(self, key: Any, method: str, first: Awaitable[None]) -> None:
         """Open the lane of a session with a handler that has to be awaited."""
-        if len(self.by_key) >= MOST_LANES:
+        if len(self.by_key) >= MAX_LANES:
             key = None
         lane = self.by_key[key] = Lane(key)
         lane.task = self._tasks.spawn(self._run(lane, method, first), name=f"accord lane {key}")
@@ -177,7 +177,7 @@ class Lanes:
         running: Awaitable[None] | None = first
         while True:
             if running is not None:
-                _current.set(Asker(self, lane))
+                _current.set(LaneHolder(self, lane))
                 cancelled_before = _cancels()
                 try:
                     await running
@@ -197,7 +197,7 @@ class Lanes:
                 del self.by_key[lane.key]
                 return
             item = lane.waiting.popleft()
-            _left(lane, item)
+            _count_removed(lane, item)
             method = item.method
             running = self._begin(item)
 
@@ -209,7 +209,7 @@ class Lanes:
         if self.by_key.get(lane.key) is lane:
             del self.by_key[lane.key]
         for item in lane.waiting:
-            _left(lane, item)
+            _count_removed(lane, item)
             self._dropped(item)
 
 
@@ -219,6 +219,6 @@ def _cancels() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _left(lane: Lane, item: Item) -> None:
+def _count_removed(lane: Lane, item: Item) -> None:
     assert lane.backlog is not None, "an item waits"
     lane.backlog.remove(item.size)

@@ -11,12 +11,12 @@ from accord.connection.routes import Route, Routes
 from accord.errors import DecodeError, InvalidParams
 from accord.text.lenient_json import is_object
 
-__all__ = ("NO_PARAMS", "second_try", "session_of", "tell")
+__all__ = ("NO_PARAMS", "decode_leniently", "report_undecodable", "session_id_of")
 
 NO_PARAMS = b"{}"
 
 
-def session_of(params: Any) -> Any:
+def session_id_of(params: Any) -> Any:
     """Return the session that params belong to, or None."""
     if is_object(params):  # an extension's
         session = params.get("sessionId")
@@ -24,13 +24,15 @@ def session_of(params: Any) -> Any:
     return getattr(params, "session_id", None)
 
 
-def second_try(routes: Routes, route: Route, method: Any, text: Raw | Any, exc: DecodeError) -> Any:
+def decode_leniently(
+    routes: Routes, route: Route, method: Any, text: Raw | Any, exc: DecodeError
+) -> Any:
     """Read null params as none (R-GEN-09) and early spellings; else raise what was wrong."""
     if text is not UNSET:
         try:
             if bytes(text).strip() == b"null":
                 return route.decode(NO_PARAMS)
-            if (params := routes.rescue(method, bytes(text))) is not None:
+            if (params := routes.lenient_decode(method, bytes(text))) is not None:
                 return params
         except DecodeError:
             pass
@@ -38,11 +40,11 @@ def second_try(routes: Routes, route: Route, method: Any, text: Raw | Any, exc: 
     raise InvalidParams(f"Invalid params: {exc}", data=data) from exc
 
 
-def tell(
+def report_undecodable(
     routes: Routes, method: Any, text: Raw | Any, error: DecodeError, flood_log: FloodLog
 ) -> None:
     """Tell the role of a notification that nothing could read."""
     try:
-        routes.unreadable(method, NO_PARAMS if text is UNSET else bytes(text), error)
+        routes.on_undecodable(method, NO_PARAMS if text is UNSET else bytes(text), error)
     except Exception as exc:  # noqa: BLE001  # logged
         flood_log.exception("! the handler of unreadable notifications failed", exc=exc)

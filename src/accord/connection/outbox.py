@@ -39,7 +39,7 @@ class Outbox:
         self._senders: deque[asyncio.Future[None]] = deque()
         self._closed: TransportError | None = None
 
-    def added(self, size: int) -> bool:
+    def frames_added(self, size: int) -> bool:
         """Frames of this size were added; tell whether their sender should wait for `room`."""
         self._unsent_bytes += size
         self._turn_bytes += size
@@ -54,14 +54,14 @@ class Outbox:
             self._due = True
             self._loop.call_soon(self.flush)
 
-    def urge(self) -> None:
+    def flush_when_idle(self) -> None:
         """Write as soon as nothing more can come in this loop turn: somebody waits for it."""
         if self._yet_to_run is None or self._yet_to_run:
             self.flush_soon()
         else:
             self.flush()
 
-    def hold(self) -> None:
+    def defer_flush(self) -> None:
         """Whoever calls this calls `flush` in the same loop turn."""
         self._due = True
 
@@ -77,7 +77,7 @@ class Outbox:
         self._transport.write(frames)
         self.blocked = self._transport.congested
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Let others send; while the peer reads slower, wait for one's turn.
 
         Raise the error given to `close`.
@@ -94,7 +94,7 @@ class Outbox:
         if self._closed is not None:
             raise self._closed
 
-    def unblock(self) -> None:
+    def resume(self) -> None:
         """The transport takes more."""
         self.blocked = False
         self._wake_some()

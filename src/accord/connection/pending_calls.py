@@ -8,34 +8,34 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from accord.connection.lanes import Asker
+from accord.connection.lanes import LaneHolder
 from accord.errors import AccordError, DecodeError, RemoteProtocolError, RequestError
-from accord.jsonrpc.message import Answer
+from accord.jsonrpc.message import Response
 from accord.text import lenient_json
 
-__all__ = ("Call", "fail", "settle")
+__all__ = ("PendingCall", "reject", "resolve")
 
 
-class Call(Struct):  # an error and the frames that it came through lead back here
+class PendingCall(Struct):  # an error and the frames that it came through lead back here
     """A request of ours that waits for its answer."""
 
     method: str
     future: asyncio.Future[Any]
     decode: Callable[[bytes | Raw], Any]
     session: Any
-    asker: Asker | None  # the handler that waits for it
+    asker: LaneHolder | None  # the handler that waits for it
 
 
-def fail(call: Call, error: AccordError) -> None:
+def reject(call: PendingCall, error: AccordError) -> None:
     """Raise an error where the call is awaited."""
     if not call.future.done():
         call.future.set_exception(error)
         call.future.exception()  # whoever does not await it any more is not warned
 
 
-def settle(answer: Answer) -> None:
+def resolve(answer: Response) -> None:
     """Give a call its answer."""
-    call: Call = answer.call
+    call: PendingCall = answer.call
     if call.future.done():
         return
     if answer.fault is not None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from accord.connection.flood_log import FloodLog
 from accord.connection.routes import Limits, Route
 from accord.connection.tasks import Tasks, cancel, discard, ends_process, is_dropped
-from accord.connection.trace_context import continued
+from accord.connection.trace_context import context_with_trace
 from accord.errors import (
     FrameTooLarge,
     InternalError,
@@ -24,11 +24,11 @@ from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import Peer
 from accord.text.excerpt import excerpt
 
-__all__ = ("Running", "Serving")
+__all__ = ("RequestHandlers", "RunningRequest")
 
 log = logging.getLogger("accord.connection.connection")
 
-_MOST_MESSAGE = 10_000  # characters of an error that cannot be written as it is
+_MAX_MESSAGE = 10_000  # characters of an error that cannot be written as it is
 
 
 class _Receiving(Protocol):
@@ -37,7 +37,7 @@ class _Receiving(Protocol):
     message_bytes: int
 
 
-class Running(Struct):
+class RunningRequest(Struct):
     """A request whose handler has to be awaited."""
 
     method: str
@@ -48,7 +48,7 @@ class Running(Struct):
     task: asyncio.Task[None] | None = None
 
 
-class Serving:
+class RequestHandlers:
     """Calls handlers of requests and answers with what they return or raise.
 
     `answered(size)` is told of every answer, in bytes.
@@ -69,7 +69,7 @@ class Serving:
         self._tasks = tasks
         self._limits = limits
         self._answered = answered
-        self._running: dict[RequestId, Running] = {}
+        self._running: dict[RequestId, RunningRequest] = {}
         self._running_bytes = 0
         self.ended_by: TransportError | None = None  # why no call to the peer succeeds any more
 
@@ -88,7 +88,7 @@ class Serving:
             self.fail(request_id, InternalError("Too large requests at once"))
             return
         meta = getattr(params, "meta", None)
-        scope = continued(meta) if meta else None
+        scope = context_with_trace(meta) if meta else None
         try:
             if scope is None:
                 outcome = route.handler(params, context)
@@ -102,14 +102,14 @@ class Serving:
         if not hasattr(outcome, "__await__"):
             self._respond(route, method, request_id, outcome)
             return
-        running = self._running[request_id] = Running(method, params, route, size)
+        running = self._running[request_id] = RunningRequest(method, params, route, size)
         self._running_bytes += size
         running.task = self._tasks.spawn(
             self._await(running, request_id, outcome), name=f"accord {method}", context=scope
         )
-        running.task.add_done_callback(lambda _: self._never_begun(running, request_id, outcome))
+        running.task.add_done_callback(lambda _: self._never_started(running, request_id, outcome))
 
-    def withdrawn(self, route: Route, method: str, request_id: RequestId) -> None:
+    def cancel_queued(self, route: Route, method: str, request_id: RequestId) -> None:
         """Answer a request that was cancelled before its turn came."""
         self._cancelled(route, method, request_id)
 
@@ -135,12 +135,12 @@ class Serving:
             size = self._peer.fail(request_id, error)
         except Exception as exc:  # noqa: BLE001  # logged
             self._log.exception("! the data of an error cannot be written", exc=exc)
-            message = excerpt(error.message, _MOST_MESSAGE)
+            message = excerpt(error.message, _MAX_MESSAGE)
             size = self._peer.fail(request_id, RequestError(message, code=error.code))
         self._answered(size)
 
     async def _await(
-        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
+        self, running: RunningRequest, request_id: RequestId, outcome: Awaitable[Any]
     ) -> None:
         try:
             result = await outcome
@@ -149,7 +149,7 @@ class Serving:
         except BaseException as exc:
             if is_dropped(exc, running.task):
                 raise
-            if running.cancelled and running.route.cancelled is not None:
+            if running.cancelled and running.route.cancelled_result is not None:
                 # R-CANCEL-06: what an aborted operation raises is not an error.
                 log.debug("! %r failed while being cancelled", running.method, exc_info=True)
                 self._cancelled(running.route, running.method, request_id)
@@ -160,30 +160,30 @@ class Serving:
         else:
             self._respond(running.route, running.method, request_id, result)
         finally:
-            self._leave(request_id)
+            self._remove(request_id)
 
-    def _never_begun(
-        self, running: Running, request_id: RequestId, outcome: Awaitable[Any]
+    def _never_started(
+        self, running: RunningRequest, request_id: RequestId, outcome: Awaitable[Any]
     ) -> None:
         """Answer for a task that was cancelled before its first step."""
         if self._running.get(request_id) is running:
-            self._leave(request_id)
+            self._remove(request_id)
             discard(outcome)
             self._cancelled(running.route, running.method, request_id)
 
-    def _leave(self, request_id: RequestId) -> None:
+    def _remove(self, request_id: RequestId) -> None:
         self._running_bytes -= self._running.pop(request_id).size
 
     def _cancelled(self, route: Route, method: str, request_id: RequestId) -> None:
-        if route.cancelled is not None:
-            self._respond(route, method, request_id, route.cancelled())
+        if route.cancelled_result is not None:
+            self._respond(route, method, request_id, route.cancelled_result())
         else:
             self.fail(request_id, RequestCancelled())
 
     def _respond(self, route: Route, method: str, request_id: RequestId, result: Any) -> None:
         try:
-            if result is None and route.nothing is not None:
-                result = route.nothing()
+            if result is None and route.empty_result is not None:
+                result = route.empty_result()
             size = self._peer.respond(request_id, result)
         except FrameTooLarge as exc:
             self._log.log(logging.WARNING, "! the result of %r: %s", method, exc)
@@ -210,7 +210,7 @@ class Serving:
             self.fail(request_id, InternalError())
 
 
-def _cancel(running: Running) -> None:
+def _cancel(running: RunningRequest) -> None:
     running.cancelled = True
     if running.task is not None:
         cancel(running.task)

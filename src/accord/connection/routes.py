@@ -70,19 +70,19 @@ class Route(Struct, kw_only=True):
 
     decode: Callable[[bytes | Raw], Any]
     handler: Callable[[Any, Any], Any]
-    cancelled: Callable[[], Any] | None = None
-    nothing: Callable[[], Any] | None = None
+    cancelled_result: Callable[[], Any] | None = None
+    empty_result: Callable[[], Any] | None = None
 
 
-def _no_rescue(_method: str, _text: bytes) -> Any | None:
+def _no_lenient_decode(_method: str, _text: bytes) -> Any | None:
     return None
 
 
-def _not_read(_method: str, _text: bytes, _error: DecodeError) -> None:
+def _ignore_undecodable(_method: str, _text: bytes, _error: DecodeError) -> None:
     pass
 
 
-def _not_told(_session: Any, _error: BacklogExceeded) -> None:
+def _ignore_backlog(_session: Any, _error: BacklogExceeded) -> None:
     pass
 
 
@@ -98,10 +98,10 @@ class Routes(Struct, kw_only=True):
     requests: dict[str, Route]
     notifications: dict[str, Route]
     context: Callable[[RequestId], Any]
-    missing: Callable[[str, bool], Route | RequestError]
-    rescue: Callable[[str, bytes], Any | None] = _no_rescue
-    unreadable: Callable[[str, bytes, DecodeError], None] = _not_read
-    exceeded: Callable[[Any, BacklogExceeded], None] = _not_told
+    fallback: Callable[[str, bool], Route | RequestError]
+    lenient_decode: Callable[[str, bytes], Any | None] = _no_lenient_decode
+    on_undecodable: Callable[[str, bytes, DecodeError], None] = _ignore_undecodable
+    on_backlog_exceeded: Callable[[Any, BacklogExceeded], None] = _ignore_backlog
 
 
 def not_served(method: str, _is_request: bool) -> RequestError:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("TRACE_KEYS", "continued", "current_trace", "traced")
+__all__ = ("TRACE_KEYS", "context_with_trace", "current_trace", "with_trace")
 
 TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 
@@ -22,7 +22,7 @@ def current_trace() -> dict[str, Any]:
     return dict(_trace.get() or {})
 
 
-def continued(meta: dict[str, Any]) -> Context | None:
+def context_with_trace(meta: dict[str, Any]) -> Context | None:
     """Return a context in which the trace of this `_meta` goes on, or None if it has none."""
     found = {key: meta[key] for key in TRACE_KEYS if key in meta}
     if not found:
@@ -32,7 +32,7 @@ def continued(meta: dict[str, Any]) -> Context | None:
     return context
 
 
-def traced(params: Any) -> Any:
+def with_trace(params: Any) -> Any:
     """Return params that carry the trace of the request being handled, if there is one."""
     trace = _trace.get()
     if trace is None:

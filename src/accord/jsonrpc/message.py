@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 __all__ = (
-    "Answer",
-    "Cancel",
+    "CancelRequest",
     "Event",
     "Message",
     "RequestId",
-    "Stray",
+    "Response",
+    "UnexpectedMessage",
 )
 
 RequestId: TypeAlias = int | str | None
@@ -32,7 +32,7 @@ class Message(Struct, gc=False):
     error: Raw | UnsetType = UNSET
 
 
-class Answer(Struct):
+class Response(Struct):
     """The answer to a request of ours; `call` is what we attached to it."""
 
     call: Any
@@ -43,13 +43,13 @@ class Answer(Struct):
     fault: str | None = None  # the response breaks the protocol; nothing else of it counts
 
 
-class Cancel(Struct):
+class CancelRequest(Struct):
     """The peer withdraws a request of its own that we have not answered yet."""
 
     id: RequestId
 
 
-class Stray(Struct):
+class UnexpectedMessage(Struct):
     """Something that asks nothing and answers nothing; never answered.
 
     `level` is how loud it should be logged, as `logging` has it.
@@ -59,4 +59,4 @@ class Stray(Struct):
     level: int = 10
 
 
-Event: TypeAlias = Message | Answer | Cancel | Stray
+Event: TypeAlias = Message | Response | CancelRequest | UnexpectedMessage

@@ -14,7 +14,14 @@ from msgspec import UNSET, Raw, Struct
 
 from accord.errors import FrameTooLarge, InvalidRequest, ParseError, RequestError
 from accord.jsonrpc.head import read_head
-from accord.jsonrpc.message import Answer, Cancel, Event, Message, RequestId, Stray
+from accord.jsonrpc.message import (
+    CancelRequest,
+    Event,
+    Message,
+    RequestId,
+    Response,
+    UnexpectedMessage,
+)
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 
@@ -23,7 +30,7 @@ __all__ = ("ABSENT", "Peer")
 ABSENT = UNSET  # params that are not sent at all
 
 CANCEL_REQUEST = "$/cancel_request"
-_MOST_FORGOTTEN = 10_000
+_MAX_FORGOTTEN = 10_000
 _INT64 = range(-(2**63), 2**63)
 
 _decode_message = msgspec.json.Decoder(Message).decode
@@ -74,7 +81,7 @@ class Peer:
     # Sending.
 
     def request(self, method: str, params: Any, call: Any) -> RequestId:
-        """Ask the peer; the `Answer` will carry `call`."""
+        """Ask the peer; the `AskResult` will carry `call`."""
         request_id = self._next_id
         frame = bytearray(b'{"jsonrpc":"2.0","id":%d,"method":' % request_id)
         frame += _encode_plain(method)
@@ -138,7 +145,7 @@ class Peer:
         """Stop waiting for an answer; a late one is dropped silently (R-REQCAN-12)."""
         if self._calls.pop(request_id, None) is not None:
             self._forgotten[request_id] = None
-            if len(self._forgotten) > _MOST_FORGOTTEN:
+            if len(self._forgotten) > _MAX_FORGOTTEN:
                 del self._forgotten[next(iter(self._forgotten))]
 
     def _append(self, value: Any, text: bytearray) -> None:
@@ -158,7 +165,7 @@ class Peer:
             try:
                 message = _decode_message(frame)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                odd = self._read_odd(frame)
+                odd = self._decode_irregular(frame)
                 if type(odd) is not Message:
                     if odd is not None:
                         events.append(odd)
@@ -196,7 +203,7 @@ class Peer:
         self._frames.append(frame)
         self.rejected_bytes += len(frame)
 
-    def refuse(self, error: RequestError, head: bytes) -> Answer | None:
+    def refuse(self, error: RequestError, head: bytes) -> Response | None:
         """Answer a frame that is too large to be read, which begins like this.
 
         Return how the call ends whose response it is.
@@ -204,7 +211,7 @@ class Peer:
         message = read_head(head)
         if message.kind == "response" and message.id in self._calls:
             fault = f"the response is too large: {error.message}"
-            return Answer(self._calls.pop(message.id), fault=fault)
+            return Response(self._calls.pop(message.id), fault=fault)
         known = message.kind == "request" and _is_id(message.id)
         self.reject(error, message.id if known and message.id not in self._unanswered else None)
         return None
@@ -225,39 +232,39 @@ class Peer:
             if message.result is UNSET and message.error is UNSET:
                 self.reject(InvalidRequest("A message has a method, a result or an error"))
                 return None
-            return Stray("answers without an id")
+            return UnexpectedMessage("answers without an id")
         if message.id not in self._calls:
             if message.id in self._forgotten:
                 del self._forgotten[message.id]
-                return Stray("answers a request given up")
+                return UnexpectedMessage("answers a request given up")
             if message.id is None and message.error is not UNSET:
                 # It could not read something of ours, and cannot say what (R-ERR-03).
-                return Stray("the peer could not read a message of ours", level=30)
+                return UnexpectedMessage("the peer could not read a message of ours", level=30)
             return self._unmatched(message.id)
         call = self._calls.pop(message.id)
         if message.error is not UNSET and bytes(message.error) != b"null":
             return self._failure(call, message.error)
         if message.result is UNSET:
-            return Answer(call, code=-32603, message="The answer has neither result nor error")
-        return Answer(call, result=message.result)
+            return Response(call, code=-32603, message="The answer has neither result nor error")
+        return Response(call, result=message.result)
 
-    def _unmatched(self, request_id: Any) -> Answer | Stray:
+    def _unmatched(self, request_id: Any) -> Response | UnexpectedMessage:
         """Fail the call that a response with the id in another type is meant for (R-GEN-06)."""
         meant = _meant(request_id)
         if meant is None or meant not in self._calls:
-            return Stray("a response that matches no request", level=30)
+            return UnexpectedMessage("a response that matches no request", level=30)
         shown = excerpt(_id_text(request_id).decode("ascii"), 50)
         fault = f"the response has the id {shown}, the request has {meant}"
-        return Answer(self._calls.pop(meant), fault=fault)
+        return Response(self._calls.pop(meant), fault=fault)
 
-    def _failure(self, call: Any, text: Raw) -> Answer:
+    def _failure(self, call: Any, text: Raw) -> Response:
         try:
             error = _decode_error(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._odd_failure(call, text)
-        return Answer(call, code=error.code, message=error.message, data=error.data)
+            return self._decode_error_leniently(call, text)
+        return Response(call, code=error.code, message=error.message, data=error.data)
 
-    def _odd_failure(self, call: Any, text: Raw) -> Answer:
+    def _decode_error_leniently(self, call: Any, text: Raw) -> Response:
         """Read what can be read of an error object that is none (R-ERR-02, R-ERR-04)."""
         try:
             raw = lenient_json.loads(bytes(text))
@@ -266,19 +273,19 @@ class Peer:
         parts = raw if lenient_json.is_object(raw) else {}
         code, message = _whole(parts.get("code")), parts.get("message")
         if type(code) is int and type(message) is str:
-            return Answer(call, code=code, message=message, data=parts.get("data"))
-        return Answer(call, code=-32603, message="Malformed error object", data=raw)
+            return Response(call, code=code, message=message, data=parts.get("data"))
+        return Response(call, code=-32603, message="Malformed error object", data=raw)
 
-    def _cancelled(self, params: Raw | msgspec.UnsetType) -> Cancel | None:
+    def _cancelled(self, params: Raw | msgspec.UnsetType) -> CancelRequest | None:
         try:
             request_id = _decode_cancel(params).request_id  # type: ignore[arg-type]  # UNSET: caught
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
-            request_id = self._odd_id(params)
+            request_id = self._decode_irregular_id(params)
             if request_id is None:
                 return None
-        return Cancel(request_id) if request_id in self._unanswered else None
+        return CancelRequest(request_id) if request_id in self._unanswered else None
 
-    def _odd_id(self, params: Raw | msgspec.UnsetType) -> int | None:
+    def _decode_irregular_id(self, params: Raw | msgspec.UnsetType) -> int | None:
         """Return the id in params where JavaScript would see an integer, too: 1.0 is 1."""
         if params is UNSET:
             return None
@@ -289,7 +296,9 @@ class Peer:
         request_id = _whole(raw.get("requestId")) if lenient_json.is_object(raw) else None
         return request_id if type(request_id) is int else None
 
-    def _read_odd(self, frame: bytes | bytearray) -> Message | Answer | Stray | None:
+    def _decode_irregular(
+        self, frame: bytes | bytearray
+    ) -> Message | Response | UnexpectedMessage | None:
         """Read a frame that is no ordinary message: answer it, or say what it is."""
         if not frame or frame.isspace():
             return None
@@ -319,7 +328,7 @@ class Peer:
                 self.reject(InvalidRequest("The id is a number that is too large"))
                 return None
         if "method" not in fields and not fields.keys().isdisjoint(("id", "result", "error")):
-            return self._odd_answer(fields)
+            return self._decode_irregular_response(fields)
         if problem := _invalid(fields):
             self.reject(InvalidRequest(problem))  # R-ERR-03: under a null id
             return None
@@ -331,13 +340,15 @@ class Peer:
             params=Raw(lenient_json.dumps(fields["params"])) if "params" in fields else UNSET,
         )
 
-    def _odd_answer(self, fields: dict[str, Any]) -> Answer | Stray | Message:
+    def _decode_irregular_response(
+        self, fields: dict[str, Any]
+    ) -> Response | UnexpectedMessage | Message:
         request_id = fields.get("id")
         if type(request_id) not in (int, str) or request_id not in self._calls:
             return self._unmatched(request_id)
         if fields.get("jsonrpc") != "2.0":
             call = self._calls.pop(request_id)
-            return Answer(call, code=-32603, message="The answer is not JSON-RPC 2.0")
+            return Response(call, code=-32603, message="The answer is not JSON-RPC 2.0")
         return Message(
             jsonrpc="2.0",
             id=request_id,

@@ -13,12 +13,12 @@ from accord.rules.quirks import tolerates
 from accord.transports.command_line import environment, find_program, why_not_started
 from accord.transports.fd import Reader, open_reader
 from accord.transports.guarding import Mark, start_guardian
-from accord.transports.process_group import CREATION_FLAGS, Group
+from accord.transports.process_group import CREATION_FLAGS, ProcessGroup
 
 __all__ = ("LocalCommand", "Output", "in_shell")
 
 # A line with one of these is more than the name of a program.
-_OF_A_SHELL = frozenset(" \t\n|&;<>()$`'\"*?")
+_SHELL_CHARACTERS = frozenset(" \t\n|&;<>()$`'\"*?")
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the command has ended
 _STOP_TIMES_S = (0.0, 2.0, 2.0)
 
@@ -26,7 +26,7 @@ _STOP_TIMES_S = (0.0, 2.0, 2.0)
 @tolerates("shell-line")
 def in_shell(argv: Sequence[str], cwd: str, env: Mapping[str, str | None] | None) -> list[str]:
     """Return the words to run; a line for a shell, in place of a program, is given to one."""
-    if len(argv) != 1 or not set(argv[0]) & _OF_A_SHELL:
+    if len(argv) != 1 or not set(argv[0]) & _SHELL_CHARACTERS:
         return list(argv)
     line = argv[0]
     changed = environment(env)
@@ -99,7 +99,7 @@ class LocalCommand:
         start_guardian()  # first: whenever we are killed, it knows us
         mark = Mark("c")
         popen, fd = _spawn(argv, cwd, environment(env), mark)
-        self._group = Group(loop, popen, mark)
+        self._group = ProcessGroup(loop, popen, mark)
         self._group.guard_command(_STOP_TIMES_S)
         self._reader: Reader = open_reader(loop, fd, self._received, self._ended)
         self._group.exited.add_done_callback(self._left)
@@ -128,7 +128,7 @@ class LocalCommand:
     async def kill(self) -> None:
         """End it and all that it has started; the output so far is kept."""
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._group.end(_STOP_TIMES_S))
+            self._closing = asyncio.ensure_future(self._group.stop(_STOP_TIMES_S))
         await asyncio.shield(self._closing)
 
     async def aclose(self) -> None:

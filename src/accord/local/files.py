@@ -10,18 +10,18 @@ import sys
 from collections.abc import Callable, Collection, Generator, Sequence
 
 from accord.errors import AccordError
-from accord.local.lines import MOST_BYTES, read_lines
+from accord.local.lines import MAX_BYTES, read_lines
 from accord.local.replace import create_file, replace_file
 
 __all__ = ("HardLinked", "OutsideRoots", "Roots", "has_further_names", "is_within", "real_path")
 
-_FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_OPEN_BINARY = getattr(os, "O_BINARY", 0)
+_O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_O_BINARY = getattr(os, "O_BINARY", 0)
 # A named pipe would wait for its other end.
-_WAITS_FOR_NOBODY = getattr(os, "O_NONBLOCK", 0)
-_WALKS = {os.open, os.mkdir, os.rename, os.rmdir, os.unlink} <= os.supports_dir_fd
+_O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_HAS_DIR_FD = {os.open, os.mkdir, os.rename, os.rmdir, os.unlink} <= os.supports_dir_fd
 # Directories on the way need not be readable.
-_ONLY_PASSES = getattr(os, "O_PATH", os.O_RDONLY)
+_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
 # With the NUL at its end. The system refuses longer paths, and `realpath` leaves their links as
 # they are.
 _PATH_BYTES = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32768
@@ -77,17 +77,17 @@ class Roots:
         line: int | None = None,
         limit: int | None = None,
         *,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         stop: Callable[[], bool] | None = None,
     ) -> str:
         """Return the text of a file, which is UTF-8, its line ends as they are.
 
         `line` counts from 1; the file is read up to the last of `limit` lines and no further.
-        Raises `TooLarge` beyond `most_bytes`, and `InterruptedError` once `stop` returns true.
+        Raises `TooLarge` beyond `max_bytes`, and `InterruptedError` once `stop` returns true.
         """
         fd = self.open(path)
         try:
-            data = read_lines(fd, path, line, limit, most_bytes=most_bytes, stop=stop)
+            data = read_lines(fd, path, line, limit, max_bytes=max_bytes, stop=stop)
         finally:
             os.close(fd)
         return data.decode("utf-8")
@@ -124,7 +124,7 @@ class Roots:
 
         Where directories have no descriptors it is None, and the name the real path.
         """
-        if not _WALKS:
+        if not _HAS_DIR_FD:
             self._make_parents(real, path)
             yield None, real
             return
@@ -137,8 +137,8 @@ class Roots:
     def open(self, path: str, flags: int = os.O_RDONLY, *, parents: bool = False) -> int:
         """Return a descriptor of a file, to be closed; `parents` makes missing directories."""
         real, root = self._find(path)
-        flags |= _FOLLOWS_NO_LINK | _OPEN_BINARY | _WAITS_FOR_NOBODY
-        if _WALKS:
+        flags |= _O_NOFOLLOW | _O_BINARY | _O_NONBLOCK
+        if _HAS_DIR_FD:
             folder, name = _walk(root, real, parents=parents)
             try:
                 fd = os.open(name, flags, 0o666, dir_fd=folder)
@@ -197,7 +197,7 @@ class Roots:
         if not name or real in self._roots:
             raise OutsideRoots(f"{path} is one of the session's directories itself")
         root = self._root_of(real, path)
-        if _WALKS:
+        if _HAS_DIR_FD:
             return _walk(root, real, parents=parents)
         if parents:
             os.makedirs(os.path.dirname(real), exist_ok=True)  # noqa: PTH103, PTH120  # as above
@@ -287,7 +287,7 @@ def _walk(root: str, real: str, *, parents: bool) -> tuple[int, str]:
     """Open the directory that a path below another ends in, following no link on the way."""
     if sys.platform == "win32":
         raise NotImplementedError
-    step = _ONLY_PASSES | os.O_DIRECTORY | os.O_NOFOLLOW
+    step = _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
     *folders, name = os.path.relpath(real, root).split(os.sep)  # noqa: PTH206  # a text, not a file
     here = os.open(root, step)
     try:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from accord.errors import AccordError
 
-__all__ = ("MOST_BYTES", "TooLarge", "lines_of", "read_lines")
+__all__ = ("MAX_BYTES", "TooLarge", "lines_of", "read_lines")
 
-MOST_BYTES = 16 * 1024 * 1024  # of the lines that one read returns
-_MOST_SCANNED = 1024 * 1024 * 1024  # bytes of a file that are looked at for them
+MAX_BYTES = 16 * 1024 * 1024  # of the lines that one read returns
+_MAX_SCANNED = 1024 * 1024 * 1024  # bytes of a file that are looked at for them
 _CHUNK = 256 * 1024
 
 
@@ -44,12 +44,12 @@ def read_lines(
     line: int | None,
     limit: int | None,
     *,
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
     stop: Callable[[], bool] | None = None,
 ) -> bytes:
     """Return what `lines_of` would, from an open file, which is read only up to the last line.
 
-    Raises `TooLarge` beyond `most_bytes`, and `InterruptedError` once `stop` returns true.
+    Raises `TooLarge` beyond `max_bytes`, and `InterruptedError` once `stop` returns true.
     """
     kept = bytearray()
     skipped = max((line or 1) - 1, 0)
@@ -58,8 +58,8 @@ def read_lines(
         if stop is not None and stop():
             raise InterruptedError(errno.EINTR, os.strerror(errno.EINTR), path)
         scanned += len(chunk)
-        if scanned > _MOST_SCANNED:
-            raise TooLarge(path, f"Line {line} is beyond the first {_MOST_SCANNED >> 20} MiB")
+        if scanned > _MAX_SCANNED:
+            raise TooLarge(path, f"Line {line} is beyond the first {_MAX_SCANNED >> 20} MiB")
         ends = chunk.count(b"\n") if skipped else 0
         if ends < skipped:
             skipped -= ends
@@ -73,8 +73,8 @@ def read_lines(
                 end, ends = _after(chunk, limit, begin), limit
             limit -= ends
         kept += memoryview(chunk)[begin:end]
-        if len(kept) > most_bytes:
-            raise TooLarge(path, f"More than {most_bytes >> 20} MiB in one read")
+        if len(kept) > max_bytes:
+            raise TooLarge(path, f"More than {max_bytes >> 20} MiB in one read")
     return bytes(kept)
 
 

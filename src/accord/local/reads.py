@@ -9,7 +9,7 @@ from accord.local.files import Roots
 
 __all__ = ("READS_AT_ONCE", "Reads")
 
-READS_AT_ONCE = 4  # each holds `MOST_BYTES` at most
+READS_AT_ONCE = 4  # each holds `MAX_BYTES` at most
 
 
 class Reads:

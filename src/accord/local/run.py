@@ -8,18 +8,18 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ("run",)
+__all__ = ("run_program",)
 
 T = TypeVar("T")
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run_program(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end; SIGTERM and SIGHUP cancel it first, a second one ends it at once.
 
     Signals that are handled or ignored already are left alone.
     """
     got: list[int] = []
-    ours = _ours()
+    ours = _default_signals()
 
     async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -43,7 +43,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             signal.raise_signal(got[0])
 
 
-def _ours() -> list[int]:
+def _default_signals() -> list[int]:
     if threading.current_thread() is not threading.main_thread():
         return []
     known = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP"))

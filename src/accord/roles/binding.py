@@ -31,12 +31,19 @@ from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
 
-__all__ = ("Kit", "Remote", "Role", "derived_capabilities", "require_served", "routes_for")
+__all__ = (
+    "ProtocolSpec",
+    "Remote",
+    "Role",
+    "check_offered_methods",
+    "derived_capabilities",
+    "routes_for",
+)
 
 log = logging.getLogger("accord.connection.connection")
 
 
-class Kit(Struct, frozen=True, kw_only=True):
+class ProtocolSpec(Struct, frozen=True, kw_only=True):
     """What one protocol version has: its methods, its first call, its answers to a cancel.
 
     `legacy_methods` maps early spellings to methods; `modernize(method, params)` rewrites
@@ -53,12 +60,12 @@ class Kit(Struct, frozen=True, kw_only=True):
     initialize_response: type[Any]
     agent_capabilities: Callable[[Any], Any]  # of an initialize result
     client_capabilities: Callable[[Any], Any]  # of initialize params
-    cancelled: Mapping[str, Callable[[], Any]]
-    opened_by: Mapping[str, str]
+    cancelled_results: Mapping[str, Callable[[], Any]]
+    extra_gates: Mapping[str, str]
     optional: frozenset[str] = frozenset()
-    needs: Mapping[str, Callable[[Any], Iterable[tuple[str, str]]]]
+    param_gates: Mapping[str, Callable[[Any], Iterable[tuple[str, str]]]]
     legacy_methods: Mapping[str, str]
-    modernize: Callable[[str, Any], tuple[str, Any]]
+    translate_early: Callable[[str, Any], tuple[str, Any]]
 
 
 @tolerates("null-result")
@@ -83,7 +90,7 @@ def _result_decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
 class Remote:
     """The other side of a connection, to call."""
 
-    kit: ClassVar[Kit]
+    kit: ClassVar[ProtocolSpec]
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -102,27 +109,29 @@ class Remote:
         """Tell whether the two sides have offered what this method needs."""
         return self._closed is not None and self._methods[call].name not in self._closed
 
-    async def _call(self, call: str, params: Any, told: Callable[[Any], None] | None = None) -> Any:
+    async def _call(
+        self, call: str, params: Any, on_result: Callable[[Any], None] | None = None
+    ) -> Any:
         """Call; `told` gets the result before anything that came behind it is handled."""
-        return await self._call_method(self._methods[call], params, told)
+        return await self._call_method(self._methods[call], params, on_result)
 
     async def _call_method(
-        self, method: Method, params: Any, told: Callable[[Any], None] | None = None
+        self, method: Method, params: Any, on_result: Callable[[Any], None] | None = None
     ) -> Any:
         self._check(method.name, params)
-        if (needs := self.kit.needs.get(method.call)) is not None:
+        if (needs := self.kit.param_gates.get(method.call)) is not None:
             for what, gate in needs(params):
                 if not is_open(gate, self._capabilities):
                     raise NotOffered(f"{method.name} with {what}", gate)
-        decode = self._decoder_of(method)
+        decode = self._decoder_for(method)
         return await self.connection.call(
             method.name,
             params,
-            decode if told is None else _telling(decode, told),
+            decode if on_result is None else _with_callback(decode, on_result),
             session=_session_of(params),
         )
 
-    def _decoder_of(self, method: Method) -> Callable[[bytes | Raw], Any]:
+    def _decoder_for(self, method: Method) -> Callable[[bytes | Raw], Any]:
         return _result_decoder(method.result)
 
     def _notify(self, name: str, params: Any) -> Coroutine[Any, Any, None]:
@@ -154,12 +163,12 @@ def _check_extension(method: str) -> None:
         raise LocalProtocolError(f"The name of an extension begins with an underscore: {method!r}")
 
 
-def _telling(
-    decode: Callable[[bytes | Raw], Any], told: Callable[[Any], None]
+def _with_callback(
+    decode: Callable[[bytes | Raw], Any], on_result: Callable[[Any], None]
 ) -> Callable[[bytes | Raw], Any]:
     def decode_and_tell(text: bytes | Raw) -> Any:
         result = decode(text)
-        told(result)
+        on_result(result)
         return result
 
     return decode_and_tell
@@ -172,7 +181,7 @@ def _session_of(params: Any) -> Any:
 class Role:
     """Base of what users subclass: methods that are overridden are served."""
 
-    kit: ClassVar[Kit]
+    kit: ClassVar[ProtocolSpec]
     side: ClassVar[Side]
     always_served: ClassVar[frozenset[str]] = frozenset()
 
@@ -183,7 +192,7 @@ class Role:
     def extension_notification(self, method: str, params: Any, context: Any) -> Any:
         """Take a notification whose method begins with an underscore."""
 
-    def unreadable_notification(self, method: str, params: Any, error: DecodeError) -> None:
+    def on_undecodable_notification(self, method: str, params: Any, error: DecodeError) -> None:
         """Learn of a notification that does not fit its type, as builtin values (A-30).
 
         It is dropped and the session goes on.
@@ -197,7 +206,7 @@ class Role:
         """
 
 
-def require_served(role: Role, offer: str, *calls: str) -> None:
+def check_offered_methods(role: Role, offer: str, *calls: str) -> None:
     """Raise `LocalProtocolError` unless a role object serves what an offer of it stands for."""
     by_call = {method.call: method for method in role.kit.methods}
     if absent := [call for call in calls if not _serves(role, by_call[call])]:
@@ -238,7 +247,7 @@ def derived_capabilities(role: Role, cls: type[Any]) -> Any:
                 f"{', '.join(absent)} too: the capability {gate} stands for all of them"
             )
         gates.append(gate)
-        gates += [kit.opened_by[m.call] for m in served if m.call in kit.opened_by]
+        gates += [kit.extra_gates[m.call] for m in served if m.call in kit.extra_gates]
     for gate in gates:
         # To offer a part is to offer the whole that it is in.
         for whole, methods in by_gate.items():
@@ -277,16 +286,16 @@ def routes_for(
 
     def unreadable(method: str, text: bytes, error: DecodeError) -> None:
         with suppress(DecodeError):  # nested so deep that nobody can read it at all
-            role.unreadable_notification(method, decoder(Any)(text), error)
+            role.on_undecodable_notification(method, decoder(Any)(text), error)
 
     return Routes(
         requests=requests,
         notifications=notifications,
         context=context,
-        missing=missing,
-        rescue=early.rescue,
-        unreadable=unreadable,
-        exceeded=role.backlog_exceeded,
+        fallback=missing,
+        lenient_decode=early.decode,
+        on_undecodable=unreadable,
+        on_backlog_exceeded=role.backlog_exceeded,
     )
 
 
@@ -294,20 +303,20 @@ def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route
     """Return the route of a method; its decoder is compiled when it is first used."""
 
     def first(text: bytes | Raw) -> Any:
-        needs = role.kit.needs.get(method.call)
+        needs = role.kit.param_gates.get(method.call)
         route.decode = _checked(decoder(method.params), needs, capabilities)
         return route.decode(text)
 
     route = Route(
         decode=first,
         handler=getattr(role, method.call),
-        cancelled=role.kit.cancelled.get(method.name),
-        nothing=partial(_nothing, method),
+        cancelled_result=role.kit.cancelled_results.get(method.name),
+        empty_result=partial(_empty_result, method),
     )
     return route
 
 
-def _nothing(method: Method) -> Any:
+def _empty_result(method: Method) -> Any:
     """Return the result that has nothing in it (R-GEN-10); raise `TypeError` if none may."""
     try:
         return method.result()
@@ -347,7 +356,7 @@ class _EarlySpellings:
     """Reads what early programs send, where ordinary reading failed (catalogue 11)."""
 
     def __init__(
-        self, kit: Kit, requests: Mapping[str, Route], notifications: Mapping[str, Route]
+        self, kit: ProtocolSpec, requests: Mapping[str, Route], notifications: Mapping[str, Route]
     ) -> None:
         self._kit = kit
         self._requests = requests
@@ -361,9 +370,9 @@ class _EarlySpellings:
         self._note(method)
         return (self._requests if is_request else self._notifications).get(modern)
 
-    def rescue(self, method: str, text: bytes) -> Any | None:
+    def decode(self, method: str, text: bytes) -> Any | None:
         params = decoder(Any)(text)
-        modern, rewritten = self._kit.modernize(method, params)
+        modern, rewritten = self._kit.translate_early(method, params)
         if rewritten is params:
             return None
         self._note(f"params of {method}")

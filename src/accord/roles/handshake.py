@@ -31,7 +31,7 @@ from accord.errors import (
 from accord.jsonrpc.message import RequestId
 from accord.roles.binding import Remote, Role, routes_for
 from accord.rules.lifecycle import AgentLifecycle
-from accord.rules.negotiation import requested_version, select, spoken, v1_params_of
+from accord.rules.negotiation import negotiated_version, requested_version, select, v1_params_of
 from accord.rules.quirks import QUIRKS, tolerates
 from accord.text import lenient_json
 from accord.transports.base import Transport, TransportFactory
@@ -61,12 +61,12 @@ def _by_version(roles: Sequence[Any], side: Side) -> dict[ProtocolVersion, Any]:
         # A class is a likely slip, and the other side's role another.
         if not isinstance(role, LazyRole) and (isinstance(role, type) or role.side != side):
             raise TypeError(f"Expected objects that play the {side}, got {role!r}")
-    found: dict[ProtocolVersion, Any] = {
+    by_version: dict[ProtocolVersion, Any] = {
         role.version if isinstance(role, LazyRole) else role.kit.version: role for role in roles
     }
-    if not roles or len(found) != len(roles):
+    if not roles or len(by_version) != len(roles):
         raise ValueError("Expected one role object, or one of each protocol version")
-    return found
+    return by_version
 
 
 # The agent's side.
@@ -83,13 +83,15 @@ async def serve(
     for observer in observers:
         connection.observe(observer)
     try:
-        await connection.start(_AgentSide(connection, _by_version(agents, "agent")).routes_before())
+        await connection.start(
+            _AgentHandshake(connection, _by_version(agents, "agent")).routes_before()
+        )
         await connection.wait_ended()
     finally:
         await connection.aclose()
 
 
-class _AgentSide:
+class _AgentHandshake:
     """Answers `initialize` and opens the agent that it selects."""
 
     def __init__(self, connection: Connection, agents: dict[ProtocolVersion, Any]) -> None:
@@ -109,7 +111,7 @@ class _AgentSide:
             requests={"initialize": self._initialize},
             notifications={},
             context=lambda request_id: Context(self._connection, request_id),
-            missing=missing,
+            fallback=missing,
         )
 
     def _handle(self, text: bytes, context: Context) -> Any:
@@ -128,20 +130,22 @@ class _AgentSide:
             remote.initialized = params
             outcome = agent.initialize(params, agent.make_context(context, remote))
             if not inspect.isawaitable(outcome):
-                return self._settle(agent, remote, params, outcome)
+                return self._complete(agent, remote, params, outcome)
         except BaseException:
             self._fail()
             raise
         if self._lifecycle.version == 2:
             self._connection.serve(self.routes_before())  # R-INIT-35
-        return _Opening(outcome, partial(self._settle, agent, remote, params), self._fail)
+        return _PendingInitialize(
+            outcome, partial(self._complete, agent, remote, params), self._fail
+        )
 
     def _fail(self) -> None:
         self._lifecycle.fail()
         if self._routes is not None:
             self._connection.serve(self._routes)
 
-    def _settle(self, agent: Any, remote: Remote, params: Any, result: Any) -> Any:
+    def _complete(self, agent: Any, remote: Remote, params: Any, result: Any) -> Any:
         version = agent.kit.version
         result = replace(result, protocol_version=version)  # never the user's to set
         capabilities = {
@@ -155,17 +159,17 @@ class _AgentSide:
 
         routes = routes_for(agent, capabilities, context)
         if version == 2:
-            _tell(routes, self._lifecycle.use)
+            _report_requests(routes, self._lifecycle.use)
             self._connection.refuse_null_ids()
         routes.requests["initialize"] = self._initialize
         self._routes = routes
         self._connection.serve(routes)
-        self._lifecycle.settle(version)
+        self._lifecycle.complete(version)
         log.debug("= protocol version %d", version)
         return result
 
 
-class _Opening:
+class _PendingInitialize:
     """An `initialize` that is being handled; to drop it is to fail it."""
 
     def __init__(
@@ -190,7 +194,7 @@ class _Opening:
         self._fail()
 
 
-def _tell(routes: Routes, used: Callable[[], None]) -> None:
+def _report_requests(routes: Routes, used: Callable[[], None]) -> None:
     """Let `used` be told of every request (R-INIT-34)."""
 
     def telling(handler: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -200,7 +204,7 @@ def _tell(routes: Routes, used: Callable[[], None]) -> None:
 
         return handle
 
-    find = routes.missing
+    find = routes.fallback
 
     def missing(method: str, is_request: bool) -> Route | RequestError:
         if is_request:
@@ -209,7 +213,7 @@ def _tell(routes: Routes, used: Callable[[], None]) -> None:
 
     for route in routes.requests.values():
         route.handler = telling(route.handler)
-    routes.missing = missing
+    routes.fallback = missing
 
 
 def _initialize_params(
@@ -257,7 +261,7 @@ async def connect(
     when it speaks no version of the clients', `RequestError` when it refuses, `TimeoutError`
     when it does not answer in time.
     """
-    side = _ClientSide(transport, _by_version(clients, "client"), limits, observers)
+    side = _ClientHandshake(transport, _by_version(clients, "client"), limits, observers)
     try:
         async with asyncio.timeout(initialize_timeout_s):
             remote = await side.open()
@@ -266,7 +270,7 @@ async def connect(
         await side.aclose()
 
 
-class _ClientSide:
+class _ClientHandshake:
     """Sends `initialize` and opens the client that the answer selects."""
 
     def __init__(
@@ -309,7 +313,7 @@ class _ClientSide:
     @tolerates("v2-refused-as-invalid")
     async def _fall_back(
         self, connection: Connection, refusal: RequestError
-    ) -> tuple[Connection, _Settled]:
+    ) -> tuple[Connection, _CompletedInitialize]:
         """Ask for version 1 an agent that finds the params of version 2 invalid."""
         log.debug("= the agent refuses version 2 as invalid params; asking for version 1")
         try:
@@ -342,12 +346,14 @@ class _ClientSide:
         await self._connection.start(_nothing_served(self._connection))
         return self._connection
 
-    async def _initialize(self, connection: Connection, version: ProtocolVersion) -> _Settled:
+    async def _initialize(
+        self, connection: Connection, version: ProtocolVersion
+    ) -> _CompletedInitialize:
         params = self._client(version).initialize_params()
         params = replace(params, protocol_version=version)  # never the user's to set
 
-        def settle(text: bytes | Raw) -> _Settled:
-            return self._settle(connection, params, version, text)
+        def settle(text: bytes | Raw) -> _CompletedInitialize:
+            return self._complete(connection, params, version, text)
 
         try:
             return await connection.call("initialize", params, settle)
@@ -360,11 +366,11 @@ class _ClientSide:
                 ) from exc
             raise
 
-    def _settle(
+    def _complete(
         self, connection: Connection, params: Any, asked: ProtocolVersion, text: bytes | Raw
-    ) -> _Settled:
+    ) -> _CompletedInitialize:
         raw = lenient_json.loads(bytes(text))
-        version = spoken(raw, self._clients.keys())
+        version = negotiated_version(raw, self._clients.keys())
         client = self._client(version)
         try:
             result = decoder(client.kit.initialize_response)(text)
@@ -372,7 +378,7 @@ class _ClientSide:
             raise RemoteProtocolError(f"The result of initialize does not fit: {exc}") from None
         result = replace(result, protocol_version=version)  # a false v2 says otherwise
         offers = client.kit.client_capabilities(params) if version == asked else None
-        return _Settled(connection, client, result, offers)
+        return _CompletedInitialize(connection, client, result, offers)
 
 
 def _refusal(error: RequestError, version: ProtocolVersion) -> RequestError:
@@ -383,7 +389,7 @@ def _refusal(error: RequestError, version: ProtocolVersion) -> RequestError:
     return hinted
 
 
-class _Settled:
+class _CompletedInitialize:
     """An `initialize` that was answered; `open` lets the held messages go."""
 
     def __init__(self, connection: Connection, client: Any, result: Any, offers: Any) -> None:
@@ -421,5 +427,5 @@ def _nothing_served(connection: Connection) -> Routes:
         requests={},
         notifications={},
         context=lambda request_id: Context(connection, request_id),
-        missing=missing,
+        fallback=missing,
     )

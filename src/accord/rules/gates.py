@@ -59,7 +59,7 @@ def opening(
             if inner is None:
                 place[wire] = True
             else:
-                place, cls = place.setdefault(wire, dict(_least(inner))), inner
+                place, cls = place.setdefault(wire, dict(_minimal(inner))), inner
     return convert(offered, capabilities)
 
 
@@ -78,7 +78,7 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 
 @cache
-def _least(cls: type[Any]) -> dict[str, Any]:
+def _minimal(cls: type[Any]) -> dict[str, Any]:
     """Return a marker that says as little as it may: the first word of what it has to say."""
     from typing import Literal, get_args, get_origin
 

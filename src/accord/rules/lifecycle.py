@@ -49,7 +49,7 @@ class AgentLifecycle:
         """`initialize` failed: what was settled before stays in force (R-INIT-30)."""
         self.state = self._before
 
-    def settle(self, version: ProtocolVersion) -> None:
+    def complete(self, version: ProtocolVersion) -> None:
         """`initialize` succeeded."""
         self.version = version
         self.state = "in use" if self._before == "in use" else "ready"

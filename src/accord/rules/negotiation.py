@@ -16,7 +16,7 @@ from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_object
 from accord.version import ProtocolVersion
 
-__all__ = ("is_false_v2", "requested_version", "select", "spoken", "v1_params_of")
+__all__ = ("is_false_v2", "negotiated_version", "requested_version", "select", "v1_params_of")
 
 _V1_KEYS = ("agentCapabilities", "agentInfo")
 
@@ -55,7 +55,7 @@ def is_false_v2(result: dict[str, Any]) -> bool:
     return not has_v2_body and any(key in result for key in _V1_KEYS)
 
 
-def spoken(result: Any, offered: Collection[ProtocolVersion]) -> ProtocolVersion:
+def negotiated_version(result: Any, offered: Collection[ProtocolVersion]) -> ProtocolVersion:
     """Return the version that an agent's `initialize` result settles (R-INIT-14, R-INIT-32).
 
     Raise `UnsupportedVersion` for one that this side does not offer.

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from accord import NotOffered, Turn
-from accord.script_agent.command import Act, Misused, number
+from accord.script_agent.command import ScriptCommand, UsageError, parse_number
 
-__all__ = ("ACTS",)
+__all__ = ("COMMANDS",)
 
 _URL = "https://example.com/sign-in"
 
@@ -28,7 +28,7 @@ class _Form(Struct, kw_only=True):
 
 
 async def _permission(turn: Turn, rest: str) -> None:
-    times = number(rest, default=1, least=1, most=100)
+    times = parse_number(rest, default=1, minimum=1, maximum=100)
     allowed = 0
     for index in range(times):
         async with turn.tool(
@@ -39,7 +39,7 @@ async def _permission(turn: Turn, rest: str) -> None:
         ) as call:
             if await call.permission():
                 allowed += 1
-                await call.content(f"Thing {index + 1} is done.")
+                await call.add_content(f"Thing {index + 1} is done.")
     await turn.say(f"{allowed} of {times} allowed.")
 
 
@@ -47,7 +47,7 @@ async def _elicit(turn: Turn, rest: str) -> None:
     try:
         match rest:
             case "" | "form":
-                answer = await turn.elicit(_Form, "Fill in one field of each kind.")
+                answer = await turn.elicit_form(_Form, "Fill in one field of each kind.")
                 if answer is None:
                     await turn.say("The form was not filled in.")
                 else:
@@ -60,12 +60,12 @@ async def _elicit(turn: Turn, rest: str) -> None:
                     await page.done()
                     await turn.say("The page was opened.")
             case _:
-                raise Misused(f"Expected `form` or `url`, got `{rest}`.")
+                raise UsageError(f"Expected `form` or `url`, got `{rest}`.")
     except NotOffered:
         await turn.say("The client does not offer that.")
 
 
-ACTS = (
-    Act("permission", "[N]", "asks for permission for N tool calls (1)", _permission),
-    Act("elicit", "[form|url]", "asks to fill in a form, or to open a page", _elicit),
+COMMANDS = (
+    ScriptCommand("permission", "[N]", "asks for permission for N tool calls (1)", _permission),
+    ScriptCommand("elicit", "[form|url]", "asks to fill in a form, or to open a page", _elicit),
 )

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from accord import Turn
 
-__all__ = ("Act", "Misused", "number")
+__all__ = ("ScriptCommand", "UsageError", "parse_number")
 
 
-class Act(Struct, frozen=True):
+class ScriptCommand(Struct, frozen=True):
     """Something that the agent does when it is told to; `run` returns a stop reason or None."""
 
     name: str
@@ -25,18 +25,18 @@ class Act(Struct, frozen=True):
         return f"{self.name} {self.takes}".rstrip()
 
 
-class Misused(Exception):
+class UsageError(Exception):
     """An act was asked for with something that it does not take."""
 
 
-def number(word: str, *, default: int, least: int = 0, most: int) -> int:
+def parse_number(word: str, *, default: int, minimum: int = 0, maximum: int) -> int:
     """Return the number that a word says; raise `Misused`."""
     if not word:
         return default
     try:
         value = int(word)
     except ValueError:
-        raise Misused(f"Expected a number, got `{word}`.") from None
-    if not least <= value <= most:
-        raise Misused(f"Expected a number from {least} to {most}, got `{word}`.")
+        raise UsageError(f"Expected a number, got `{word}`.") from None
+    if not minimum <= value <= maximum:
+        raise UsageError(f"Expected a number from {minimum} to {maximum}, got `{word}`.")
     return value

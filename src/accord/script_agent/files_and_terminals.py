@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 from accord import RequestError, StartError, Turn
-from accord.script_agent.command import Act, Misused
+from accord.script_agent.command import ScriptCommand, UsageError
 
-__all__ = ("ACTS",)
+__all__ = ("COMMANDS",)
 
 
 async def _fs(turn: Turn, rest: str) -> None:
@@ -19,7 +19,7 @@ async def _fs(turn: Turn, rest: str) -> None:
         path, _, text = rest.partition(" ")
         await _write(turn, path, text)
     else:
-        raise Misused("Expected `read PATH` or `write PATH TEXT`.")
+        raise UsageError("Expected `read PATH` or `write PATH TEXT`.")
 
 
 async def _read(turn: Turn, path: str) -> None:
@@ -28,10 +28,10 @@ async def _read(turn: Turn, path: str) -> None:
         try:
             text = await turn.files.read(path)
         except (OSError, ValueError, RequestError) as error:
-            await call.fail(f"It could not be read: {_why(error)}.")
-            await turn.say(f"{path} could not be read: {_why(error)}.")
+            await call.fail(f"It could not be read: {_error_reason(error)}.")
+            await turn.say(f"{path} could not be read: {_error_reason(error)}.")
             return
-        await call.content(text)
+        await call.add_content(text)
     await turn.say(f"{path} has {len(text)} characters in {len(text.splitlines())} lines.")
 
 
@@ -43,13 +43,13 @@ async def _write(turn: Turn, path: str, text: str) -> None:
         try:
             await turn.files.write(path, f"{text}\n")
         except (OSError, RequestError) as error:
-            await call.fail(f"It could not be written: {_why(error)}.")
-            await turn.say(f"{path} could not be written: {_why(error)}.")
+            await call.fail(f"It could not be written: {_error_reason(error)}.")
+            await turn.say(f"{path} could not be written: {_error_reason(error)}.")
             return
     await turn.say(f"{path} is written.")
 
 
-def _why(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     """Say what went wrong, the same on every machine."""
     match error:
         case FileNotFoundError():
@@ -68,9 +68,9 @@ async def _terminal(turn: Turn, rest: str) -> None:
     try:
         argv = shlex.split(rest)
     except ValueError:
-        raise Misused("A quotation mark is not closed.") from None
+        raise UsageError("A quotation mark is not closed.") from None
     if not argv:
-        raise Misused("There is nothing to run.")
+        raise UsageError("There is nothing to run.")
     try:
         ran = await turn.terminals.run(*argv)
     except (StartError, RequestError):
@@ -80,7 +80,9 @@ async def _terminal(turn: Turn, rest: str) -> None:
     await turn.say(f"`{argv[0]}` ended with {end} and {len(ran.output)} characters of output.")
 
 
-ACTS = (
-    Act("fs", "read PATH | write PATH TEXT", "reads or writes a file of the session", _fs),
-    Act("terminal", "COMMAND…", "runs a command, without a shell", _terminal),
+COMMANDS = (
+    ScriptCommand(
+        "fs", "read PATH | write PATH TEXT", "reads or writes a file of the session", _fs
+    ),
+    ScriptCommand("terminal", "COMMAND…", "runs a command, without a shell", _terminal),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from accord import Command, Cost, PlanEntry, RequestError, StartError, Turn
-from accord.script_agent.command import Act
+from accord import AvailableCommand, Cost, PlanEntry, RequestError, StartError, Turn
+from accord.script_agent.command import ScriptCommand
 
-__all__ = ("ACTS",)
+__all__ = ("COMMANDS",)
 
 SUMMARY = "accord-demo.md"
 # One write: it is shown the same every time.
@@ -22,22 +22,22 @@ async def _updates(turn: Turn, _: str) -> None:
     plan = await turn.plan(["One step"])
     await plan.update(0, status="completed")
     async with turn.tool("A tool call", kind="read", raw_input={"n": 1}) as call:
-        await call.content("What it shows.")
-        await call.output({"n": 2})
-    commands = session.commands_now
-    await turn.commands([Command("first", "does the first thing")])
-    await turn.commands(commands)
+        await call.add_content("What it shows.")
+        await call.set_raw_output({"n": 2})
+    commands = session.commands
+    await turn.set_commands([AvailableCommand("first", "does the first thing")])
+    await turn.set_commands(commands)
     mode = session.mode or "ask"
     await session.set_option("mode", "auto" if mode != "auto" else "ask")
     await session.set_option("mode", mode)
-    await turn.title("A title")
-    await turn.usage(1_000, 200_000, cost=Cost(0.01))
+    await turn.set_title("A title")
+    await turn.set_context_usage(1_000, 200_000, cost=Cost(0.01))
     await turn.say("One of each.")
 
 
 async def _full(turn: Turn, rest: str) -> None:
     source = rest or "README.md"
-    await turn.title(f"Sum up {source}")
+    await turn.set_title(f"Sum up {source}")
     await turn.think(f"First I have to read {source}. Then I can write down what is in it.")
     steps = [f"Read {source}", f"Write {SUMMARY}", "Check it", "Clean up"]
     plan = await turn.plan(_entries(steps, 0))
@@ -52,14 +52,14 @@ async def _full(turn: Turn, rest: str) -> None:
         return
     try:
         await plan.replace(_entries(steps, 2))
-        told = await _measured(turn)
+        told = await _measure(turn)
         await plan.replace(_entries(steps, 3))
     finally:
         _remove(turn)  # however the turn ends, the folder is as it was
     async with turn.tool(f"Delete {SUMMARY}", kind="delete", locations=[_path(turn)]) as call:
-        await call.diff(_path(turn), summary, None)
+        await call.add_diff(_path(turn), summary, None)
     await plan.replace(_entries(steps, 4))
-    await turn.usage(2_400, 200_000, cost=Cost(0.02))
+    await turn.set_context_usage(2_400, 200_000, cost=Cost(0.02))
     await turn.say(
         f"**{source}** has {len(text.splitlines())} lines and {len(text.split())} words. "
         f"The summary had {told}; I have deleted it again."
@@ -82,7 +82,7 @@ async def _read(turn: Turn, source: str) -> str | None:
         except (OSError, ValueError, RequestError):
             await call.fail("It could not be read.")
             return None
-        await call.content("\n".join(text.splitlines()[:3]))
+        await call.add_content("\n".join(text.splitlines()[:3]))
         return text
 
 
@@ -99,7 +99,7 @@ async def _write(turn: Turn, summary: str) -> bool:
             await call.fail("It is there already.")
             return False
         # Shown before the user is asked: the user decides on the change, not on its name.
-        await call.diff(_path(turn), None, summary)
+        await call.add_diff(_path(turn), None, summary)
         if not await call.permission():
             await call.fail("It was not allowed.")
             return False
@@ -111,7 +111,7 @@ async def _write(turn: Turn, summary: str) -> bool:
         return True
 
 
-async def _measured(turn: Turn) -> str:
+async def _measure(turn: Turn) -> str:
     """Return what a command says of the summary."""
     argv = [sys.executable, "-c", _MEASURE]
     async with turn.tool(
@@ -144,7 +144,7 @@ def _path(turn: Turn) -> str:
     return str(Path(turn.session.cwd, SUMMARY))
 
 
-ACTS = (
-    Act("updates", "", "sends one update of each kind", _updates),
-    Act("full", "[FILE]", f"sums up FILE (README.md) in {SUMMARY}, and cleans up", _full),
+COMMANDS = (
+    ScriptCommand("updates", "", "sends one update of each kind", _updates),
+    ScriptCommand("full", "[FILE]", f"sums up FILE (README.md) in {SUMMARY}, and cleans up", _full),
 )

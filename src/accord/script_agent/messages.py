@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from accord import Audio, Content, Image, Link, Resource, TextContent, Turn
-from accord.script_agent.command import Act, Misused, number
+from accord import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    Turn,
+)
+from accord.script_agent.command import ScriptCommand, UsageError, parse_number
 
-__all__ = ("ACTS", "AUDIO", "IMAGE")
+__all__ = ("AUDIO", "COMMANDS", "IMAGE")
 
 # A blue square of 8 by 8 pixels.
-IMAGE = Image(
+IMAGE = ImageContent(
     bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000008000000080802000000"
         "4b6d29dc000000114944415478da63304e3b8315310c2d0900b9865941"
@@ -17,7 +25,7 @@ IMAGE = Image(
     "image/png",
 )
 # A millisecond of silence.
-AUDIO = Audio(
+AUDIO = AudioContent(
     b"RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\x08\0\0\0"
     + b"\x80" * 8,
     "audio/wav",
@@ -36,12 +44,12 @@ async def _echo(turn: Turn, text: str) -> None:
     for part in others:
         await turn.say(part)
     if not text and not others:
-        raise Misused("There is nothing to say.")
+        raise UsageError("There is nothing to say.")
 
 
 async def _stream(turn: Turn, rest: str) -> None:
     count, _, text = rest.partition(" ")
-    for index in range(number(count, default=10, most=1_000_000)):
+    for index in range(parse_number(count, default=10, maximum=1_000_000)):
         await turn.say(f"{text} " if text else f"{index + 1} ")
 
 
@@ -51,11 +59,13 @@ async def _think(turn: Turn, text: str) -> None:
 
 
 async def _content(turn: Turn, _: str) -> None:
-    contents: list[Content] = [
+    contents: list[ContentBlock] = [
         "Text with **Markdown**.",
-        Link("https://example.com/a.txt", "a.txt", title="A link", mime_type="text/plain", size=6),
-        Resource("script:///text", "The text of a resource.\n", "text/plain"),
-        Resource("script:///bytes", b"\0\1\2\3", "application/octet-stream"),
+        ResourceLink(
+            "https://example.com/a.txt", "a.txt", title="A link", mime_type="text/plain", size=6
+        ),
+        EmbeddedResource("script:///text", "The text of a resource.\n", "text/plain"),
+        EmbeddedResource("script:///bytes", b"\0\1\2\3", "application/octet-stream"),
         IMAGE,
         AUDIO,
     ]
@@ -63,9 +73,9 @@ async def _content(turn: Turn, _: str) -> None:
         await turn.say(content)
 
 
-ACTS = (
-    Act("echo", "TEXT", "says TEXT, then the other content of the prompt", _echo),
-    Act("stream", "[N] [TEXT]", "says TEXT, or numbers, in N pieces (10)", _stream),
-    Act("think", "[TEXT]", "thinks TEXT", _think),
-    Act("content", "", "says something in each kind of content", _content),
+COMMANDS = (
+    ScriptCommand("echo", "TEXT", "says TEXT, then the other content of the prompt", _echo),
+    ScriptCommand("stream", "[N] [TEXT]", "says TEXT, or numbers, in N pieces (10)", _stream),
+    ScriptCommand("think", "[TEXT]", "thinks TEXT", _think),
+    ScriptCommand("content", "", "says something in each kind of content", _content),
 )

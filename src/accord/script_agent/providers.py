@@ -5,30 +5,30 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from accord import InvalidParams, Provider, v1
-from accord.agent import NextEdits, Providers
+from accord import InvalidParams, ProviderInfo, v1
+from accord.agent import NextEdits, ProvidersMixin
 
-__all__ = ("Hints", "Routes")
+__all__ = ("ScriptNextEdits", "ScriptProviders")
 
 _PROVIDERS = (
-    Provider(
+    ProviderInfo(
         id="main",
         supported=("openai", "anthropic"),
         required=True,
         api_type="openai",
         base_url="https://models.example.com/v1",
     ),
-    Provider(id="spare", supported=("anthropic",)),
+    ProviderInfo(id="spare", supported=("anthropic",)),
 )
 
 
-class Routes(Providers):
+class ScriptProviders(ProvidersMixin):
     """Two providers, `main` and `spare`, which no model is behind."""
 
     def __init__(self) -> None:
         self.providers = {provider.id: provider for provider in _PROVIDERS}
 
-    async def list_providers(self) -> Sequence[Provider]:
+    async def list_providers(self) -> Sequence[ProviderInfo]:
         """Return both."""
         return list(self.providers.values())
 
@@ -44,7 +44,7 @@ class Routes(Providers):
 
     def _change(self, provider_id: str, api_type: str | None, base_url: str | None) -> None:
         was = self.providers[provider_id]
-        self.providers[provider_id] = Provider(
+        self.providers[provider_id] = ProviderInfo(
             id=was.id,
             supported=was.supported,
             required=was.required,
@@ -53,7 +53,7 @@ class Routes(Providers):
         )
 
 
-class Hints(NextEdits):
+class ScriptNextEdits(NextEdits):
     """Suggests to repeat the line that the cursor is in, of documents that it was told of."""
 
     def __init__(self) -> None:

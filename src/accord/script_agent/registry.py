@@ -13,36 +13,36 @@ from accord.script_agent import (
     stop,
     tools_and_plans,
 )
-from accord.script_agent.command import Act
+from accord.script_agent.command import ScriptCommand
 from accord.script_agent.session_settings import OPTIONS
 
-__all__ = ("ACTS", "OPTIONS", "find", "help_text")
+__all__ = ("COMMANDS", "OPTIONS", "find_command", "help_text")
 
 
 async def _help(turn: Turn, _: str) -> None:
     await turn.say(help_text())
 
 
-ACTS = (
-    Act("help", "", "says what there is", _help),
-    *messages.ACTS,
-    *full_turn.ACTS,
-    *tools_and_plans.ACTS,
-    *ask_user.ACTS,
-    *files_and_terminals.ACTS,
-    *background.ACTS,
-    *session_settings.ACTS,
-    *stop.ACTS,
+COMMANDS = (
+    ScriptCommand("help", "", "says what there is", _help),
+    *messages.COMMANDS,
+    *full_turn.COMMANDS,
+    *tools_and_plans.COMMANDS,
+    *ask_user.COMMANDS,
+    *files_and_terminals.COMMANDS,
+    *background.COMMANDS,
+    *session_settings.COMMANDS,
+    *stop.COMMANDS,
 )
-_BY_NAME = {act.name: act for act in ACTS}
+_BY_NAME = {act.name: act for act in COMMANDS}
 
 
-def find(name: str) -> Act | None:
+def find_command(name: str) -> ScriptCommand | None:
     """Return the act of this name."""
     return _BY_NAME.get(name)
 
 
 def help_text() -> str:
     """Return the list of all acts, as Markdown."""
-    lines = [f"- `{act.usage}`: {act.does}" for act in ACTS]
+    lines = [f"- `{act.usage}`: {act.does}" for act in COMMANDS]
     return "\n".join(["Tell me one of these:", "", *lines])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from accord import Link, Location, PlanEntry, Resource, Turn
-from accord.script_agent.command import Act, Misused
+from accord import EmbeddedResource, PlanEntry, ResourceLink, ToolCallLocation, Turn
+from accord.script_agent.command import ScriptCommand, UsageError
 from accord.script_agent.messages import IMAGE
 
-__all__ = ("ACTS",)
+__all__ = ("COMMANDS",)
 
 _KINDS = (
     "read",
@@ -31,13 +31,13 @@ async def _tools(turn: Turn, _: str) -> None:
         async with turn.tool(
             f"A call of kind {kind}", kind=kind, name=f"script_{kind}", raw_input=raw_input
         ) as call:
-            await call.content(f"What {kind} shows.")
+            await call.add_content(f"What {kind} shows.")
     await _tools_that_show(turn)
     async with turn.tool("A title to be corrected") as call:
         await call.update(title="A corrected title", kind="search", raw_input={"corrected": True})
     async with turn.tool("The first of two") as first, turn.tool("The second of two") as second:
-        await first.content("One.")
-        await second.content("Two.")
+        await first.add_content("One.")
+        await second.add_content("Two.")
     async with turn.tool("A call that fails") as call:
         await call.fail("It failed, as it was told to.")
     await turn.say("19 tool calls: 18 completed, 1 failed.")
@@ -46,22 +46,22 @@ async def _tools(turn: Turn, _: str) -> None:
 async def _tools_that_show(turn: Turn) -> None:
     """Show each thing that a tool call can show."""
     folder = Path(turn.session.cwd, "script")
-    places = [Location(str(folder / "a.py")), Location(str(folder / "b.py"), 3)]
+    places = [ToolCallLocation(str(folder / "a.py")), ToolCallLocation(str(folder / "b.py"), 3)]
     async with turn.tool("A call with locations", kind="read", locations=places) as call:
         await call.start()
     request = {"url": "https://example.com/"}
     async with turn.tool("A call with raw output", kind="fetch", raw_input=request) as call:
-        await call.output({"status": 200, "lines": ["one", "two"]})
+        await call.set_raw_output({"status": 200, "lines": ["one", "two"]})
     async with turn.tool("A call that streams", kind="execute") as call:
         for index in range(3):
-            await call.stream(f"line {index + 1}\n")
+            await call.append_text(f"line {index + 1}\n")
     async with turn.tool("A call with diffs", kind="edit") as call:
-        await call.diff(str(folder / "added.txt"), None, "new\n")
-        await call.diff(str(folder / "changed.txt"), "one\ntwo\n", "one\n2\n")
-        await call.diff(str(folder / "deleted.txt"), "old\n", None)
+        await call.add_diff(str(folder / "added.txt"), None, "new\n")
+        await call.add_diff(str(folder / "changed.txt"), "one\ntwo\n", "one\n2\n")
+        await call.add_diff(str(folder / "deleted.txt"), "old\n", None)
     async with turn.tool("A call with other content") as call:
-        link = Link("https://example.com/a.txt", "a.txt")
-        await call.content(link, Resource("script:///text", "A resource.\n"), IMAGE)
+        link = ResourceLink("https://example.com/a.txt", "a.txt")
+        await call.add_content(link, EmbeddedResource("script:///text", "A resource.\n"), IMAGE)
 
 
 async def _plan(turn: Turn, _: str) -> None:
@@ -81,7 +81,7 @@ async def _wait(turn: Turn, rest: str) -> None:
     try:
         seconds = None if rest == "forever" else float(rest or 1)
     except ValueError:
-        raise Misused(f"Expected seconds or `forever`, got `{rest}`.") from None
+        raise UsageError(f"Expected seconds or `forever`, got `{rest}`.") from None
     async with turn.tool(f"Wait {rest or 1}", raw_input={"seconds": seconds}) as call:
         await call.start()
         if seconds is None:
@@ -91,8 +91,12 @@ async def _wait(turn: Turn, rest: str) -> None:
     await turn.say("I have waited.")
 
 
-ACTS = (
-    Act("tools", "", "makes tool calls of each kind, with each content and each end", _tools),
-    Act("plan", "", "shows a plan and does it", _plan),
-    Act("wait", "[SECONDS|forever]", "waits in a tool call (1 second), or until a cancel", _wait),
+COMMANDS = (
+    ScriptCommand(
+        "tools", "", "makes tool calls of each kind, with each content and each end", _tools
+    ),
+    ScriptCommand("plan", "", "shows a plan and does it", _plan),
+    ScriptCommand(
+        "wait", "[SECONDS|forever]", "waits in a tool call (1 second), or until a cancel", _wait
+    ),
 )

@@ -24,7 +24,7 @@ _HIDDEN = re.compile(
 # Some of them have a use behind what they change: in scripts whose letters join, and in emoji.
 _JOINED = "\u0590-\u1cff\ua840-\uabff"
 _EMOJI = "\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-_USED_BEHIND = {
+_USED_AFTER = {
     "\u200c": re.compile(f"[{_JOINED}]"),
     "\u200d": re.compile(f"[{_JOINED}{_EMOJI}\ufe0f]"),
     "\ufe0e": re.compile(f"[{_EMOJI}#*0-9\xa9\xae]"),
@@ -33,9 +33,9 @@ _USED_BEHIND = {
 _LINE_ENDS = {ord("\n"): "\\n"}
 
 
-def excerpt(text: str, most: int = 200) -> str:
+def excerpt(text: str, max_length: int = 200) -> str:
     """Return a text, cut to so many characters."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def visible(text: str) -> str:
@@ -58,14 +58,14 @@ def hidden_replaced(text: str, replace: Callable[[str], str]) -> str:
     return _HIDDEN.sub(lambda match: replace(match[0]), text)
 
 
-def one_line(text: str, most: int = 1000) -> str:
+def one_line(text: str, max_length: int = 1000) -> str:
     """Return a text as a line: cut, and with line ends spelt out, too."""
-    return visible(excerpt(text, most)).translate(_LINE_ENDS)
+    return visible(excerpt(text, max_length)).translate(_LINE_ENDS)
 
 
 def _kept(match: re.Match[str]) -> str:
     """Return a character that has a use where it stands, or nothing."""
-    behind = _USED_BEHIND.get(match[0])
+    behind = _USED_AFTER.get(match[0])
     at = match.start()
     return match[0] if behind and at and behind.match(match.string, at - 1) else ""
 

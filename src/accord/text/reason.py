@@ -29,25 +29,25 @@ _KEYS = (
     "method",
     "uri",
 )
-_MOST_CHARACTERS = 500
-_MOST_TEXTS = 3
-_MOST_LEVELS = 6
-_MOST_ITEMS = 64  # keys and list items that are looked at
-_MOST_JSON = 64_000  # characters of a string that is read as JSON
+_MAX_CHARACTERS = 500
+_MAX_TEXTS = 3
+_MAX_LEVELS = 6
+_MAX_ITEMS = 64  # keys and list items that are looked at
+_MAX_JSON = 64_000  # characters of a string that is read as JSON
 
 
 def reason_of(message: str, data: Any) -> str | None:
     """Return the reason that `data` gives in addition to `message`, as one line, or None."""
     found: list[str] = []
-    for text in islice(_texts(data, _MOST_LEVELS), _MOST_ITEMS):
-        short = one_line(" ".join(text[:_MOST_JSON].split()), _MOST_CHARACTERS)
+    for text in islice(_texts(data, _MAX_LEVELS), _MAX_ITEMS):
+        short = one_line(" ".join(text[:_MAX_JSON].split()), _MAX_CHARACTERS)
         if not short or _is_said(short, message, *found):
             continue
         found = [known for known in found if known not in short]
         found.append(short)
-        if len(found) == _MOST_TEXTS:
+        if len(found) == _MAX_TEXTS:
             break
-    return one_line("; ".join(found), _MOST_CHARACTERS) or None
+    return one_line("; ".join(found), _MAX_CHARACTERS) or None
 
 
 def _is_said(text: str, *before: str) -> bool:
@@ -62,7 +62,7 @@ def _texts(data: Any, levels: int) -> Iterator[str]:
     if isinstance(data, str):
         yield from _text(data, levels)
     elif lenient_json.is_array(data):
-        for item in data[:_MOST_ITEMS]:
+        for item in data[:_MAX_ITEMS]:
             yield from _texts(item, levels - 1)
     elif lenient_json.is_object(data):
         place = _place(data)
@@ -75,7 +75,7 @@ def _texts(data: Any, levels: int) -> Iterator[str]:
 
 def _text(text: str, levels: int) -> Iterator[str]:
     """Yield a text; one that is JSON is read first, as an error in another error."""
-    if text.lstrip()[:1] in ("{", "[") and len(text) <= _MOST_JSON:
+    if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON:
         try:
             nested = lenient_json.loads(text.encode("utf-8", "replace"))
         except ValueError:
@@ -93,14 +93,14 @@ def _place(error: dict[str, Any]) -> str:
     path: Any = error.get("loc", error.get("path"))
     if not lenient_json.is_array(path):
         return ""
-    return ".".join(str(step) for step in path[:_MOST_ITEMS] if isinstance(step, str | int))
+    return ".".join(str(step) for step in path[:_MAX_ITEMS] if isinstance(step, str | int))
 
 
 def _by_field(errors: dict[str, Any], levels: int) -> Iterator[str]:
     """Yield what a validator said of each field, if the fields are keys: `{a: {_errors: []}}`."""
     if levels <= 0:
         return
-    for key, value in list(errors.items())[:_MOST_ITEMS]:
+    for key, value in list(errors.items())[:_MAX_ITEMS]:
         if key in _KEYS or not lenient_json.is_object(value):
             continue
         for text in _texts(value.get("_errors"), levels - 1):

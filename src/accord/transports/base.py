@@ -92,7 +92,7 @@ class Transport(ABC):
         What was written still goes out if the peer reads it.
         """
 
-    async def lost(self) -> Exception | None:
+    async def exit_error(self) -> Exception | None:
         """After the end of input: say how the peer ended, if there is more to say."""
         return None
 

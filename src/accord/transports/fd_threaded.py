@@ -49,10 +49,10 @@ class _Worker:
             self._work()
         finally:
             os.close(self._fd)
-            if not self._tell(self._leave):
+            if not self._call_in_loop(self._leave):
                 self._forget_wake()
 
-    def _tell(self, callback: Callable[..., None], *args: Any) -> bool:
+    def _call_in_loop(self, callback: Callable[..., None], *args: Any) -> bool:
         try:
             self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:
@@ -152,10 +152,10 @@ class ThreadedReader(_Worker):
                 self._slots.acquire()
                 if self._stopped:
                     return
-                self._tell(self._came, data)
+                self._call_in_loop(self._came, data)
         except OSError as exc:
             error = exc
-        self._tell(self._came, error)
+        self._call_in_loop(self._came, error)
 
     def _came(self, item: bytes | OSError | None) -> None:
         self._held.append(item)
@@ -192,9 +192,9 @@ class ThreadedWriter(_Worker):
         self._waiting_bytes = 0
         # A poll promises room for PIPE_BUF bytes, and files always have room.
         if sys.platform == "win32" or stat.S_ISREG(os.fstat(fd).st_mode):
-            self._most = READ_BYTES
+            self._max_piece = READ_BYTES
         else:
-            self._most = select.PIPE_BUF
+            self._max_piece = select.PIPE_BUF
         super().__init__(loop, fd, "accord writer")
 
     def write(self, data: Bytes) -> None:
@@ -229,11 +229,11 @@ class ThreadedWriter(_Worker):
                 while view:
                     if not self._wait(writing=True):
                         return
-                    sent = os.write(self._fd, view[: self._most])
+                    sent = os.write(self._fd, view[: self._max_piece])
                     view = view[sent:]
                 self._written(len(data))
         except OSError as exc:
-            self._tell(self._break, exc)
+            self._call_in_loop(self._break, exc)
 
     def _next(self) -> Bytes:
         with self._changed:
@@ -246,7 +246,7 @@ class ThreadedWriter(_Worker):
             self._waiting_bytes -= size
             relieved = self.congested and self._waiting_bytes < LOW_BYTES
         if relieved:
-            self._tell(self._relieve)
+            self._call_in_loop(self._relieve)
 
     def _relieve(self) -> None:
         with self._changed:

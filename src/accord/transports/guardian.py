@@ -18,8 +18,8 @@ import time
 
 __all__ = ("main", "marked_processes")
 
-_LOOK_AGAIN_S = 0.05
-_LONGEST_S = 60.0
+_POLL_S = 0.05
+_MAX_RUN_S = 60.0
 # Seconds of what was started and not yet named; see `Group`.
 _LEAVE_S = {"a": 2.0, "c": 0.0}
 _TERMINATE_S = 2.0
@@ -91,7 +91,7 @@ def main() -> None:
 
 def _end(owner: str, targets: dict[str, _Target]) -> None:
     began = time.monotonic()
-    while (passed_s := time.monotonic() - began) < _LONGEST_S:
+    while (passed_s := time.monotonic() - began) < _MAX_RUN_S:
         alive = False
         for target in targets.values():
             if target.is_alive():
@@ -109,7 +109,7 @@ def _end(owner: str, targets: dict[str, _Target]) -> None:
                     target.end_stray(pid, passed_s)
         if not alive:
             return
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_POLL_S)
 
 
 def marked_processes(owner: str, pids: list[int] | None = None) -> dict[int, list[str]]:

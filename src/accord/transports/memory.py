@@ -16,14 +16,14 @@ def pair(
     *, limit_bytes: int = HIGH_BYTES, frame_bytes: int = FRAME_BYTES
 ) -> tuple[MemoryTransport, MemoryTransport]:
     """Return both ends; each is congested while the other has more than `limit_bytes` unread."""
-    there, back = _Way(limit_bytes), _Way(limit_bytes)
+    there, back = _MemoryPipe(limit_bytes), _MemoryPipe(limit_bytes)
     return (
         MemoryTransport(there, back, frame_bytes=frame_bytes),
         MemoryTransport(back, there, frame_bytes=frame_bytes),
     )
 
 
-class _Way:
+class _MemoryPipe:
     """One direction: what was written and is not yet read."""
 
     def __init__(self, limit_bytes: int) -> None:
@@ -57,7 +57,7 @@ class _Way:
 class MemoryTransport(Transport):
     """One end; made by `pair`."""
 
-    def __init__(self, outgoing: _Way, incoming: _Way, *, frame_bytes: int) -> None:
+    def __init__(self, outgoing: _MemoryPipe, incoming: _MemoryPipe, *, frame_bytes: int) -> None:
         self._out = outgoing
         self._in = incoming
         self.frame_bytes = frame_bytes

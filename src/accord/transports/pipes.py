@@ -35,7 +35,7 @@ class PipeTransport(Transport):
         self._lines = LineReader(frame_bytes)
         self._feed = self._lines.feed
         self.frame_bytes = frame_bytes
-        self._receiver: Receiver = _Nobody()
+        self._receiver: Receiver = _NullReceiver()
         self._reader: Reader | None = None
         self._writer: Writer | None = None
         self._lingering: asyncio.TimerHandle | None = None
@@ -91,7 +91,7 @@ class PipeTransport(Transport):
             await asyncio.shield(self._closed)
             return
         self._closed = asyncio.get_running_loop().create_future()
-        self._receiver = _Nobody()
+        self._receiver = _NullReceiver()
         try:
             await self._close()
         finally:
@@ -125,9 +125,9 @@ class PipeTransport(Transport):
         if frames:
             self._receiver.frames_received(frames)
         if self._lines.refused:
-            self._tell_refused()
+            self._report_refused()
 
-    def _tell_refused(self) -> None:
+    def _report_refused(self) -> None:
         refused, self._lines.refused = self._lines.refused, []
         for head in refused:
             self._receiver.frame_refused(self.frame_bytes, head)
@@ -154,7 +154,7 @@ class PipeTransport(Transport):
             self._lingering = loop.call_later(LINGER_S, self._reader.end_when_empty)
 
 
-class _Nobody:
+class _NullReceiver:
     """Hears what comes before the start and after the end."""
 
     def frames_received(self, frames: Sequence[Frame]) -> None:

@@ -24,7 +24,7 @@ from accord.transports.command_line import (
 from accord.transports.fd import Reader, open_reader
 from accord.transports.guarding import Mark
 from accord.transports.pipes import PipeTransport
-from accord.transports.process_group import CREATION_FLAGS, Group, StopTimes, exit_text
+from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, StopTimes, exit_text
 
 __all__ = ("ProcessTransport", "argv_of", "process")
 
@@ -94,7 +94,7 @@ class ProcessTransport(PipeTransport):
         self._on_noise = on_noise
         self._stderr = _Stderr(on_stderr)
         self.stop_times_s = stop_times_s  # read when it is closed
-        self._group: Group | None = None
+        self._group: ProcessGroup | None = None
         self._leftovers: asyncio.TimerHandle | None = None
 
     @property
@@ -113,7 +113,7 @@ class ProcessTransport(PipeTransport):
         mark = Mark("a")
         popen, error_fd = self._spawn(mark)
         # From here on the process has an owner, come what may.
-        self._group = Group(loop, popen, mark)
+        self._group = ProcessGroup(loop, popen, mark)
         self._group.guard_agent(self.stop_times_s)
         self.pid = popen.pid
         log.debug("= process %d started: %s", popen.pid, self._argv[0])
@@ -130,7 +130,7 @@ class ProcessTransport(PipeTransport):
             if self._group is None:
                 self.spawn()
             assert self._group is not None
-            self._begin(_NoiseFilter(receiver, self._noise))
+            self._begin(_NonJsonFilter(receiver, self._noise))
         except (OSError, TransportError) as exc:
             await self.aclose()
             if isinstance(exc, StartError):
@@ -174,7 +174,7 @@ class ProcessTransport(PipeTransport):
         self._fds = {self._read_fd, self._write_fd}
         return popen, error_fd
 
-    async def lost(self) -> Exception | None:
+    async def exit_error(self) -> Exception | None:
         """Say how the process ended; waits a second for it at most."""
         group = self._group
         if group is None:
@@ -205,7 +205,7 @@ class ProcessTransport(PipeTransport):
             await self._close_writer(leave_s)
             if self._group is not None:
                 left_s = max(leave_s - (loop.time() - began), 0.0)
-                await self._group.end((left_s, terminate_s, kill_s))
+                await self._group.stop((left_s, terminate_s, kill_s))
             self._stderr.end_when_empty()
             await self._stderr.read_up(EXIT_S)
         finally:
@@ -229,7 +229,7 @@ class ProcessTransport(PipeTransport):
 
 
 @tolerates("noise-on-stdout")
-class _NoiseFilter:
+class _NonJsonFilter:
     """Lets JSON through to the receiver, and everything else to `noise`."""
 
     def __init__(self, receiver: Receiver, noise: Callable[[Frame], None]) -> None:

@@ -20,21 +20,21 @@ if sys.platform == "win32":
 else:
     from accord.transports.process_group_posix import CREATION_FLAGS, members_of, pidfd_of
 
-__all__ = ("CREATION_FLAGS", "Group", "Members", "StopTimes", "exit_text")
+__all__ = ("CREATION_FLAGS", "GroupMembers", "ProcessGroup", "StopTimes", "exit_text")
 
 log = logging.getLogger("accord.transports")
 
 # Seconds to leave by itself, to obey the request to terminate, to be gone when killed.
 StopTimes: TypeAlias = tuple[float, float, float]
 
-_LOOK_AGAIN_S = 0.02  # nobody tells about the end of a process that is not our child
+_POLL_S = 0.02  # nobody tells about the end of a process that is not our child
 _REAP_S = 1.0
 # An agent is told of our end by that of its stdin; that it is ended if it does not obey can wait
 # until it has been started.
 _GUARD_AGENT_AFTER_S = 1.0
 
 
-class Members(Protocol):
+class GroupMembers(Protocol):
     """The leader and the others, as the operating system knows them."""
 
     takes_strays: bool  # whether those count too that have left the group
@@ -56,7 +56,7 @@ class Members(Protocol):
         ...
 
 
-class Group:
+class ProcessGroup:
     """The group of a child that was started with `start_new_session` and a mark.
 
     The leader's exit is watched, but it is not reaped before the group has got its last
@@ -78,7 +78,7 @@ class Group:
         self._loop = loop
         self._popen = popen
         self._mark = mark
-        self._members: Members = members_of(popen, mark)
+        self._members: GroupMembers = members_of(popen, mark)
         self._kill = weakref.finalize(self, _kill_now, popen, self._members, mark, os.getpid())
         self._pidfd = -1
         self._guarding: asyncio.TimerHandle | None = None
@@ -96,18 +96,18 @@ class Group:
             _GUARD_AGENT_AFTER_S, guard, self._mark, self._popen.pid, *stop_times_s[:2]
         )
 
-    async def end(self, stop_times_s: StopTimes) -> None:
+    async def stop(self, stop_times_s: StopTimes) -> None:
         """Wait, terminate, kill, each for its time; the leader's stdin is closed by now."""
         leave_s, terminate_s, kill_s = stop_times_s
         try:
-            if not await self._leader_gone(leave_s):
+            if not await self._wait_for_leader(leave_s):
                 self._members.takes_strays = True
             # A leader that has gone may have left others behind: they are asked as well.
             self._members.terminate()
-            if not await self._all_gone(terminate_s):
+            if not await self._wait_for_all(terminate_s):
                 log.debug("x process %d does not obey, killing its group", self._popen.pid)
                 self._members.kill()
-                if not await self._all_gone(kill_s):
+                if not await self._wait_for_all(kill_s):
                     log.warning("! process %d survives being killed", self._popen.pid)
         finally:
             self._unwatch()
@@ -118,7 +118,7 @@ class Group:
     def _watch(self) -> None:
         try:
             self._pidfd = pidfd_of(self._popen.pid)
-            self._loop.add_reader(self._pidfd, self._seen)
+            self._loop.add_reader(self._pidfd, self._on_exit)
         except (OSError, NotImplementedError):
             self._unwatch()  # another system, an old kernel, a loop without readers
             threading.Thread(
@@ -135,33 +135,33 @@ class Group:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _seen(self) -> None:
+    def _on_exit(self) -> None:
         self._unwatch()
         if not self.exited.done():
             status = self._members.status()
             log.debug("= process %d %s", self._popen.pid, exit_text(status))
             self.exited.set_result(status)
 
-    async def _leader_gone(self, timeout_s: float) -> bool:
+    async def _wait_for_leader(self, timeout_s: float) -> bool:
         await asyncio.wait([self.exited], timeout=timeout_s)
         return self.exited.done()
 
-    async def _all_gone(self, timeout_s: float) -> bool:
+    async def _wait_for_all(self, timeout_s: float) -> bool:
         """Wait for the leader, reap it, and wait for the others."""
         deadline = self._loop.time() + timeout_s
-        if not await self._leader_gone(timeout_s):
+        if not await self._wait_for_leader(timeout_s):
             return False
         self._popen.poll()
         while self._members.alive():
             if self._loop.time() >= deadline:
                 return False
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_POLL_S)
         return True
 
     @staticmethod
-    def seen_in_thread(group: weakref.ref[Group]) -> None:
+    def on_exit_in_thread(group: weakref.ref[ProcessGroup]) -> None:
         if (self := group()) is not None:
-            self._seen()
+            self._on_exit()
 
 
 def exit_text(status: int | None) -> str:
@@ -177,14 +177,16 @@ def exit_text(status: int | None) -> str:
 
 
 def _wait_in_thread(
-    members: Members, loop: asyncio.AbstractEventLoop, group: weakref.ref[Group]
+    members: GroupMembers, loop: asyncio.AbstractEventLoop, group: weakref.ref[ProcessGroup]
 ) -> None:
     members.wait()
     with contextlib.suppress(RuntimeError):  # the loop has been closed
-        loop.call_soon_threadsafe(Group.seen_in_thread, group)
+        loop.call_soon_threadsafe(ProcessGroup.on_exit_in_thread, group)
 
 
-def _kill_now(popen: subprocess.Popen[bytes], members: Members, mark: Mark, owner: int) -> None:
+def _kill_now(
+    popen: subprocess.Popen[bytes], members: GroupMembers, mark: Mark, owner: int
+) -> None:
     if os.getpid() != owner:
         return  # a fork of us, whose children these are not
     if popen.returncode is None or members.alive():

@@ -14,13 +14,13 @@ from accord.transports.guarding import Mark
 if sys.platform == "win32":
     raise ImportError("Windows has no process groups that can be killed")
 
-__all__ = ("CREATION_FLAGS", "ProcessGroup", "members_of", "pidfd_of")
+__all__ = ("CREATION_FLAGS", "PosixGroupMembers", "members_of", "pidfd_of")
 
 CREATION_FLAGS = 0  # `start_new_session` is all it takes
 
 
-def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> ProcessGroup:
-    return ProcessGroup(popen, mark)
+def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> PosixGroupMembers:
+    return PosixGroupMembers(popen, mark)
 
 
 def pidfd_of(pid: int) -> int:
@@ -30,7 +30,7 @@ def pidfd_of(pid: int) -> int:
     raise OSError("Only Linux has pidfds")
 
 
-class ProcessGroup:
+class PosixGroupMembers:
     """The leader's number is the group's; see `accord.transports.process_group.Members`."""
 
     def __init__(self, popen: subprocess.Popen[bytes], mark: Mark) -> None:

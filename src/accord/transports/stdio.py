@@ -17,7 +17,7 @@ __all__ = ("stdio",)
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
-def stdio(*, frame_bytes: int = FRAME_BYTES, give_back: bool = True) -> Transport:
+def stdio(*, frame_bytes: int = FRAME_BYTES, restore: bool = True) -> Transport:
     """Take stdin and stdout for the wire, at once.
 
     From now on file descriptor 1 is stderr and 0 is empty, so that neither a `print` nor a
@@ -27,28 +27,28 @@ def stdio(*, frame_bytes: int = FRAME_BYTES, give_back: bool = True) -> Transpor
 
     Raises `TransportError` when another transport has them.
     """
-    if _Standard.taken:
+    if _StandardStreams.taken:
         raise TransportError("stdin and stdout are the wire of another transport")
-    return _StdioTransport(frame_bytes, give_back=give_back)
+    return _StdioTransport(frame_bytes, restore=restore)
 
 
 class _StdioTransport(PipeTransport):
-    def __init__(self, frame_bytes: int, *, give_back: bool) -> None:
-        self._standard = _Standard()
-        self._give_back = give_back
+    def __init__(self, frame_bytes: int, *, restore: bool) -> None:
+        self._standard = _StandardStreams()
+        self._restore = restore
         super().__init__(self._standard.wire_in, self._standard.wire_out, frame_bytes=frame_bytes)
 
     async def _close(self) -> None:
         try:
             await super()._close()
         finally:
-            if self._give_back:
-                self._standard.give_back()
+            if self._restore:
+                self._standard.restore()
             else:
-                self._standard.forget()
+                self._standard.close()
 
 
-class _Standard:
+class _StandardStreams:
     """Stdin and stdout, moved out of everybody's reach."""
 
     taken = False
@@ -66,7 +66,7 @@ class _Standard:
         os.dup2(_STDERR, _STDOUT)
         self._undo_prints = _redirect_prints()
 
-    def give_back(self) -> None:
+    def restore(self) -> None:
         """Make them what they were."""
         self._undo_prints()
         for saved, fd in zip(self._saved, (_STDIN, _STDOUT), strict=True):
@@ -75,7 +75,7 @@ class _Standard:
             os.close(fd)
         type(self).taken = False
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Close the real ones."""
         for fd in self._saved:
             os.close(fd)

@@ -6,12 +6,12 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("Account", "LoginState", "LoginStatus", "Provider")
+__all__ = ("AuthAccount", "AuthState", "AuthStatus", "ProviderInfo")
 
-LoginState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+AuthState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
 
 
-class Account(Struct, frozen=True):
+class AuthAccount(Struct, frozen=True):
     """Who is logged in, for display; keep it out of logs."""
 
     label: str
@@ -21,14 +21,14 @@ class Account(Struct, frozen=True):
     organization: str | None = None
 
 
-class LoginStatus(Struct, frozen=True):
+class AuthStatus(Struct, frozen=True):
     """Whether somebody is logged in to the agent, and as whom."""
 
-    state: LoginState
-    accounts: tuple[Account, ...] = ()
+    state: AuthState
+    accounts: tuple[AuthAccount, ...] = ()
 
 
-class Provider(Struct, frozen=True, kw_only=True):
+class ProviderInfo(Struct, frozen=True, kw_only=True):
     """A source of models; without `base_url` it is disabled, which a `required` one never is."""
 
     id: str

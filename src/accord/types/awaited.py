@@ -19,7 +19,7 @@ T = TypeVar("T")
 _Work = Coroutine[Any, Any, T]
 
 
-class _Awaited(Coroutine[Any, Any, T]):
+class _MustAwait(Coroutine[Any, Any, T]):
     """A coroutine that is named when it is dropped, and that is neither true nor false."""
 
     __slots__ = ("_begun", "_owner", "_what", "_work")
@@ -69,14 +69,14 @@ def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work
 
         @wraps(method)
         def call(*args: P.args, **named: P.kwargs) -> _Work[T]:
-            return _Awaited(method(*args, **named), name, args[0])
+            return _MustAwait(method(*args, **named), name, args[0])
 
         return call
 
     return decorate
 
 
-class _Entered(AbstractAsyncContextManager[T]):
+class _MustEnter(AbstractAsyncContextManager[T]):
     """A context manager that says what it is when it is awaited."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T], hint: str) -> None:
@@ -112,7 +112,7 @@ def must_enter(
     ) -> Callable[P, AbstractAsyncContextManager[T]]:
         @wraps(function)
         def call(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
-            return _Entered(function(*args, **named), hint)
+            return _MustEnter(function(*args, **named), hint)
 
         return call
 

@@ -6,25 +6,25 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from accord.types.validation import Checked, need, need_each, wrong
+from accord.types.validation import ValidatedStruct, require_type, require_types, type_error
 
 __all__ = (
     "Annotations",
-    "Audio",
-    "Content",
-    "Image",
-    "Link",
+    "AudioContent",
+    "ContentBlock",
+    "EmbeddedResource",
+    "ImageContent",
     "Other",
-    "Resource",
+    "ResourceLink",
     "TextContent",
-    "need_content",
-    "need_contents",
-    "not_content",
+    "content_error",
+    "require_content",
+    "require_contents",
     "text_of",
 )
 
 
-class Annotations(Checked, frozen=True):
+class Annotations(ValidatedStruct, frozen=True):
     """Hints for display: for whom content is, how important (0 to 1), how fresh (RFC 3339)."""
 
     audience: tuple[str, ...] | None = None  # `user`, `assistant`
@@ -48,9 +48,9 @@ class TextContent(str):
         annotations: Annotations | None = None,
         meta: dict[str, Any] | None = None,
     ) -> TextContent:
-        need("TextContent(text=…)", text, str)
-        need("TextContent(annotations=…)", annotations, Annotations, type(None))
-        need("TextContent(meta=…)", meta, dict, type(None))
+        require_type("TextContent(text=…)", text, str)
+        require_type("TextContent(annotations=…)", annotations, Annotations, type(None))
+        require_type("TextContent(meta=…)", meta, dict, type(None))
         made = super().__new__(cls, text)
         made.annotations, made.meta = annotations, meta
         return made
@@ -62,7 +62,7 @@ class TextContent(str):
 # `annotations` and `meta` of all content below are what came with it, or go with it (`_meta`).
 
 
-class Image(Checked, frozen=True, tag="image"):
+class ImageContent(ValidatedStruct, frozen=True, tag="image"):
     """An image; `data` are its bytes."""
 
     data: bytes
@@ -72,7 +72,7 @@ class Image(Checked, frozen=True, tag="image"):
     meta: dict[str, Any] | None = None
 
 
-class Audio(Checked, frozen=True, tag="audio"):
+class AudioContent(ValidatedStruct, frozen=True, tag="audio"):
     """A sound; `data` are its bytes."""
 
     data: bytes
@@ -81,7 +81,7 @@ class Audio(Checked, frozen=True, tag="audio"):
     meta: dict[str, Any] | None = None
 
 
-class Link(Checked, frozen=True, tag="link"):
+class ResourceLink(ValidatedStruct, frozen=True, tag="link"):
     """A resource that the other side can read by itself; `size` in bytes."""
 
     uri: str
@@ -95,7 +95,7 @@ class Link(Checked, frozen=True, tag="link"):
     icons: tuple[dict[str, Any], ...] = ()  # of version 2, as it has them
 
 
-class Resource(Checked, frozen=True, tag="resource"):
+class EmbeddedResource(ValidatedStruct, frozen=True, tag="resource"):
     """A resource with its content: text, or bytes; `content_meta` is the `_meta` of that."""
 
     uri: str
@@ -113,37 +113,39 @@ class Other(Struct, frozen=True, tag="other"):
 
 
 # Plain text is a str, read as Markdown; `TextContent` is one.
-Content: TypeAlias = str | Image | Audio | Link | Resource | Other
+ContentBlock: TypeAlias = (
+    str | ImageContent | AudioContent | ResourceLink | EmbeddedResource | Other
+)
 
-_KINDS = (str, Image, Audio, Link, Resource, Other)
+_KINDS = (str, ImageContent, AudioContent, ResourceLink, EmbeddedResource, Other)
 
 
-def need_content(where: str, content: object) -> None:
+def require_content(where: str, content: object) -> None:
     """Raise `TypeError` for what is no content; `where` is the call and the argument."""
     if not isinstance(content, _KINDS):
-        raise not_content(where, content)
+        raise content_error(where, content)
 
 
-def not_content(where: str, content: object) -> TypeError:
+def content_error(where: str, content: object) -> TypeError:
     """Return the error for what is no content."""
-    return wrong(where, content, *_KINDS)
+    return type_error(where, content, *_KINDS)
 
 
-def need_contents(where: str, contents: object, *more: type) -> None:
+def require_contents(where: str, contents: object, *more: type) -> None:
     """Raise `TypeError` for what is no sequence of content, nor of these types."""
-    need_each(where, contents, *_KINDS, *more)
+    require_types(where, contents, *_KINDS, *more)
 
 
-def text_of(contents: list[Content] | tuple[Content, ...]) -> str:
+def text_of(contents: list[ContentBlock] | tuple[ContentBlock, ...]) -> str:
     """Return the text of some content; links and resources stand in it as Markdown links."""
     parts: list[str] = []
     for content in contents:
         match content:
             case str():
                 parts.append(content)
-            case Link(uri=uri, name=name):
+            case ResourceLink(uri=uri, name=name):
                 parts.append(f"[{name}]({uri})")
-            case Resource(uri=uri, content=str() as text):
+            case EmbeddedResource(uri=uri, content=str() as text):
                 parts.append(f"[{uri}]({uri})\n\n{text}")
             case _:
                 pass

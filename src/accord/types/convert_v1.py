@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 from accord import v1
 from accord.types.content import (
-    Audio,
-    Content,
-    Image,
-    Link,
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
     Other,
-    Resource,
+    ResourceLink,
     TextContent,
-    not_content,
+    content_error,
 )
-from accord.types.notes import notes_from_wire, notes_to_wire
-from accord.types.tool_calls import Diff, Location, TerminalView, ToolContent
+from accord.types.notes import annotations_from_wire, annotations_to_wire
+from accord.types.tool_calls import Diff, TerminalView, ToolCallLocation, ToolContent
 from accord.wire.codec import convert, to_builtins
 
 __all__ = (
@@ -29,22 +29,25 @@ __all__ = (
 )
 
 
-def content_to_wire(content: Content) -> v1.ContentBlock:
+def content_to_wire(content: ContentBlock) -> v1.ContentBlock:
     """Return content as v1 writes it."""
     match content:
         case TextContent():
-            return v1.TextContent(text=str(content), **notes_to_wire(v1, content))
+            return v1.TextContent(text=str(content), **annotations_to_wire(v1, content))
         case str():
             return v1.TextContent(text=str.__str__(content))  # of a class of its own, perhaps
-        case Image(data, mime_type, uri):
+        case ImageContent(data, mime_type, uri):
             return v1.ImageContent(
-                data=_encoded(data), mime_type=mime_type, uri=uri, **notes_to_wire(v1, content)
+                data=_encoded(data),
+                mime_type=mime_type,
+                uri=uri,
+                **annotations_to_wire(v1, content),
             )
-        case Audio(data, mime_type):
+        case AudioContent(data, mime_type):
             return v1.AudioContent(
-                data=_encoded(data), mime_type=mime_type, **notes_to_wire(v1, content)
+                data=_encoded(data), mime_type=mime_type, **annotations_to_wire(v1, content)
             )
-        case Link(uri, name, title, description, mime_type, size):
+        case ResourceLink(uri, name, title, description, mime_type, size):
             return v1.ResourceLink(
                 uri=uri,
                 name=name,
@@ -52,56 +55,58 @@ def content_to_wire(content: Content) -> v1.ContentBlock:
                 description=description,
                 mime_type=mime_type,
                 size=size,
-                **notes_to_wire(v1, content),
+                **annotations_to_wire(v1, content),
             )
-        case Resource(uri, str() as text, mime_type, content_meta=meta):
+        case EmbeddedResource(uri, str() as text, mime_type, content_meta=meta):
             inner = v1.TextResourceContents(uri=uri, text=text, mime_type=mime_type, meta=meta)
-            return v1.EmbeddedResource(resource=inner, **notes_to_wire(v1, content))
-        case Resource(uri, bytes() as data, mime_type, content_meta=meta):
+            return v1.EmbeddedResource(resource=inner, **annotations_to_wire(v1, content))
+        case EmbeddedResource(uri, bytes() as data, mime_type, content_meta=meta):
             blob = v1.BlobResourceContents(
                 uri=uri, blob=_encoded(data), mime_type=mime_type, meta=meta
             )
-            return v1.EmbeddedResource(resource=blob, **notes_to_wire(v1, content))
+            return v1.EmbeddedResource(resource=blob, **annotations_to_wire(v1, content))
         case Other(raw):
             return convert(raw, v1.ContentBlock)  # type: ignore[arg-type]  # a union is a type here
         case _:
-            raise not_content("content", content)
+            raise content_error("content", content)
 
 
-def content_from_wire(block: v1.ContentBlock) -> Content:
+def content_from_wire(block: v1.ContentBlock) -> ContentBlock:
     """Return a content block of v1 as content; broken base64 is kept as it came."""
     match block:
         case v1.TextContent(text=text):
-            notes = notes_from_wire(block)
+            notes = annotations_from_wire(block)
             return TextContent(text, **notes) if notes else text
         case v1.ImageContent(data=data, mime_type=mime_type, uri=uri):
             if (decoded := _decoded(data)) is None:
                 return Other(to_builtins(block))
-            return Image(decoded, mime_type, uri, **notes_from_wire(block))
+            return ImageContent(decoded, mime_type, uri, **annotations_from_wire(block))
         case v1.AudioContent(data=data, mime_type=mime_type):
             if (decoded := _decoded(data)) is None:
                 return Other(to_builtins(block))
-            return Audio(decoded, mime_type, **notes_from_wire(block))
+            return AudioContent(decoded, mime_type, **annotations_from_wire(block))
         case v1.ResourceLink():
-            return Link(
+            return ResourceLink(
                 block.uri,
                 block.name,
                 block.title,
                 block.description,
                 block.mime_type,
                 block.size,
-                **notes_from_wire(block),
+                **annotations_from_wire(block),
             )
         case v1.EmbeddedResource(resource=v1.TextResourceContents() as inner):
-            notes = notes_from_wire(block)
-            return Resource(
+            notes = annotations_from_wire(block)
+            return EmbeddedResource(
                 inner.uri, inner.text, inner.mime_type, content_meta=inner.meta, **notes
             )
         case v1.EmbeddedResource(resource=v1.BlobResourceContents() as inner):
             if (decoded := _decoded(inner.blob)) is None:
                 return Other(to_builtins(block))
-            notes = notes_from_wire(block)
-            return Resource(inner.uri, decoded, inner.mime_type, content_meta=inner.meta, **notes)
+            notes = annotations_from_wire(block)
+            return EmbeddedResource(
+                inner.uri, decoded, inner.mime_type, content_meta=inner.meta, **notes
+            )
         case _:
             return Other(to_builtins(block))
 
@@ -130,7 +135,7 @@ def tool_content_from_wire(content: v1.ToolCallContent) -> ToolContent:
             return Other(to_builtins(content))
 
 
-def location_to_wire(locations: Iterable[Location]) -> list[v1.ToolCallLocation]:
+def location_to_wire(locations: Iterable[ToolCallLocation]) -> list[v1.ToolCallLocation]:
     """Return the places of a tool call as v1 writes them."""
     return [v1.ToolCallLocation(path=place.path, line=place.line) for place in locations]
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 
 from accord import v2
 from accord.types.content import (
-    Audio,
-    Content,
-    Image,
-    Link,
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
     Other,
-    Resource,
+    ResourceLink,
     TextContent,
-    not_content,
+    content_error,
 )
 from accord.types.git_patch import git_patch
-from accord.types.notes import notes_from_wire, notes_to_wire
-from accord.types.tool_calls import Diff, Location, TerminalView, ToolContent
+from accord.types.notes import annotations_from_wire, annotations_to_wire
+from accord.types.tool_calls import Diff, TerminalView, ToolCallLocation, ToolContent
 from accord.wire.base import Unknown
 from accord.wire.codec import convert, to_builtins
 
@@ -31,22 +31,25 @@ __all__ = (
 )
 
 
-def content_to_wire(content: Content) -> v2.ContentBlock:
+def content_to_wire(content: ContentBlock) -> v2.ContentBlock:
     """Return content as v2 writes it."""
     match content:
         case TextContent():
-            return v2.TextContent(text=str(content), **notes_to_wire(v2, content))
+            return v2.TextContent(text=str(content), **annotations_to_wire(v2, content))
         case str():
             return v2.TextContent(text=str.__str__(content))  # of a class of its own, perhaps
-        case Image(data, mime_type, uri):
+        case ImageContent(data, mime_type, uri):
             return v2.ImageContent(
-                data=_encoded(data), mime_type=mime_type, uri=uri, **notes_to_wire(v2, content)
+                data=_encoded(data),
+                mime_type=mime_type,
+                uri=uri,
+                **annotations_to_wire(v2, content),
             )
-        case Audio(data, mime_type):
+        case AudioContent(data, mime_type):
             return v2.AudioContent(
-                data=_encoded(data), mime_type=mime_type, **notes_to_wire(v2, content)
+                data=_encoded(data), mime_type=mime_type, **annotations_to_wire(v2, content)
             )
-        case Link(uri, name, title, description, mime_type, size):
+        case ResourceLink(uri, name, title, description, mime_type, size):
             return v2.ResourceLink(
                 uri=uri,
                 name=name,
@@ -55,38 +58,38 @@ def content_to_wire(content: Content) -> v2.ContentBlock:
                 mime_type=mime_type,
                 size=size,
                 icons=convert(list(content.icons), list[v2.Icon]) or None,
-                **notes_to_wire(v2, content),
+                **annotations_to_wire(v2, content),
             )
-        case Resource(uri, str() as text, mime_type, content_meta=meta):
+        case EmbeddedResource(uri, str() as text, mime_type, content_meta=meta):
             inner = v2.TextResourceContents(uri=uri, text=text, mime_type=mime_type, meta=meta)
-            return v2.EmbeddedResource(resource=inner, **notes_to_wire(v2, content))
-        case Resource(uri, bytes() as data, mime_type, content_meta=meta):
+            return v2.EmbeddedResource(resource=inner, **annotations_to_wire(v2, content))
+        case EmbeddedResource(uri, bytes() as data, mime_type, content_meta=meta):
             blob = v2.BlobResourceContents(
                 uri=uri, blob=_encoded(data), mime_type=mime_type, meta=meta
             )
-            return v2.EmbeddedResource(resource=blob, **notes_to_wire(v2, content))
+            return v2.EmbeddedResource(resource=blob, **annotations_to_wire(v2, content))
         case Other(raw):
             return convert(raw, v2.ContentBlock)
         case _:
-            raise not_content("content", content)
+            raise content_error("content", content)
 
 
-def content_from_wire(block: v2.ContentBlock) -> Content:
+def content_from_wire(block: v2.ContentBlock) -> ContentBlock:
     """Return a content block of v2 as content; broken base64 is kept as it came."""
     match block:
         case v2.TextContent(text=text):
-            notes = notes_from_wire(block)
+            notes = annotations_from_wire(block)
             return TextContent(text, **notes) if notes else text
         case v2.ImageContent(data=data, mime_type=mime_type, uri=uri):
             if (decoded := _decoded(data)) is None:
                 return Other(to_builtins(block))
-            return Image(decoded, mime_type, uri, **notes_from_wire(block))
+            return ImageContent(decoded, mime_type, uri, **annotations_from_wire(block))
         case v2.AudioContent(data=data, mime_type=mime_type):
             if (decoded := _decoded(data)) is None:
                 return Other(to_builtins(block))
-            return Audio(decoded, mime_type, **notes_from_wire(block))
+            return AudioContent(decoded, mime_type, **annotations_from_wire(block))
         case v2.ResourceLink():
-            return Link(
+            return ResourceLink(
                 block.uri,
                 block.name,
                 block.title,
@@ -94,18 +97,20 @@ def content_from_wire(block: v2.ContentBlock) -> Content:
                 block.mime_type,
                 block.size,
                 icons=tuple(to_builtins(icon) for icon in block.icons or ()),
-                **notes_from_wire(block),
+                **annotations_from_wire(block),
             )
         case v2.EmbeddedResource(resource=v2.TextResourceContents() as inner):
-            notes = notes_from_wire(block)
-            return Resource(
+            notes = annotations_from_wire(block)
+            return EmbeddedResource(
                 inner.uri, inner.text, inner.mime_type, content_meta=inner.meta, **notes
             )
         case v2.EmbeddedResource(resource=v2.BlobResourceContents() as inner):
             if (decoded := _decoded(inner.blob)) is None:
                 return Other(to_builtins(block))
-            notes = notes_from_wire(block)
-            return Resource(inner.uri, decoded, inner.mime_type, content_meta=inner.meta, **notes)
+            notes = annotations_from_wire(block)
+            return EmbeddedResource(
+                inner.uri, decoded, inner.mime_type, content_meta=inner.meta, **notes
+            )
         case _:
             return Other(to_builtins(block))
 
@@ -149,7 +154,7 @@ def _paths(change: v2.DiffChange) -> Iterator[str]:
             yield change.path
 
 
-def location_to_wire(locations: Iterable[Location]) -> list[v2.ToolCallLocation]:
+def location_to_wire(locations: Iterable[ToolCallLocation]) -> list[v2.ToolCallLocation]:
     """Return the places of a tool call as v2 writes them."""
     return [v2.ToolCallLocation(path=place.path, line=place.line) for place in locations]
 

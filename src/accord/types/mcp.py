@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-__all__ = ("McpHttp", "McpServer", "McpSse", "McpStdio")
+__all__ = ("McpServer", "McpServerHttp", "McpServerSse", "McpServerStdio")
 
 
 def _none() -> Mapping[str, str]:
     return {}
 
 
-class McpStdio(Struct, frozen=True):
+class McpServerStdio(Struct, frozen=True):
     """A server that the agent starts; `command` is an absolute path."""
 
     name: str
@@ -23,7 +23,7 @@ class McpStdio(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=_none)
 
 
-class McpHttp(Struct, frozen=True):
+class McpServerHttp(Struct, frozen=True):
     """A server that the agent reaches by streamable HTTP."""
 
     name: str
@@ -31,7 +31,7 @@ class McpHttp(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=_none)
 
 
-class McpSse(Struct, frozen=True):
+class McpServerSse(Struct, frozen=True):
     """A server that the agent reaches by server-sent events, the older way (v1 alone)."""
 
     name: str
@@ -39,4 +39,4 @@ class McpSse(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=_none)
 
 
-McpServer: TypeAlias = McpStdio | McpHttp | McpSse
+McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse

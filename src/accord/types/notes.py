@@ -6,10 +6,10 @@ from typing import Any
 
 from accord.types.content import Annotations
 
-__all__ = ("notes_from_wire", "notes_to_wire")
+__all__ = ("annotations_from_wire", "annotations_to_wire")
 
 
-def notes_to_wire(types: Any, content: Any) -> dict[str, Any]:
+def annotations_to_wire(types: Any, content: Any) -> dict[str, Any]:
     """Return the annotations and `_meta` of content as a version writes them, if there are any."""
     found: dict[str, Any] = {}
     if (annotations := content.annotations) is not None:
@@ -25,7 +25,7 @@ def notes_to_wire(types: Any, content: Any) -> dict[str, Any]:
     return found
 
 
-def notes_from_wire(block: Any) -> dict[str, Any]:
+def annotations_from_wire(block: Any) -> dict[str, Any]:
     """Return the annotations and `_meta` of a content block, if there are any."""
     found: dict[str, Any] = {}
     if (annotations := block.annotations) is not None:

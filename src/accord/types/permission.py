@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from accord.types.validation import Checked
+from accord.types.validation import ValidatedStruct
 
 __all__ = ("PermissionKind", "PermissionOption")
 
@@ -13,7 +13,7 @@ PermissionKind: TypeAlias = (
 )
 
 
-class PermissionOption(Checked, frozen=True):
+class PermissionOption(ValidatedStruct, frozen=True):
     """One answer that the user can give."""
 
     id: str

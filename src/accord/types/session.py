@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from accord.types.content import Content
-from accord.types.validation import Checked
+from accord.types.content import ContentBlock
+from accord.types.validation import ValidatedStruct
 
 __all__ = (
-    "Choice",
-    "Command",
+    "AvailableCommand",
+    "BooleanOption",
+    "ContextUsage",
     "Cost",
-    "Info",
+    "Implementation",
+    "OptionChoice",
     "PlanEntry",
-    "Select",
+    "SelectOption",
     "SessionOption",
     "StopReason",
-    "Switch",
     "SystemPrompt",
-    "Tokens",
-    "Usage",
+    "TokenUsage",
 )
 
 # Others are an agent's own; `error` is v2's, with the error beside it.
@@ -28,7 +28,7 @@ StopReason: TypeAlias = (
 )
 
 
-class Info(Checked, frozen=True):
+class Implementation(ValidatedStruct, frozen=True):
     """A program and its version; `title` is for the user, else `name`."""
 
     name: str
@@ -36,10 +36,10 @@ class Info(Checked, frozen=True):
     title: str | None = None
 
 
-class SystemPrompt(Checked, frozen=True):
+class SystemPrompt(ValidatedStruct, frozen=True):
     """What the model is told before all else, behind or in place of the agent's own words."""
 
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
     mode: Literal["append", "override"] | str = "append"
 
     @property
@@ -48,7 +48,7 @@ class SystemPrompt(Checked, frozen=True):
         return "\n\n".join(part for part in self.content if isinstance(part, str))
 
 
-class PlanEntry(Checked, frozen=True):
+class PlanEntry(ValidatedStruct, frozen=True):
     """One step of a plan."""
 
     content: str
@@ -56,7 +56,7 @@ class PlanEntry(Checked, frozen=True):
     priority: Literal["high", "medium", "low"] | str = "medium"
 
 
-class Choice(Checked, frozen=True):
+class OptionChoice(ValidatedStruct, frozen=True):
     """One value of an option that the user chooses."""
 
     value: str
@@ -65,18 +65,18 @@ class Choice(Checked, frozen=True):
     group: str | None = None
 
 
-class Select(Checked, frozen=True, kw_only=True, tag="select"):
+class SelectOption(ValidatedStruct, frozen=True, kw_only=True, tag="select"):
     """An option with one of several values; category `mode` is the mode of the session."""
 
     id: str
     name: str
     value: str
-    choices: tuple[Choice, ...]
+    choices: tuple[OptionChoice, ...]
     description: str | None = None
     category: Literal["mode", "model", "model_config", "thought_level"] | str | None = None
 
 
-class Switch(Checked, frozen=True, kw_only=True, tag="switch"):
+class BooleanOption(ValidatedStruct, frozen=True, kw_only=True, tag="switch"):
     """An option that is on or off."""
 
     id: str
@@ -86,10 +86,10 @@ class Switch(Checked, frozen=True, kw_only=True, tag="switch"):
     category: str | None = None
 
 
-SessionOption: TypeAlias = Select | Switch
+SessionOption: TypeAlias = SelectOption | BooleanOption
 
 
-class Command(Checked, frozen=True):
+class AvailableCommand(ValidatedStruct, frozen=True):
     """A command that the user can type after a slash; `hint` says what may follow."""
 
     name: str
@@ -97,14 +97,14 @@ class Command(Checked, frozen=True):
     hint: str | None = None
 
 
-class Cost(Checked, frozen=True):
+class Cost(ValidatedStruct, frozen=True):
     """What the session has cost so far."""
 
     amount: float
     currency: str = "USD"
 
 
-class Usage(Checked, frozen=True):
+class ContextUsage(ValidatedStruct, frozen=True):
     """How full the model's context is, in tokens."""
 
     used: int
@@ -112,7 +112,7 @@ class Usage(Checked, frozen=True):
     cost: Cost | None = None
 
 
-class Tokens(Checked, frozen=True, kw_only=True):
+class TokenUsage(ValidatedStruct, frozen=True, kw_only=True):
     """What a piece of work took; whether v1 counts the turn or the session, it leaves open."""
 
     total: int

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from accord.types.content import Content
-from accord.types.validation import Checked
+from accord.types.content import ContentBlock
+from accord.types.validation import ValidatedStruct
 
 __all__ = (
     "TOOL_KINDS",
     "Diff",
-    "Location",
     "TerminalView",
+    "ToolCallLocation",
     "ToolContent",
     "ToolKind",
     "ToolStatus",
@@ -50,7 +50,7 @@ ToolStatus: TypeAlias = (
 )
 
 
-class Diff(Checked, frozen=True, tag="diff"):
+class Diff(ValidatedStruct, frozen=True, tag="diff"):
     """A change of one file: what it was (None: it was not there) and is (None: it is gone).
 
     `patch` is the change as a git patch where that is all that came. `others` are the further files
@@ -64,17 +64,17 @@ class Diff(Checked, frozen=True, tag="diff"):
     others: tuple[str, ...] = ()
 
 
-class TerminalView(Checked, frozen=True, tag="terminal"):
+class TerminalView(ValidatedStruct, frozen=True, tag="terminal"):
     """A terminal shown in a tool call."""
 
     terminal_id: str
 
 
-class Location(Checked, frozen=True):
+class ToolCallLocation(ValidatedStruct, frozen=True):
     """A place in a file that a tool works at; the first line is 1."""
 
     path: str
     line: int | None = None
 
 
-ToolContent: TypeAlias = Content | Diff | TerminalView
+ToolContent: TypeAlias = ContentBlock | Diff | TerminalView

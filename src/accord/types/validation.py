@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from accord.text.excerpt import excerpt
 
-__all__ = ("Checked", "need", "need_each", "need_name", "wrong")
+__all__ = ("ValidatedStruct", "require_name", "require_type", "require_types", "type_error")
 
 _Kinds = tuple[type, ...]
 _Field = tuple[str, _Kinds, _Kinds | None]  # its name, its types, those of its elements
@@ -19,7 +19,7 @@ _Field = tuple[str, _Kinds, _Kinds | None]  # its name, its types, those of its 
 _known: dict[type, list[_Field]] = {}
 
 
-class Checked(Struct, frozen=True):
+class ValidatedStruct(Struct, frozen=True):
     """A value whose fields are of the types that they are annotated with, else `TypeError`."""
 
     def __post_init__(self) -> None:
@@ -30,38 +30,38 @@ class Checked(Struct, frozen=True):
         for name, kinds, elements in fields:
             value = getattr(self, name)
             if type(value) not in kinds:
-                need(f"{cls.__name__}({name}=…)", value, *kinds)
+                require_type(f"{cls.__name__}({name}=…)", value, *kinds)
             if elements is not None:
-                need_each(f"{cls.__name__}({name}=…)", value, *elements)
+                require_types(f"{cls.__name__}({name}=…)", value, *elements)
 
 
-def need(where: str, value: object, *kinds: type) -> None:
+def require_type(where: str, value: object, *kinds: type) -> None:
     """Raise `TypeError` for a value of another type; `where` is the call and the argument."""
     if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
-        raise wrong(where, value, *kinds)
+        raise type_error(where, value, *kinds)
 
 
-def need_each(where: str, values: object, *kinds: type) -> list[Any]:
+def require_types(where: str, values: object, *kinds: type) -> list[Any]:
     """Return what an iterable has, each of it of these types; text is none of several."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise wrong(f"{where}, several", values, *kinds)
+        raise type_error(f"{where}, several", values, *kinds)
     found = list(cast("Iterable[Any]", values))
     for value in found:
         if type(value) not in kinds:
-            need(f"{where}, one of them", value, *kinds)
+            require_type(f"{where}, one of them", value, *kinds)
     return found
 
 
-def need_name(where: str, value: object, known: Iterable[str]) -> None:
+def require_name(where: str, value: object, known: Iterable[str]) -> None:
     """Raise for a value that is none of the protocol's names; those of one's own have a `_`."""
-    need(where, value, str)
+    require_type(where, value, str)
     names = tuple(known)
     if value not in names and not cast("str", value).startswith("_"):
         own = "a name of your own that begins with an underscore"
         raise ValueError(f"{where}: expected {', '.join(names)} or {own}, got {value!r}")
 
 
-def wrong(where: str, value: object, *kinds: type) -> TypeError:
+def type_error(where: str, value: object, *kinds: type) -> TypeError:
     """Return the error for a value that is of none of these types."""
     *most, last = ["None" if kind is type(None) else kind.__name__ for kind in kinds]
     expected = f"{', '.join(most)} or {last}" if most else last

@@ -373,20 +373,26 @@ from accord.wire.shared.proxy import (
 
 if TYPE_CHECKING:
     from accord.v1.remote import RemoteAgent, RemoteClient
-    from accord.v1.roles import Agent, AgentContext, Answer, Client, ClientContext, run
+    from accord.v1.roles import (
+        AgentContext,
+        AgentRole,
+        ClientContext,
+        ClientRole,
+        MaybeAwaitable,
+        run,
+    )
 
 __all__: tuple[str, ...] = (
     "METHODS",
     "VARIANT_GATES",
     "AcceptNesNotification",
-    "Agent",
     "AgentAuthCapabilities",
     "AgentCapabilities",
     "AgentContext",
     "AgentMessageChunk",
+    "AgentRole",
     "AgentThoughtChunk",
     "Annotations",
-    "Answer",
     "ArchiveSessionRequest",
     "ArchiveSessionResponse",
     "AudioContent",
@@ -412,10 +418,10 @@ __all__: tuple[str, ...] = (
     "CancelNotification",
     "CancelRequestNotification",
     "CancelledPermissionOutcome",
-    "Client",
     "ClientCapabilities",
     "ClientContext",
     "ClientNesCapabilities",
+    "ClientRole",
     "ClientSessionCapabilities",
     "CloseNesRequest",
     "CloseNesResponse",
@@ -492,6 +498,7 @@ __all__: tuple[str, ...] = (
     "LogoutCapabilities",
     "LogoutRequest",
     "LogoutResponse",
+    "MaybeAwaitable",
     "McpCapabilities",
     "McpError",
     "McpRequestId",
@@ -702,10 +709,10 @@ __all__: tuple[str, ...] = (
 _LAZY = {
     "RemoteAgent": "remote",
     "RemoteClient": "remote",
-    "Agent": "roles",
+    "AgentRole": "roles",
     "AgentContext": "roles",
-    "Answer": "roles",
-    "Client": "roles",
+    "MaybeAwaitable": "roles",
+    "ClientRole": "roles",
     "ClientContext": "roles",
     "run": "roles",
 }

@@ -33,8 +33,8 @@ __all__ = (
     "SetSessionModelResponse",
     "model_option",
     "models_in",
-    "modernize",
     "set_model",
+    "translate_early",
 )
 
 LEGACY_METHODS: dict[str, str] = {
@@ -43,12 +43,12 @@ LEGACY_METHODS: dict[str, str] = {
 }
 
 _MODEL = "model"
-_MOST_ITEMS = 1000  # of a list that is looked through; an early program has a handful
+_MAX_ITEMS = 1000  # of a list that is looked through; an early program has a handful
 
 Params: TypeAlias = dict[str, Any]
 
 
-def modernize(method: str, params: Any) -> tuple[str, Any]:
+def translate_early(method: str, params: Any) -> tuple[str, Any]:
     """Return a message's method and params as they are spelled now.
 
     What has no early spelling comes back as it is, the params as the same object.
@@ -126,7 +126,7 @@ def _update(params: Params) -> Params:
 
 def _each(params: Params, key: str, rewrite: Callable[[Params], Params]) -> Params:
     """Rewrite the objects of a list that is not absurdly long."""
-    if not isinstance(params.get(key), list) or len(params[key]) > _MOST_ITEMS:
+    if not isinstance(params.get(key), list) or len(params[key]) > _MAX_ITEMS:
         return params
     old: list[Any] = params[key]
     new: list[Any] = [rewrite(item) if isinstance(item, dict) else item for item in old]  # pyright: ignore[reportUnknownArgumentType]  # JSON

@@ -17,7 +17,7 @@ from accord.v1.session import (
     ResumeSessionRequest,
 )
 
-__all__ = ("NEEDS",)
+__all__ = ("PARAM_GATES",)
 
 
 def _prompt(params: PromptRequest) -> Iterator[tuple[str, str]]:
@@ -74,7 +74,7 @@ def _block(block: ContentBlock) -> Iterator[tuple[str, str]]:
 
 
 # By call: what yields the parts that have to be offered, each with its gate.
-NEEDS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
+PARAM_GATES: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
     "prompt": _prompt,
     "new_session": _setup,
     "load_session": _setup,

@@ -86,7 +86,7 @@ from accord.v1.session import (
     UnarchiveSessionRequest,
     UnarchiveSessionResponse,
 )
-from accord.v1.spec import KIT
+from accord.v1.spec import SPEC
 from accord.v1.terminal import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -114,7 +114,7 @@ __all__ = ("RemoteAgent", "RemoteClient")
 class RemoteClient(Remote):
     """The client, as an agent calls it. `initialized` is what the client said of itself."""
 
-    kit = KIT
+    kit = SPEC
     initialized: InitializeRequest
 
     def session_update(self, params: SessionNotification) -> Coroutine[Any, Any, None]:
@@ -181,15 +181,15 @@ class RemoteClient(Remote):
 class RemoteAgent(Remote):
     """The agent, as a client calls it. `initialized` is what the agent said of itself."""
 
-    kit = KIT
+    kit = SPEC
 
     def __init__(self, connection: Connection, initialized: InitializeResponse) -> None:
         super().__init__(connection)
         self.initialized = initialized
         self._knows_set_model_only = False
 
-    def _decoder_of(self, method: Method) -> Callable[[bytes | Raw], Any]:
-        decode = super()._decoder_of(method)
+    def _decoder_for(self, method: Method) -> Callable[[bytes | Raw], Any]:
+        decode = super()._decoder_for(method)
         if method.call not in SETUP_CALLS:
             return decode
 

@@ -10,7 +10,7 @@ from accord.connection.connection import Connection
 from accord.connection.routes import Context
 from accord.errors import MethodNotFound
 from accord.jsonrpc.message import RequestId
-from accord.roles.binding import Role, derived_capabilities, require_served
+from accord.roles.binding import Role, check_offered_methods, derived_capabilities
 from accord.roles.handshake import serve
 from accord.v1.auth import (
     AuthenticateRequest,
@@ -94,7 +94,7 @@ from accord.v1.session import (
     UnarchiveSessionRequest,
     UnarchiveSessionResponse,
 )
-from accord.v1.spec import KIT
+from accord.v1.spec import SPEC
 from accord.v1.terminal import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -114,10 +114,10 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResponse,
 )
 
-__all__ = ("Agent", "AgentContext", "Answer", "Client", "ClientContext", "run")
+__all__ = ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable", "run")
 
 T = TypeVar("T")
-Answer: TypeAlias = T | Awaitable[T]
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 class AgentContext(Context):
@@ -146,14 +146,14 @@ class ClientContext(Context):
         self.agent = agent
 
 
-class Agent(Role):
+class AgentRole(Role):
     """An agent of version 1: override what it serves.
 
     Each method takes the params and a context and returns the result, plainly or as a
     coroutine. What is not overridden is not offered, and answered with error -32601.
     """
 
-    kit = KIT
+    kit = SPEC
     side = "agent"
     always_served = frozenset({"cancel"})
 
@@ -166,10 +166,10 @@ class Agent(Role):
 
     def initialize(
         self, params: InitializeRequest, context: AgentContext
-    ) -> Answer[InitializeResponse]:
+    ) -> MaybeAwaitable[InitializeResponse]:
         """Answer with what this agent is and offers; the version is set by the router."""
         if self.auth_methods:
-            require_served(self, "auth_methods", "authenticate")  # R-AUTH-04
+            check_offered_methods(self, "auth_methods", "authenticate")  # R-AUTH-04
         return InitializeResponse(
             protocol_version=1,
             agent_info=self.info or Implementation(name=type(self).__name__, version="0"),
@@ -177,179 +177,193 @@ class Agent(Role):
             auth_methods=list(self.auth_methods),
         )
 
-    def cancel(self, params: CancelNotification, context: AgentContext) -> Answer[None]:
+    def cancel(self, params: CancelNotification, context: AgentContext) -> MaybeAwaitable[None]:
         """Cancel the turn of a session; by default its prompt handler is cancelled."""
         context.cancel_prompts(params.session_id)
 
     def authenticate(
         self, params: AuthenticateRequest, context: AgentContext
-    ) -> Answer[AuthenticateResponse]:
+    ) -> MaybeAwaitable[AuthenticateResponse]:
         """Log in with one of the advertised methods."""
         raise MethodNotFound
 
-    def logout(self, params: LogoutRequest, context: AgentContext) -> Answer[LogoutResponse]:
+    def logout(
+        self, params: LogoutRequest, context: AgentContext
+    ) -> MaybeAwaitable[LogoutResponse]:
         """Log out."""
         raise MethodNotFound
 
     def auth_status(
         self, params: AuthStatusRequest, context: AgentContext
-    ) -> Answer[AuthStatusResponse]:
+    ) -> MaybeAwaitable[AuthStatusResponse]:
         """Say whether the user is logged in; never fails with `AuthRequired`."""
         raise MethodNotFound
 
     def new_session(
         self, params: NewSessionRequest, context: AgentContext
-    ) -> Answer[NewSessionResponse]:
+    ) -> MaybeAwaitable[NewSessionResponse]:
         """Create a session."""
         raise MethodNotFound
 
     def load_session(
         self, params: LoadSessionRequest, context: AgentContext
-    ) -> Answer[LoadSessionResponse]:
+    ) -> MaybeAwaitable[LoadSessionResponse]:
         """Open a stored session: replay all of it as updates, then answer (R-SESS-09)."""
         raise MethodNotFound
 
     def resume_session(
         self, params: ResumeSessionRequest, context: AgentContext
-    ) -> Answer[ResumeSessionResponse]:
+    ) -> MaybeAwaitable[ResumeSessionResponse]:
         """Open a stored session without a replay."""
         raise MethodNotFound
 
     def fork_session(
         self, params: ForkSessionRequest, context: AgentContext
-    ) -> Answer[ForkSessionResponse]:
+    ) -> MaybeAwaitable[ForkSessionResponse]:
         """Create a session that goes on from another one, which stays as it is."""
         raise MethodNotFound
 
     def list_sessions(
         self, params: ListSessionsRequest, context: AgentContext
-    ) -> Answer[ListSessionsResponse]:
+    ) -> MaybeAwaitable[ListSessionsResponse]:
         """List stored sessions, a page at a time."""
         raise MethodNotFound
 
     def session_status(
         self, params: SessionStatusRequest, context: AgentContext
-    ) -> Answer[SessionStatusResponse]:
+    ) -> MaybeAwaitable[SessionStatusResponse]:
         """Say whether a session is open or saved."""
         raise MethodNotFound
 
     def set_session_title(
         self, params: SetSessionTitleRequest, context: AgentContext
-    ) -> Answer[SetSessionTitleResponse]:
+    ) -> MaybeAwaitable[SetSessionTitleResponse]:
         """Store a title and answer with what was stored."""
         raise MethodNotFound
 
     def archive_session(
         self, params: ArchiveSessionRequest, context: AgentContext
-    ) -> Answer[ArchiveSessionResponse]:
+    ) -> MaybeAwaitable[ArchiveSessionResponse]:
         """Put a session away; one that is archived already is a success."""
         raise MethodNotFound
 
     def unarchive_session(
         self, params: UnarchiveSessionRequest, context: AgentContext
-    ) -> Answer[UnarchiveSessionResponse]:
+    ) -> MaybeAwaitable[UnarchiveSessionResponse]:
         """Take a session out of the archive."""
         raise MethodNotFound
 
     def delete_session(
         self, params: DeleteSessionRequest, context: AgentContext
-    ) -> Answer[DeleteSessionResponse]:
+    ) -> MaybeAwaitable[DeleteSessionResponse]:
         """Delete a session for good; an unknown one is a success."""
         raise MethodNotFound
 
     def close_session(
         self, params: CloseSessionRequest, context: AgentContext
-    ) -> Answer[CloseSessionResponse]:
+    ) -> MaybeAwaitable[CloseSessionResponse]:
         """Cancel what runs in a session and free it."""
         raise MethodNotFound
 
-    def prompt(self, params: PromptRequest, context: AgentContext) -> Answer[PromptResponse]:
+    def prompt(
+        self, params: PromptRequest, context: AgentContext
+    ) -> MaybeAwaitable[PromptResponse]:
         """Run a turn; answer with the reason it stopped (R-PROMPT-03)."""
         raise MethodNotFound
 
     def set_session_mode(
         self, params: SetSessionModeRequest, context: AgentContext
-    ) -> Answer[SetSessionModeResponse]:
+    ) -> MaybeAwaitable[SetSessionModeResponse]:
         """Switch the mode of a session."""
         raise MethodNotFound
 
     def set_session_config_option(
         self, params: SetSessionConfigOptionRequest, context: AgentContext
-    ) -> Answer[SetSessionConfigOptionResponse]:
+    ) -> MaybeAwaitable[SetSessionConfigOptionResponse]:
         """Set a config option; answer with all of them."""
         raise MethodNotFound
 
     def list_providers(
         self, params: ListProvidersRequest, context: AgentContext
-    ) -> Answer[ListProvidersResponse]:
+    ) -> MaybeAwaitable[ListProvidersResponse]:
         """List the model providers that can be configured."""
         raise MethodNotFound
 
     def set_provider(
         self, params: SetProviderRequest, context: AgentContext
-    ) -> Answer[SetProviderResponse]:
+    ) -> MaybeAwaitable[SetProviderResponse]:
         """Replace the configuration of a provider."""
         raise MethodNotFound
 
     def disable_provider(
         self, params: DisableProviderRequest, context: AgentContext
-    ) -> Answer[DisableProviderResponse]:
+    ) -> MaybeAwaitable[DisableProviderResponse]:
         """Switch a provider off."""
         raise MethodNotFound
 
-    def notify_mcp(self, params: MessageMcpNotification, context: AgentContext) -> Answer[None]:
+    def notify_mcp(
+        self, params: MessageMcpNotification, context: AgentContext
+    ) -> MaybeAwaitable[None]:
         """Take a notification of an MCP server that the client provides."""
         raise MethodNotFound
 
-    def start_nes(self, params: StartNesRequest, context: AgentContext) -> Answer[StartNesResponse]:
+    def start_nes(
+        self, params: StartNesRequest, context: AgentContext
+    ) -> MaybeAwaitable[StartNesResponse]:
         """Begin a session of next edit suggestions."""
         raise MethodNotFound
 
     def suggest_nes(
         self, params: SuggestNesRequest, context: AgentContext
-    ) -> Answer[SuggestNesResponse]:
+    ) -> MaybeAwaitable[SuggestNesResponse]:
         """Suggest the next edits."""
         raise MethodNotFound
 
-    def accept_nes(self, params: AcceptNesNotification, context: AgentContext) -> Answer[None]:
+    def accept_nes(
+        self, params: AcceptNesNotification, context: AgentContext
+    ) -> MaybeAwaitable[None]:
         """A suggestion was accepted."""
         raise MethodNotFound
 
-    def reject_nes(self, params: RejectNesNotification, context: AgentContext) -> Answer[None]:
+    def reject_nes(
+        self, params: RejectNesNotification, context: AgentContext
+    ) -> MaybeAwaitable[None]:
         """A suggestion was rejected."""
         raise MethodNotFound
 
-    def close_nes(self, params: CloseNesRequest, context: AgentContext) -> Answer[CloseNesResponse]:
+    def close_nes(
+        self, params: CloseNesRequest, context: AgentContext
+    ) -> MaybeAwaitable[CloseNesResponse]:
         """End a session of next edit suggestions."""
         raise MethodNotFound
 
     def did_open_document(
         self, params: DidOpenDocumentNotification, context: AgentContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """A document was opened."""
         raise MethodNotFound
 
     def did_change_document(
         self, params: DidChangeDocumentNotification, context: AgentContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """A document was changed."""
         raise MethodNotFound
 
     def did_close_document(
         self, params: DidCloseDocumentNotification, context: AgentContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """A document was closed."""
         raise MethodNotFound
 
     def did_save_document(
         self, params: DidSaveDocumentNotification, context: AgentContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """A document was saved."""
         raise MethodNotFound
 
     def did_focus_document(
         self, params: DidFocusDocumentNotification, context: AgentContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """A document came into focus."""
         raise MethodNotFound
 
@@ -362,14 +376,14 @@ class Agent(Role):
         return AgentContext(context.connection, context.request_id, remote)
 
 
-class Client(Role):
+class ClientRole(Role):
     """A client of version 1: override what it serves.
 
     Each method takes the params and a context and returns the result, plainly or as a
     coroutine. What is not overridden is not offered, and answered with error -32601.
     """
 
-    kit = KIT
+    kit = SPEC
     side = "client"
 
     info: Implementation | None = None
@@ -392,77 +406,79 @@ class Client(Role):
 
     def auth_status_update(
         self, params: AuthStatusUpdateNotification, context: ClientContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """Take a change of the login state."""
         raise MethodNotFound
 
-    def session_update(self, params: SessionNotification, context: ClientContext) -> Answer[None]:
+    def session_update(
+        self, params: SessionNotification, context: ClientContext
+    ) -> MaybeAwaitable[None]:
         """Take what happened in a session; updates come in order."""
         raise MethodNotFound
 
     def request_permission(
         self, params: RequestPermissionRequest, context: ClientContext
-    ) -> Answer[RequestPermissionResponse]:
+    ) -> MaybeAwaitable[RequestPermissionResponse]:
         """Let the user decide on an operation."""
         raise MethodNotFound
 
     def create_elicitation(
         self, params: CreateElicitationRequest, context: ClientContext
-    ) -> Answer[CreateElicitationResponse]:
+    ) -> MaybeAwaitable[CreateElicitationResponse]:
         """Ask the user for input, by a form or a URL."""
         raise MethodNotFound
 
     def complete_elicitation(
         self, params: CompleteElicitationNotification, context: ClientContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """An elicitation by URL is done."""
         raise MethodNotFound
 
     def read_text_file(
         self, params: ReadTextFileRequest, context: ClientContext
-    ) -> Answer[ReadTextFileResponse]:
+    ) -> MaybeAwaitable[ReadTextFileResponse]:
         """Read a file, unsaved changes included."""
         raise MethodNotFound
 
     def write_text_file(
         self, params: WriteTextFileRequest, context: ClientContext
-    ) -> Answer[WriteTextFileResponse]:
+    ) -> MaybeAwaitable[WriteTextFileResponse]:
         """Write a file; it is created when missing."""
         raise MethodNotFound
 
     def create_terminal(
         self, params: CreateTerminalRequest, context: ClientContext
-    ) -> Answer[CreateTerminalResponse]:
+    ) -> MaybeAwaitable[CreateTerminalResponse]:
         """Start a command; answer at once with the id of its terminal."""
         raise MethodNotFound
 
     def terminal_output(
         self, params: TerminalOutputRequest, context: ClientContext
-    ) -> Answer[TerminalOutputResponse]:
+    ) -> MaybeAwaitable[TerminalOutputResponse]:
         """Return what a terminal has printed so far."""
         raise MethodNotFound
 
     def wait_for_terminal_exit(
         self, params: WaitForTerminalExitRequest, context: ClientContext
-    ) -> Answer[WaitForTerminalExitResponse]:
+    ) -> MaybeAwaitable[WaitForTerminalExitResponse]:
         """Answer when the command of a terminal has ended."""
         raise MethodNotFound
 
     def kill_terminal(
         self, params: KillTerminalRequest, context: ClientContext
-    ) -> Answer[KillTerminalResponse]:
+    ) -> MaybeAwaitable[KillTerminalResponse]:
         """End the command of a terminal; the terminal stays."""
         raise MethodNotFound
 
     def release_terminal(
         self, params: ReleaseTerminalRequest, context: ClientContext
-    ) -> Answer[ReleaseTerminalResponse]:
+    ) -> MaybeAwaitable[ReleaseTerminalResponse]:
         """End the command of a terminal and free it."""
         raise MethodNotFound
 
     def message_mcp(
         self, params: MessageMcpRequest, context: ClientContext
-    ) -> Answer[MessageMcpResponse]:
+    ) -> MaybeAwaitable[MessageMcpResponse]:
         """Pass a request to an MCP server that the client provides."""
         raise MethodNotFound
 
@@ -475,8 +491,8 @@ class Client(Role):
         return ClientContext(context.connection, context.request_id, remote)
 
 
-def run(agent: Agent) -> None:
+def run(agent: AgentRole) -> None:
     """Serve this process' stdin and stdout until the client hangs up."""
     from accord.transports.stdio import stdio
 
-    asyncio.run(serve(stdio(give_back=False), agent))
+    asyncio.run(serve(stdio(restore=False), agent))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accord.roles.binding import Kit
-from accord.v1.early_spellings import LEGACY_METHODS, modernize
+from accord.roles.binding import ProtocolSpec
+from accord.v1.early_spellings import LEGACY_METHODS, translate_early
 from accord.v1.elicitation import ElicitationCancelAction
 from accord.v1.initialize import (
     AgentCapabilities,
@@ -12,11 +12,11 @@ from accord.v1.initialize import (
     InitializeResponse,
 )
 from accord.v1.methods import METHODS, VARIANT_GATES
-from accord.v1.param_gates import NEEDS
+from accord.v1.param_gates import PARAM_GATES
 from accord.v1.permission import CancelledPermissionOutcome, RequestPermissionResponse
 from accord.v1.prompt import PromptResponse
 
-__all__ = ("KIT",)
+__all__ = ("SPEC",)
 
 
 def _agent_capabilities(result: InitializeResponse) -> AgentCapabilities:
@@ -27,7 +27,7 @@ def _client_capabilities(params: InitializeRequest) -> ClientCapabilities:
     return params.client_capabilities
 
 
-KIT = Kit(
+SPEC = ProtocolSpec(
     version=1,
     methods=METHODS,
     variant_gates=VARIANT_GATES,
@@ -35,7 +35,7 @@ KIT = Kit(
     initialize_response=InitializeResponse,
     agent_capabilities=_agent_capabilities,
     client_capabilities=_client_capabilities,
-    cancelled={
+    cancelled_results={
         # R-CANCEL-05, A-36: a cancelled turn is a result.
         "session/prompt": lambda: PromptResponse(stop_reason="cancelled"),
         #
@@ -45,8 +45,8 @@ KIT = Kit(
         #
         "elicitation/create": lambda: ElicitationCancelAction(),
     },
-    opened_by={"create_elicitation": "client.elicitation.form"},
-    needs=NEEDS,
+    extra_gates={"create_elicitation": "client.elicitation.form"},
+    param_gates=PARAM_GATES,
     legacy_methods=LEGACY_METHODS,
-    modernize=modernize,
+    translate_early=translate_early,
 )

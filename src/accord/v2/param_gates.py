@@ -20,7 +20,7 @@ from accord.v2.session import (
 )
 from accord.wire.base import Unknown
 
-__all__ = ("NEEDS",)
+__all__ = ("PARAM_GATES",)
 
 _NEVER = "agent.session.unknown"
 
@@ -88,7 +88,7 @@ def _block(block: object) -> Iterator[tuple[str, str]]:
 
 
 # By call: what yields the parts that have to be offered, each with its gate.
-NEEDS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
+PARAM_GATES: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
     "prompt": _prompt,
     "new_session": _setup,
     "resume_session": _resume,

@@ -65,7 +65,7 @@ from accord.v2.session import (
     UnarchiveSessionRequest,
     UnarchiveSessionResponse,
 )
-from accord.v2.spec import KIT
+from accord.v2.spec import SPEC
 from accord.v2.update import UpdateSessionNotification
 from accord.wire.shared.mcp_message import (
     MessageMcpNotification,
@@ -79,7 +79,7 @@ __all__ = ("RemoteAgent", "RemoteClient")
 class RemoteClient(Remote):
     """The client, as an agent calls it. `initialized` is what the client said of itself."""
 
-    kit = KIT
+    kit = SPEC
     initialized: InitializeRequest
 
     def session_update(self, params: UpdateSessionNotification) -> Coroutine[Any, Any, None]:
@@ -116,7 +116,7 @@ class RemoteClient(Remote):
 class RemoteAgent(Remote):
     """The agent, as a client calls it. `initialized` is what the agent said of itself."""
 
-    kit = KIT
+    kit = SPEC
 
     def __init__(self, connection: Connection, initialized: InitializeResponse) -> None:
         super().__init__(connection)

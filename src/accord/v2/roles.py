@@ -10,7 +10,7 @@ from accord.connection.connection import Connection
 from accord.connection.routes import Context
 from accord.errors import InvalidParams, MethodNotFound
 from accord.jsonrpc.message import RequestId
-from accord.roles.binding import Role, derived_capabilities, require_served
+from accord.roles.binding import Role, check_offered_methods, derived_capabilities
 from accord.roles.handshake import serve
 from accord.v2.auth import (
     AuthMethod,
@@ -76,7 +76,7 @@ from accord.v2.session import (
     UnarchiveSessionRequest,
     UnarchiveSessionResponse,
 )
-from accord.v2.spec import KIT
+from accord.v2.spec import SPEC
 from accord.v2.update import UpdateSessionNotification
 from accord.wire.shared.mcp_message import (
     MessageMcpNotification,
@@ -84,10 +84,10 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResponse,
 )
 
-__all__ = ("Agent", "AgentContext", "Answer", "Client", "ClientContext", "run")
+__all__ = ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable", "run")
 
 T = TypeVar("T")
-Answer: TypeAlias = T | Awaitable[T]
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 class AgentContext(Context):
@@ -116,14 +116,14 @@ class ClientContext(Context):
         self.agent = agent
 
 
-class Agent(Role):
+class AgentRole(Role):
     """An agent of version 2: override what it serves.
 
     Each method takes the params and a context and returns the result, plainly or as a
     coroutine. What is not overridden is not offered, and answered with error -32601.
     """
 
-    kit = KIT
+    kit = SPEC
     side = "agent"
     always_served = frozenset({"cancel", "cancel_tool_call", "cancel_terminal"})
 
@@ -136,10 +136,10 @@ class Agent(Role):
 
     def initialize(
         self, params: InitializeRequest, context: AgentContext
-    ) -> Answer[InitializeResponse]:
+    ) -> MaybeAwaitable[InitializeResponse]:
         """Answer with what this agent is and offers; the version is set by the router."""
         if self.auth_methods:
-            require_served(self, "auth_methods", "login", "logout")  # R-AUTH-04
+            check_offered_methods(self, "auth_methods", "login", "logout")  # R-AUTH-04
         return InitializeResponse(
             protocol_version=2,
             info=self.info or Implementation(name=type(self).__name__, version="0"),
@@ -147,127 +147,135 @@ class Agent(Role):
             auth_methods=list(self.auth_methods),
         )
 
-    def cancel(self, params: CancelSessionNotification, context: AgentContext) -> Answer[None]:
+    def cancel(
+        self, params: CancelSessionNotification, context: AgentContext
+    ) -> MaybeAwaitable[None]:
         """Cancel the foreground work; by default prompts that are not inserted yet are (-32800)."""
         context.cancel_prompts(params.session_id)
 
-    def login(self, params: LoginAuthRequest, context: AgentContext) -> Answer[LoginAuthResponse]:
+    def login(
+        self, params: LoginAuthRequest, context: AgentContext
+    ) -> MaybeAwaitable[LoginAuthResponse]:
         """Log in with one of the advertised methods."""
         raise MethodNotFound
 
     def logout(
         self, params: LogoutAuthRequest, context: AgentContext
-    ) -> Answer[LogoutAuthResponse]:
+    ) -> MaybeAwaitable[LogoutAuthResponse]:
         """Log out."""
         raise MethodNotFound
 
     def auth_status(
         self, params: AuthStatusRequest, context: AgentContext
-    ) -> Answer[AuthStatusResponse]:
+    ) -> MaybeAwaitable[AuthStatusResponse]:
         """Say whether the user is logged in; never fails with `AuthRequired`."""
         raise MethodNotFound
 
     def new_session(
         self, params: NewSessionRequest, context: AgentContext
-    ) -> Answer[NewSessionResponse]:
+    ) -> MaybeAwaitable[NewSessionResponse]:
         """Create a session."""
         raise MethodNotFound
 
     def resume_session(
         self, params: ResumeSessionRequest, context: AgentContext
-    ) -> Answer[ResumeSessionResponse]:
+    ) -> MaybeAwaitable[ResumeSessionResponse]:
         """Open a stored session; replay if asked, send the state, then answer (R-SESS-29)."""
         raise MethodNotFound
 
     def fork_session(
         self, params: ForkSessionRequest, context: AgentContext
-    ) -> Answer[ForkSessionResponse]:
+    ) -> MaybeAwaitable[ForkSessionResponse]:
         """Create a session that goes on from another one, which stays as it is."""
         raise MethodNotFound
 
     def list_sessions(
         self, params: ListSessionsRequest, context: AgentContext
-    ) -> Answer[ListSessionsResponse]:
+    ) -> MaybeAwaitable[ListSessionsResponse]:
         """List stored sessions, a page at a time."""
         raise MethodNotFound
 
     def session_status(
         self, params: SessionStatusRequest, context: AgentContext
-    ) -> Answer[SessionStatusResponse]:
+    ) -> MaybeAwaitable[SessionStatusResponse]:
         """Say whether a session is open or saved."""
         raise MethodNotFound
 
     def set_session_title(
         self, params: SetSessionTitleRequest, context: AgentContext
-    ) -> Answer[SetSessionTitleResponse]:
+    ) -> MaybeAwaitable[SetSessionTitleResponse]:
         """Store a title and answer with what was stored."""
         raise MethodNotFound
 
     def archive_session(
         self, params: ArchiveSessionRequest, context: AgentContext
-    ) -> Answer[ArchiveSessionResponse]:
+    ) -> MaybeAwaitable[ArchiveSessionResponse]:
         """Put a session away; one that is archived already is a success."""
         raise MethodNotFound
 
     def unarchive_session(
         self, params: UnarchiveSessionRequest, context: AgentContext
-    ) -> Answer[UnarchiveSessionResponse]:
+    ) -> MaybeAwaitable[UnarchiveSessionResponse]:
         """Take a session out of the archive."""
         raise MethodNotFound
 
     def delete_session(
         self, params: DeleteSessionRequest, context: AgentContext
-    ) -> Answer[DeleteSessionResponse]:
+    ) -> MaybeAwaitable[DeleteSessionResponse]:
         """Delete a session for good; an unknown one is a success."""
         raise MethodNotFound
 
     def close_session(
         self, params: CloseSessionRequest, context: AgentContext
-    ) -> Answer[CloseSessionResponse]:
+    ) -> MaybeAwaitable[CloseSessionResponse]:
         """Cancel what runs in a session and free it."""
         raise MethodNotFound
 
-    def prompt(self, params: PromptRequest, context: AgentContext) -> Answer[PromptResponse]:
+    def prompt(
+        self, params: PromptRequest, context: AgentContext
+    ) -> MaybeAwaitable[PromptResponse]:
         """Insert the user's message; answer with its id once it has its place (R-PROMPT-09)."""
         raise MethodNotFound
 
     def set_session_config_option(
         self, params: SetSessionConfigOptionRequest, context: AgentContext
-    ) -> Answer[SetSessionConfigOptionResponse]:
+    ) -> MaybeAwaitable[SetSessionConfigOptionResponse]:
         """Set a config option; answer with all of them."""
         raise MethodNotFound
 
     def cancel_tool_call(
         self, params: CancelToolCallRequest, context: AgentContext
-    ) -> Answer[CancelToolCallResponse]:
+    ) -> MaybeAwaitable[CancelToolCallResponse]:
         """Stop one tool call; the answer means accepted (R-TCAN-04)."""
         raise InvalidParams("The tool call cannot be cancelled")  # R-TCAN-05
 
     def cancel_terminal(
         self, params: CancelTerminalRequest, context: AgentContext
-    ) -> Answer[CancelTerminalResponse]:
+    ) -> MaybeAwaitable[CancelTerminalResponse]:
         """Stop one terminal; the answer means accepted (R-TCAN-04)."""
         raise InvalidParams("The terminal cannot be cancelled")  # R-TCAN-05
 
     def list_providers(
         self, params: ListProvidersRequest, context: AgentContext
-    ) -> Answer[ListProvidersResponse]:
+    ) -> MaybeAwaitable[ListProvidersResponse]:
         """List the model providers that can be configured."""
         raise MethodNotFound
 
     def set_provider(
         self, params: SetProviderRequest, context: AgentContext
-    ) -> Answer[SetProviderResponse]:
+    ) -> MaybeAwaitable[SetProviderResponse]:
         """Replace the configuration of a provider."""
         raise MethodNotFound
 
     def disable_provider(
         self, params: DisableProviderRequest, context: AgentContext
-    ) -> Answer[DisableProviderResponse]:
+    ) -> MaybeAwaitable[DisableProviderResponse]:
         """Switch a provider off."""
         raise MethodNotFound
 
-    def notify_mcp(self, params: MessageMcpNotification, context: AgentContext) -> Answer[None]:
+    def notify_mcp(
+        self, params: MessageMcpNotification, context: AgentContext
+    ) -> MaybeAwaitable[None]:
         """Take a notification of an MCP server that the client provides."""
         raise MethodNotFound
 
@@ -280,14 +288,14 @@ class Agent(Role):
         return AgentContext(context.connection, context.request_id, remote)
 
 
-class Client(Role):
+class ClientRole(Role):
     """A client of version 2: override what it serves.
 
     Each method takes the params and a context and returns the result, plainly or as a
     coroutine. What is not overridden is not offered, and answered with error -32601.
     """
 
-    kit = KIT
+    kit = SPEC
     side = "client"
 
     info: Implementation | None = None
@@ -310,37 +318,37 @@ class Client(Role):
 
     def message_mcp(
         self, params: MessageMcpRequest, context: ClientContext
-    ) -> Answer[MessageMcpResponse]:
+    ) -> MaybeAwaitable[MessageMcpResponse]:
         """Pass a request to an MCP server that the client provides."""
         raise MethodNotFound
 
     def session_update(
         self, params: UpdateSessionNotification, context: ClientContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """Take what happened in a session; updates come in order."""
         raise MethodNotFound
 
     def request_permission(
         self, params: RequestPermissionRequest, context: ClientContext
-    ) -> Answer[RequestPermissionResponse]:
+    ) -> MaybeAwaitable[RequestPermissionResponse]:
         """Let the user decide on an operation."""
         raise MethodNotFound
 
     def create_elicitation(
         self, params: CreateElicitationRequest, context: ClientContext
-    ) -> Answer[CreateElicitationResponse]:
+    ) -> MaybeAwaitable[CreateElicitationResponse]:
         """Ask the user for input, by a form or a URL."""
         raise MethodNotFound
 
     def complete_elicitation(
         self, params: CompleteElicitationNotification, context: ClientContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """An elicitation by URL is done."""
         raise MethodNotFound
 
     def auth_status_update(
         self, params: AuthStatusUpdateNotification, context: ClientContext
-    ) -> Answer[None]:
+    ) -> MaybeAwaitable[None]:
         """Take a change of the login state."""
         raise MethodNotFound
 
@@ -353,8 +361,8 @@ class Client(Role):
         return ClientContext(context.connection, context.request_id, remote)
 
 
-def run(agent: Agent) -> None:
+def run(agent: AgentRole) -> None:
     """Serve this process' stdin and stdout until the client hangs up."""
     from accord.transports.stdio import stdio
 
-    asyncio.run(serve(stdio(give_back=False), agent))
+    asyncio.run(serve(stdio(restore=False), agent))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accord.roles.binding import Kit
+from accord.roles.binding import ProtocolSpec
 from accord.v2.elicitation import ElicitationCancelAction
 from accord.v2.initialize import (
     AgentCapabilities,
@@ -13,10 +13,10 @@ from accord.v2.initialize import (
     InitializeResponse,
 )
 from accord.v2.methods import METHODS, VARIANT_GATES
-from accord.v2.param_gates import NEEDS
+from accord.v2.param_gates import PARAM_GATES
 from accord.v2.permission import CancelledPermissionOutcome, RequestPermissionResponse
 
-__all__ = ("KIT",)
+__all__ = ("SPEC",)
 
 
 def _agent_capabilities(result: InitializeResponse) -> AgentCapabilities:
@@ -31,7 +31,7 @@ def _as_it_is(method: str, params: Any) -> tuple[str, Any]:
     return method, params
 
 
-KIT = Kit(
+SPEC = ProtocolSpec(
     version=2,
     methods=METHODS,
     variant_gates=VARIANT_GATES,
@@ -39,7 +39,7 @@ KIT = Kit(
     initialize_response=InitializeResponse,
     agent_capabilities=_agent_capabilities,
     client_capabilities=_client_capabilities,
-    cancelled={
+    cancelled_results={
         #
         "session/request_permission": lambda: RequestPermissionResponse(
             outcome=CancelledPermissionOutcome()
@@ -47,9 +47,9 @@ KIT = Kit(
         #
         "elicitation/create": lambda: ElicitationCancelAction(),
     },
-    opened_by={"create_elicitation": "client.elicitation.form"},
+    extra_gates={"create_elicitation": "client.elicitation.form"},
     optional=frozenset({"set_session_config_option"}),
-    needs=NEEDS,
+    param_gates=PARAM_GATES,
     legacy_methods={},
-    modernize=_as_it_is,
+    translate_early=_as_it_is,
 )

@@ -33,7 +33,7 @@ __all__ = (
     "AgentThoughtChunk",
     "ContentChunk",
     "Cost",
-    "Message",
+    "MessageUpdateBase",
     "SessionInfoUpdate",
     "SessionUpdate",
     "UpdateSessionNotification",
@@ -62,22 +62,22 @@ class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thou
     """One more block of the agent's thinking."""
 
 
-class Message(Patch):
+class MessageUpdateBase(Patch):
     """Creates or patches a message; `content` takes the place of everything so far."""
 
     message_id: MessageId
     content: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
 
 
-class UserMessage(Message, tag_field="sessionUpdate", tag="user_message"):
+class UserMessage(MessageUpdateBase, tag_field="sessionUpdate", tag="user_message"):
     """A message of the user: the proof that a prompt has its place in the conversation."""
 
 
-class AgentMessage(Message, tag_field="sessionUpdate", tag="agent_message"):
+class AgentMessage(MessageUpdateBase, tag_field="sessionUpdate", tag="agent_message"):
     """A message of the agent."""
 
 
-class AgentThought(Message, tag_field="sessionUpdate", tag="agent_thought"):
+class AgentThought(MessageUpdateBase, tag_field="sessionUpdate", tag="agent_thought"):
     """A piece of the agent's thinking."""
 
 

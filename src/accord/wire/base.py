@@ -233,7 +233,7 @@ class Patch(Bare):
 
 
 _MORE = "more_"
-_MOST_KEYS = 64  # of one value; each makes a field
+_MAX_KEYS = 64  # of one value; each makes a field
 
 
 class KeepsMore(Bare, forbid_unknown_fields=True):
@@ -261,7 +261,7 @@ def keeps_more(cls: type[Struct]) -> bool:
 
 def with_more(cls: type[Struct], fields: dict[str, Any], more: dict[str, Any]) -> Any:
     """Return a value of a `KeepsMore` class with keys that it does not define."""
-    keys = tuple(more)[:_MOST_KEYS]
+    keys = tuple(more)[:_MAX_KEYS]
     values = {f"{_MORE}{number}": more[key] for number, key in enumerate(keys)}
     return _class_with(cls, keys)(**fields, **values)
 

@@ -9,70 +9,72 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from accord import Content
+from accord import ContentBlock
 from accord_coder.loop.messages import Answer, ToolResult, ToolUse
 
 if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.agent import Coder
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Act", "Asked", "asked_for", "coder_of", "say", "use")
+__all__ = ("BuiltinCommand", "CommandCall", "coder_of", "parse_command", "say", "use_tool")
 
-_FORM = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
+_COMMAND = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
 
 
-class Asked(Struct, frozen=True):
+class CommandCall(Struct, frozen=True):
     """A command with what stood behind it; `rest` are images and the like of the prompt."""
 
     name: str
     arguments: str = ""
-    rest: tuple[Content, ...] = ()
+    attachments: tuple[ContentBlock, ...] = ()
 
 
 # Returns what the model is to be prompted with; None when all is done.
-Run: TypeAlias = Callable[[Asked, "Turn", "Work"], Awaitable[tuple[Content, ...] | None]]
+CommandHandler: TypeAlias = Callable[
+    [CommandCall, "Turn", "CoderSession"], Awaitable[tuple[ContentBlock, ...] | None]
+]
 
 
-class Act(Struct, frozen=True):
+class BuiltinCommand(Struct, frozen=True):
     """A command that is built in. `for_model`: what follows is part of the conversation."""
 
     name: str
-    does: str
-    run: Run
+    description: str
+    run: CommandHandler
     hint: str | None = None
     for_model: bool = False
 
 
-def asked_for(content: tuple[Content, ...]) -> Asked | None:
+def parse_command(content: tuple[ContentBlock, ...]) -> CommandCall | None:
     """Return the command that a prompt begins with; a path such as /etc/hosts is none."""
     first = content[0] if content else None
     if not isinstance(first, str):
         return None
-    found = _FORM.fullmatch(first)
+    found = _COMMAND.fullmatch(first)
     if found is None:
         return None
-    return Asked(found[1].lower(), (found[2] or "").strip(), content[1:])
+    return CommandCall(found[1].lower(), (found[2] or "").strip(), content[1:])
 
 
-def coder_of(work: Work) -> Coder:
+def coder_of(work: CoderSession) -> Coder:
     """Return the agent of a session."""
     return cast("Coder", work.session.agent)  # which imports us: it made the session's work
 
 
-async def use(turn: Turn, work: Work, tool: str, /, **arguments: object) -> ToolResult:
+async def use_tool(turn: Turn, work: CoderSession, tool: str, /, **arguments: object) -> ToolResult:
     """Use a tool as a model does: with permission, shown, and part of the conversation."""
-    from accord_coder.loop.run_tools import carry_out
+    from accord_coder.loop.run_tools import run_tools
 
     written = msgspec.json.encode(arguments).decode()
     asked = ToolUse(f"command-{len(work.messages)}", tool, written)
     work.messages.append(Answer(uses=(asked,)))
-    results = await carry_out((asked,), turn, work)
+    results = await run_tools((asked,), turn, work)
     work.messages.append(results)
     return results.results[0]
 
 
-async def say(turn: Turn, work: Work, text: str) -> None:
+async def say(turn: Turn, work: CoderSession, text: str) -> None:
     """Say something that is part of the conversation."""
     await turn.say(text)
     work.messages.append(Answer(text=text))

@@ -5,35 +5,39 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord import Content, Select
+from accord import ContentBlock, SelectOption
 from accord_coder.commands.base import coder_of
-from accord_coder.permissions.gate import Refused, pass_gate
+from accord_coder.permissions.gate import PermissionDenied, require_permission
 from accord_coder.tools.base import Access
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.commands.base import Asked
-    from accord_coder.loop.session_state import Work
+    from accord_coder.commands.base import CommandCall
+    from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("compact", "export", "mode", "model")
 
 
-async def mode(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def mode(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Show or switch the mode."""
-    await _choose("mode", asked, turn, work)
+    await _show_or_set("mode", asked, turn, work)
     return None
 
 
-async def model(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def model(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Show or switch the model."""
-    await _choose("model", asked, turn, work)
+    await _show_or_set("model", asked, turn, work)
     return None
 
 
-async def _choose(option_id: str, asked: Asked, turn: Turn, work: Work) -> None:
+async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, work: CoderSession) -> None:
     session = work.session
     option = next((o for o in session.options if o.id == option_id), None)
-    if not isinstance(option, Select):
+    if not isinstance(option, SelectOption):
         await turn.say(f"There is no {option_id} to choose here.")
         return
     wanted = asked.arguments.strip("`")
@@ -52,9 +56,11 @@ async def _choose(option_id: str, asked: Asked, turn: Turn, work: Work) -> None:
     await turn.say("\n".join([*lines, "", f"Switch with `/{option_id} NAME`."]))
 
 
-async def compact(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def compact(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Shorten the conversation."""
-    model = await coder_of(work).model_of(work)
+    model = await coder_of(work).session_model(work)
     if model.name == "embedded":
         await turn.say(
             "There is nothing to compact: the embedded model reads your last prompt alone."
@@ -70,9 +76,11 @@ async def compact(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] |
     return None
 
 
-async def export(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def export(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Write the conversation to a file."""
-    from accord_coder.export_markdown import markdown_of
+    from accord_coder.export_markdown import to_markdown
 
     session = work.session
     reports = await session.history()
@@ -81,12 +89,12 @@ async def export(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | 
         return None
     name = asked.arguments.strip("`\"'") or f"{session.id[:16]}.md"
     path = str(Path(session.cwd, name))
-    text = markdown_of(reports, session.title_now, until=turn.message_id)
+    text = to_markdown(reports, session.title, until=turn.message_id)
     async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
         try:
-            await pass_gate(Access("edit", (path,)), call, work)
+            await require_permission(Access("edit", (path,)), call, work)
             await turn.files.write(path, text)
-        except Refused as error:
+        except PermissionDenied as error:
             await call.fail(str(error))
             return None
         except OSError as error:

@@ -8,28 +8,28 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from accord import AccordError, Command
+from accord import AccordError, AvailableCommand
 from accord.text.excerpt import hidden_removed
-from accord_coder.tools.formatting import named
+from accord_coder.tools.formatting import display_path
 
 __all__ = (
-    "FileCommand",
-    "Unusable",
-    "behind_link",
-    "command_files",
-    "expanded",
-    "find_file",
-    "look_around",
+    "CustomCommand",
+    "InvalidCommandFile",
+    "custom_commands",
+    "expand",
+    "find_command",
+    "read_linked",
+    "scan_commands",
 )
 
-_MOST_BYTES = 64 * 1024
-_MOST_FILES = 200
-_MOST_CHARACTERS = 200  # of a description
+_MAX_BYTES = 64 * 1024
+_MAX_FILES = 200
+_MAX_CHARACTERS = 200  # of a description
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FIELD = re.compile(r"([\w-]+)[ \t]*:[ \t]*(.*)")
 
 
-class FileCommand(Struct, frozen=True):
+class CustomCommand(Struct, frozen=True):
     """A command whose text is a prompt, with `$ARGUMENTS` in it for what the user typed after it.
 
     A file that a link leads to is read once the user has allowed that; `link` is where it is.
@@ -42,99 +42,103 @@ class FileCommand(Struct, frozen=True):
     link: str | None = None
 
     @property
-    def offered(self) -> Command:
+    def available(self) -> AvailableCommand:
         """How clients are told of it."""
         hint = self.hint or ("arguments" if "$ARGUMENTS" in self.text else None)
-        return Command(self.name, self.description, hint)
+        return AvailableCommand(self.name, self.description, hint)
 
 
-class Unusable(AccordError):
+class InvalidCommandFile(AccordError):
     """A file is no command, although it was meant to be."""
 
 
-def look_around(cwd: str) -> tuple[list[FileCommand], list[str]]:
+def scan_commands(cwd: str) -> tuple[list[CustomCommand], list[str]]:
     """Return the project's commands by name, and a sentence on each file that cannot be one."""
     folder = Path(cwd) / ".accord" / "commands"
-    commands: list[FileCommand] = []
+    commands: list[CustomCommand] = []
     wrong: list[str] = []
     try:
         paths = sorted(folder.glob("*.md"))
     except OSError:
         return commands, wrong
-    if len(paths) > _MOST_FILES:
-        wrong.append(f"{folder.name} has {len(paths)} files; the first {_MOST_FILES} are commands.")
-    for path in paths[:_MOST_FILES]:
+    if len(paths) > _MAX_FILES:
+        wrong.append(f"{folder.name} has {len(paths)} files; the first {_MAX_FILES} are commands.")
+    for path in paths[:_MAX_FILES]:
         try:
             commands.append(_read(path, Path(cwd)))
-        except Unusable as exc:
-            wrong.append(f"{named(os.fsencode(path.name).decode('utf-8', 'replace'))} {exc}.")
+        except InvalidCommandFile as exc:
+            wrong.append(
+                f"{display_path(os.fsencode(path.name).decode('utf-8', 'replace'))} {exc}."
+            )
     return commands, wrong
 
 
-def command_files(cwd: str) -> list[FileCommand]:
+def custom_commands(cwd: str) -> list[CustomCommand]:
     """Return the project's commands by name."""
-    return look_around(cwd)[0]
+    return scan_commands(cwd)[0]
 
 
-def find_file(cwd: str, name: str) -> FileCommand | None:
+def find_command(cwd: str, name: str) -> CustomCommand | None:
     """Return the command of a name."""
     if not _NAME.fullmatch(name):
         return None
-    for command in command_files(cwd):
+    for command in custom_commands(cwd):
         if command.name == name:
             return command
     return None
 
 
-def behind_link(command: FileCommand, cwd: str) -> FileCommand:
+def read_linked(command: CustomCommand, cwd: str) -> CustomCommand:
     """Return the command of a link, with its text; raise `Unusable`."""
     path = Path(command.link or "")
     return _read(path, Path(cwd), follow=True)
 
 
-def expanded(command: FileCommand, arguments: str) -> str:
+def expand(command: CustomCommand, arguments: str) -> str:
     """Return the prompt; arguments that it has no place for stand at its end."""
     if "$ARGUMENTS" in command.text:
         return command.text.replace("$ARGUMENTS", arguments)
     return f"{command.text}\n\n{arguments}" if arguments else command.text
 
 
-def _read(path: Path, project: Path, *, follow: bool = False) -> FileCommand:
+def _read(path: Path, project: Path, *, follow: bool = False) -> CustomCommand:
     name = path.stem.lower()
     if not _NAME.fullmatch(name):
-        raise Unusable("has a name that no command can have: use letters, digits, - and _")
+        raise InvalidCommandFile(
+            "has a name that no command can have: use letters, digits, - and _"
+        )
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(project.resolve()):
             # A link may lead to what the model must not be told.
-            raise Unusable("leads out of the project")
+            raise InvalidCommandFile("leads out of the project")
         if not real.is_file():
-            raise Unusable("is no file")
+            raise InvalidCommandFile("is no file")
         if not follow and real != project.resolve() / ".accord" / "commands" / path.name:
-            target = named(os.path.relpath(real, project.resolve()))
-            return FileCommand(name, "", f"A link to {_plain(target)}", link=str(path))
+            target = display_path(os.path.relpath(real, project.resolve()))
+            return CustomCommand(name, "", f"A link to {_plain(target)}", link=str(path))
         with real.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1)
     except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
-        raise Unusable("cannot be read") from exc
-    if len(data) > _MOST_BYTES:
-        raise Unusable(f"is larger than {_MOST_BYTES // 1024} KiB")
+        raise InvalidCommandFile("cannot be read") from exc
+    if len(data) > _MAX_BYTES:
+        raise InvalidCommandFile(f"is larger than {_MAX_BYTES // 1024} KiB")
     try:
         fields, text = _front_matter(data.decode("utf-8"))
     except UnicodeDecodeError as exc:
-        raise Unusable("is not text in UTF-8") from exc
+        raise InvalidCommandFile("is not text in UTF-8") from exc
     if not text.strip():
-        raise Unusable("has no text")
+        raise InvalidCommandFile("has no text")
     first = next(line.strip("# \t") for line in text.splitlines() if line.strip())
     description = fields.get("description") or (first if len(first) <= 80 else f"{first[:79]}…")
     hint = fields.get("hint") or fields.get("argument-hint") or ""
-    return FileCommand(name, text.strip(), _plain(description) or name, _plain(hint) or None)
+    return CustomCommand(name, text.strip(), _plain(description) or name, _plain(hint) or None)
 
 
 def _plain(text: str) -> str:
     """Return text for one line of a screen: without controls, which terminals would obey."""
     kept = hidden_removed(" ".join(text.split()))
-    return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
+    return kept if len(kept) <= _MAX_CHARACTERS else f"{kept[: _MAX_CHARACTERS - 1]}…"
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:

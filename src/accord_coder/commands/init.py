@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accord import Content
-from accord_coder.commands.base import Asked, coder_of, say, use
+from accord import ContentBlock
+from accord_coder.commands.base import CommandCall, coder_of, say, use_tool
 from accord_coder.loop.messages import Prompt
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("described", "prompt_for", "run")
+__all__ = ("describe_project", "prompt_for", "run")
 
 _PROMPT = """\
 Write AGENTS.md at the top of this project: what an agent or a newcomer has to know to work on it.
@@ -60,13 +60,15 @@ def prompt_for(arguments: str) -> str:
     return f"{_PROMPT}\n{arguments}\n" if arguments else _PROMPT
 
 
-async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def run(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, write down what can be seen without understanding."""
-    model = await coder_of(work).model_of(work)
+    model = await coder_of(work).session_model(work)
     if model.name != "embedded":
-        return (prompt_for(asked.arguments), *asked.rest)
+        return (prompt_for(asked.arguments), *asked.attachments)
     work.messages.append(Prompt((prompt_for(asked.arguments),)))
-    there = await use(turn, work, "glob", pattern="**/*")
+    there = await use_tool(turn, work, "glob", pattern="**/*")
     if there.failed:
         await say(turn, work, f"I cannot look around here: {there.text}")
         return None
@@ -82,11 +84,11 @@ async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | Non
     texts: dict[str, str] = {}
     for name in _READ:
         if name in paths:
-            result = await use(turn, work, "read", path=name)
+            result = await use_tool(turn, work, "read", path=name)
             if not result.failed:
                 texts[name] = result.text
-    text = described(paths, texts, asked.arguments)
-    written = await use(turn, work, "write", path="AGENTS.md", text=text)
+    text = describe_project(paths, texts, asked.arguments)
+    written = await use_tool(turn, work, "write", path="AGENTS.md", text=text)
     if written.failed:
         await say(turn, work, f"AGENTS.md is not written: {written.text}")
     else:
@@ -99,7 +101,7 @@ async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | Non
     return None
 
 
-def described(paths: list[str], texts: dict[str, str], arguments: str) -> str:
+def describe_project(paths: list[str], texts: dict[str, str], arguments: str) -> str:
     """Return what the names of files and the usual files of a project say of it."""
     parts = ["# For agents\n", f"{_about(texts)}\n"]
     languages = Counter(_LANGUAGES.get(PurePosixPath(path).suffix, "") for path in paths)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from accord import Content
+from accord import ContentBlock
 from accord_coder.permissions.rules import KINDS, Rule, rules_from, rules_to
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.commands.base import Asked
-    from accord_coder.loop.session_state import Work
-    from accord_coder.permissions.project_rules import Known
+    from accord_coder.commands.base import CommandCall
+    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.permissions.project_rules import EffectiveRules
 
 __all__ = ("run",)
 
@@ -25,7 +25,9 @@ A KIND is {", ".join(f"`{kind}`" for kind in KINDS[:-1])} or `{KINDS[-1]}`: `edi
 `execute git status *`, `fetch docs.python.org`, `mcp github/search_*`."""
 
 
-async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def run(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Show the rules, or change them first."""
     verb, _, rest = asked.arguments.partition(" ")
     rest = rest.strip()
@@ -37,17 +39,17 @@ async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | Non
         case "remove":
             await turn.say(await _remove(rest, work))
         case "trust" if not rest:
-            count = await asyncio.to_thread(work.rules.trust)
+            count = await asyncio.to_thread(work.rules.trust_all)
             await turn.say(f"{count} rules are yours now.\n\n" if count else "There were none.\n\n")
         case _:
             await turn.say(f"I do not know `{asked.arguments}`.\n\n{_USAGE}")
             return None
     known = await asyncio.to_thread(work.rules.read)
-    await turn.say(_shown(known, work))
+    await turn.say(_format_rules(known, work))
     return None
 
 
-async def _add(effect: str, rest: str, work: Work) -> str:
+async def _add(effect: str, rest: str, work: CoderSession) -> str:
     kind, _, pattern = rest.partition(" ")
     pattern = pattern.strip().strip("`")
     if kind not in KINDS or not pattern:
@@ -63,7 +65,7 @@ async def _add(effect: str, rest: str, work: Work) -> str:
     return f"Added: `{effect} {kind} {pattern}`\n\n"
 
 
-async def _remove(number: str, work: Work) -> str:
+async def _remove(number: str, work: CoderSession) -> str:
     known = await asyncio.to_thread(work.rules.read)
     rules = (*known.rules, *known.untrusted)
     if not number.isdecimal() or not 1 <= int(number) <= len(rules):
@@ -76,10 +78,10 @@ async def _remove(number: str, work: Work) -> str:
     return f"Removed: `{rule}`\n\n"
 
 
-def _shown(known: Known, work: Work) -> str:
+def _format_rules(known: EffectiveRules, work: CoderSession) -> str:
     lines = [f"Mode: `{work.mode}`. Rules of this project, in `.accord/permissions.toml`:", ""]
-    if known.broken is not None:
-        lines.append(f"The file cannot be used, so nothing is allowed by it: {known.broken}")
+    if known.error is not None:
+        lines.append(f"The file cannot be used, so nothing is allowed by it: {known.error}")
     elif not known.rules and not known.untrusted:
         lines.append("There are none.")
     for number, rule in enumerate((*known.rules, *known.untrusted), 1):

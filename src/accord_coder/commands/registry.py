@@ -7,33 +7,41 @@ import difflib
 import logging
 from typing import TYPE_CHECKING
 
-from accord import Command, Content
+from accord import AvailableCommand, ContentBlock
 from accord_coder.commands import builtin, init, permissions, review
-from accord_coder.commands.base import Act, Asked, asked_for, coder_of
+from accord_coder.commands.base import BuiltinCommand, CommandCall, coder_of, parse_command
 from accord_coder.commands.custom import (
-    FileCommand,
-    Unusable,
-    behind_link,
-    command_files,
-    expanded,
-    find_file,
-    look_around,
+    CustomCommand,
+    InvalidCommandFile,
+    custom_commands,
+    expand,
+    find_command,
+    read_linked,
+    scan_commands,
 )
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("ACTS", "advertised", "first_advertised", "reread", "run_command")
+__all__ = (
+    "BUILTIN_COMMANDS",
+    "available_commands",
+    "expand_prompt",
+    "first_available_commands",
+    "run_command",
+)
 
 log = logging.getLogger("accord_coder")
 
 
-async def _help(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def _help(
+    _asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Say what there is."""
     lines = ["Commands:", ""]
-    theirs, wrong = await asyncio.to_thread(look_around, work.session.cwd)
-    for command in _all(theirs):
+    theirs, wrong = await asyncio.to_thread(scan_commands, work.session.cwd)
+    for command in _with_builtin(theirs):
         hint = f" {command.hint}" if command.hint else ""
         lines.append(f"- `/{command.name}{hint}` — {command.description}")
     if wrong:
@@ -50,54 +58,64 @@ async def _help(_asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | 
     return None
 
 
-ACTS: tuple[Act, ...] = (
-    Act("help", "Says what there is", _help),
-    Act("init", "Writes AGENTS.md for this project", init.run, "what to mind", for_model=True),
-    Act("review", "Reviews the changes in git", review.run, "what to look at", for_model=True),
-    Act("compact", "Shortens the conversation for the model", builtin.compact, "what to keep"),
-    Act("model", "Shows or switches the model", builtin.model, "provider:name"),
-    Act("mode", "Shows or switches what may be done without asking", builtin.mode, "name"),
-    Act(
+BUILTIN_COMMANDS: tuple[BuiltinCommand, ...] = (
+    BuiltinCommand("help", "Says what there is", _help),
+    BuiltinCommand(
+        "init", "Writes AGENTS.md for this project", init.run, "what to mind", for_model=True
+    ),
+    BuiltinCommand(
+        "review", "Reviews the changes in git", review.run, "what to look at", for_model=True
+    ),
+    BuiltinCommand(
+        "compact", "Shortens the conversation for the model", builtin.compact, "what to keep"
+    ),
+    BuiltinCommand("model", "Shows or switches the model", builtin.model, "provider:name"),
+    BuiltinCommand(
+        "mode", "Shows or switches what may be done without asking", builtin.mode, "name"
+    ),
+    BuiltinCommand(
         "permissions",
         "Shows or changes what is always allowed or rejected here",
         permissions.run,
         "allow|reject|remove|trust",
     ),
-    Act("export", "Writes this conversation to a Markdown file", builtin.export, "file"),
+    BuiltinCommand("export", "Writes this conversation to a Markdown file", builtin.export, "file"),
 )
-_BY_NAME = {act.name: act for act in ACTS}
+_BY_NAME = {act.name: act for act in BUILTIN_COMMANDS}
 
 
-def advertised(work: Work) -> list[Command]:
+def available_commands(work: CoderSession) -> list[AvailableCommand]:
     """Return what clients are told of; reads the project's files."""
-    return _all(command_files(work.session.cwd))
+    return _with_builtin(custom_commands(work.session.cwd))
 
 
-def first_advertised(work: Work) -> list[Command]:
+def first_available_commands(work: CoderSession) -> list[AvailableCommand]:
     """Return the same for a session that begins, and log which files are no commands."""
-    theirs, wrong = look_around(work.session.cwd)
+    theirs, wrong = scan_commands(work.session.cwd)
     for why in wrong:
         log.warning("! no command in .accord/commands: %s", why)
-    return _all(theirs)
+    return _with_builtin(theirs)
 
 
-def _all(theirs: list[FileCommand]) -> list[Command]:
-    own = [Command(act.name, act.does, act.hint) for act in ACTS]
-    return own + [command.offered for command in theirs if command.name not in _BY_NAME]
+def _with_builtin(theirs: list[CustomCommand]) -> list[AvailableCommand]:
+    own = [AvailableCommand(act.name, act.description, act.hint) for act in BUILTIN_COMMANDS]
+    return own + [command.available for command in theirs if command.name not in _BY_NAME]
 
 
-async def run_command(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def run_command(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Do what a command says; return what the model is prompted with, None when all is done."""
     if (act := _BY_NAME.get(asked.name)) is not None:
         return await act.run(asked, turn, work)
-    found = await asyncio.to_thread(find_file, work.session.cwd, asked.name)
+    found = await asyncio.to_thread(find_command, work.session.cwd, asked.name)
     if found is not None and found.link is not None:
         found = await _read_link(found, turn, work)
         if found is None:
             return None
     if found is not None:
-        return (expanded(found, asked.arguments), *asked.rest)
-    names = [command.name for command in await asyncio.to_thread(advertised, work)]
+        return (expand(found, asked.arguments), *asked.attachments)
+    names = [command.name for command in await asyncio.to_thread(available_commands, work)]
     near = difflib.get_close_matches(asked.name, names, n=1)
     meant = f" Did you mean `/{near[0]}`?" if near else ""
     listed = ", ".join(f"`/{name}`" for name in names)
@@ -105,9 +123,11 @@ async def run_command(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ..
     return None
 
 
-async def _read_link(command: FileCommand, turn: Turn, work: Work) -> FileCommand | None:
+async def _read_link(
+    command: CustomCommand, turn: Turn, work: CoderSession
+) -> CustomCommand | None:
     """Return a command that a link leads to, if the user allows that the model is told of it."""
-    from accord_coder.permissions.gate import Refused, ask_always
+    from accord_coder.permissions.gate import PermissionDenied, ask_always
     from accord_coder.tools.base import Access
 
     path = str(command.link)
@@ -117,28 +137,28 @@ async def _read_link(command: FileCommand, turn: Turn, work: Work) -> FileComman
             await ask_always(
                 Access("read", (path,)), f"/{command.name} is a link to another file.", call, work
             )
-            return await asyncio.to_thread(behind_link, command, work.session.cwd)
-        except Refused as error:
-            await call.refuse(str(error))
-        except Unusable as error:
+            return await asyncio.to_thread(read_linked, command, work.session.cwd)
+        except PermissionDenied as error:
+            await call.deny(str(error))
+        except InvalidCommandFile as error:
             await call.fail(f"The command /{command.name} {error}.")
     return None
 
 
-def reread(content: tuple[Content, ...], cwd: str) -> tuple[Content, ...] | None:
+def expand_prompt(content: tuple[ContentBlock, ...], cwd: str) -> tuple[ContentBlock, ...] | None:
     """Return what the model was told for a prompt of the past; None if it was not for it.
 
     A command of the project stands for what its file says now.
     """
-    asked = asked_for(content)
+    asked = parse_command(content)
     if asked is None:
         return content
     if (act := _BY_NAME.get(asked.name)) is not None:
         if not act.for_model:
             return None
         texts = {"init": init.prompt_for, "review": review.prompt_for}
-        return (texts[act.name](asked.arguments), *asked.rest)
-    found = find_file(cwd, asked.name)
+        return (texts[act.name](asked.arguments), *asked.attachments)
+    found = find_command(cwd, asked.name)
     if found is not None and found.link is not None:
         return content  # what it leads to is not read without permission
-    return None if found is None else (expanded(found, asked.arguments), *asked.rest)
+    return None if found is None else (expand(found, asked.arguments), *asked.attachments)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from accord import Content
-from accord_coder.commands.base import Asked, coder_of, say, use
+from accord import ContentBlock
+from accord_coder.commands.base import CommandCall, coder_of, say, use_tool
 from accord_coder.loop.messages import Prompt
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Finding", "findings", "prompt_for", "reviewed", "run")
+__all__ = ("Finding", "findings", "format_review", "prompt_for", "run")
 
 _PROMPT = """\
 Review the changes in this git repository that are not committed yet (`git status`, `git diff
@@ -45,7 +45,7 @@ _CHECKS: tuple[tuple[str, str], ...] = (
     ),
 )
 _CODE = re.compile(r"\.(py|js|ts|tsx|jsx|go|rs|java|rb|c|cpp|cs|php|kt|swift)$")
-_MOST = 50
+_MAX_FINDINGS = 50
 _MAX_CHARACTERS = 500  # of a line that is looked at
 
 
@@ -54,7 +54,7 @@ class Finding(Struct, frozen=True):
 
     path: str
     line: int
-    what: str
+    message: str
 
 
 def prompt_for(arguments: str) -> str:
@@ -62,24 +62,26 @@ def prompt_for(arguments: str) -> str:
     return f"{_PROMPT}\nLook above all at: {arguments}\n" if arguments else _PROMPT
 
 
-async def run(asked: Asked, turn: Turn, work: Work) -> tuple[Content, ...] | None:
+async def run(
+    asked: CommandCall, turn: Turn, work: CoderSession
+) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, list the changes and what patterns find in them."""
-    model = await coder_of(work).model_of(work)
+    model = await coder_of(work).session_model(work)
     if model.name != "embedded":
-        return (prompt_for(asked.arguments), *asked.rest)
+        return (prompt_for(asked.arguments), *asked.attachments)
     work.messages.append(Prompt((prompt_for(asked.arguments),)))
-    result = await use(turn, work, "execute", command=_DIFF)
+    result = await use_tool(turn, work, "execute", command=_DIFF)
     if result.failed or re.search(r"^\[(exit status|timed out)", result.text, re.MULTILINE):
         why = result.text.strip().partition("\n")[0]  # git may add all of its help
         await say(turn, work, f"I cannot see the changes: {why}")
         return None
-    await say(turn, work, reviewed(result.text))
+    await say(turn, work, format_review(result.text))
     return None
 
 
-def reviewed(diff: str) -> str:
+def format_review(diff: str) -> str:
     """Return a report on a diff."""
-    changed = _changed(diff)
+    changed = _changed_files(diff)
     if not changed:
         return "Nothing differs from the last commit. (Files that git does not know are not seen.)"
     lines = ["Changed since the last commit:", ""]
@@ -88,9 +90,9 @@ def reviewed(diff: str) -> str:
     code = [path for path in changed if _CODE.search(path)]
     tests = [path for path in code if re.search(r"(^|/|_|\.)(tests?|spec)(/|_|\.)", path)]
     lines += ["", "What patterns find in the new lines:", ""]
-    lines += [f"- `{one.path}:{one.line}`: {one.what}" for one in found[:_MOST]]
-    if len(found) > _MOST:
-        lines.append(f"- and {len(found) - _MOST} more")
+    lines += [f"- `{one.path}:{one.line}`: {one.message}" for one in found[:_MAX_FINDINGS]]
+    if len(found) > _MAX_FINDINGS:
+        lines.append(f"- and {len(found) - _MAX_FINDINGS} more")
     if code and not tests:
         lines.append("- code has changed, and no test")
     if lines[-1] == "":
@@ -101,7 +103,7 @@ def reviewed(diff: str) -> str:
 
 def findings(diff: str) -> Iterator[Finding]:
     """Yield what is worth a look in the lines that a diff adds."""
-    for path, number, text in _added(diff):
+    for path, number, text in _added_lines(diff):
         start = text[:_MAX_CHARACTERS]  # expressions take their time with long lines
         for pattern, what in _CHECKS:
             if re.search(pattern, start):
@@ -112,7 +114,7 @@ def findings(diff: str) -> Iterator[Finding]:
                 yield Finding(path, number, "white space at the end of the line")
 
 
-def _added(diff: str) -> Iterator[tuple[str, int, str]]:
+def _added_lines(diff: str) -> Iterator[tuple[str, int, str]]:
     """Yield path, line and text of each line that a diff adds."""
     path, number, left = "", 0, 0
     for line in diff.split("\n"):
@@ -130,7 +132,7 @@ def _added(diff: str) -> Iterator[tuple[str, int, str]]:
             number, left = number + 1, left - 2
 
 
-def _changed(diff: str) -> dict[str, tuple[int, int]]:
+def _changed_files(diff: str) -> dict[str, tuple[int, int]]:
     """Return the changed files with the counts of lines added and removed."""
     found: dict[str, tuple[int, int]] = {}
     path = ""

@@ -13,78 +13,80 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from accord import Content, Image
-from accord.agent.updates import CompactionReport, Report, Said, ToolReport
+from accord import ContentBlock, ImageContent
+from accord.agent.updates import CompactionUpdate, MessageUpdate, ToolCallUpdate, Update
 from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 
 __all__ = ("messages_from",)
 
-Reread = Callable[[tuple[Content, ...]], tuple[Content, ...] | None]
+ExpandPrompt = Callable[[tuple[ContentBlock, ...]], tuple[ContentBlock, ...] | None]
 
 
-def messages_from(reports: Iterable[Report], reread: Reread, *, until: str = "") -> list[Message]:
+def messages_from(
+    reports: Iterable[Update], reread: ExpandPrompt, *, until: str = ""
+) -> list[Message]:
     """Return what the model is to know, up to the prompt whose message id is `until`.
 
     `reread` returns what the model is told for what the user typed; None for what was never for
     the model, such as `/help`.
     """
-    building = _Building(reread)
+    building = _HistoryBuilder(reread)
     for report in reports:
         match report:
-            case Said("user", message_id, content):
+            case MessageUpdate("user", message_id, content):
                 if message_id == until:
                     break
                 building.prompt(content)
-            case Said("agent", _, content):
+            case MessageUpdate("agent", _, content):
                 building.answer("".join(part for part in content if isinstance(part, str)))
-            case ToolReport():
+            case ToolCallUpdate():
                 building.tool(report)
-            case CompactionReport(status="completed", summary=tuple(summary)):
+            case CompactionUpdate(status="completed", summary=tuple(summary)):
                 building.compaction("".join(part for part in summary if isinstance(part, str)))
             case _:
                 pass
     return building.messages()
 
 
-class _Building:
-    def __init__(self, reread: Reread) -> None:
+class _HistoryBuilder:
+    def __init__(self, reread: ExpandPrompt) -> None:
         self._reread = reread
-        self._found: list[Message] = []
+        self._messages: list[Message] = []
         self._skips = False  # what is being read was not for the model
 
-    def prompt(self, content: tuple[Content, ...]) -> None:
+    def prompt(self, content: tuple[ContentBlock, ...]) -> None:
         told = self._reread(content)
         self._skips = told is None
         if told is not None:
-            self._found.append(Prompt(told))
+            self._messages.append(Prompt(told))
 
     def answer(self, text: str) -> None:
         if not self._skips and text:
-            self._found.append(Answer(text=text))
+            self._messages.append(Answer(text=text))
 
-    def tool(self, report: ToolReport) -> None:
+    def tool(self, report: ToolCallUpdate) -> None:
         if self._skips or report.name is UNSET:
             return  # not the model's
         use = ToolUse(report.id, report.name, _arguments(report.raw_input))
-        last = self._found[-1] if self._found else None
+        last = self._messages[-1] if self._messages else None
         if isinstance(last, Answer) and not last.uses:
-            self._found[-1] = Answer(text=last.text, uses=(use,))
+            self._messages[-1] = Answer(text=last.text, uses=(use,))
         else:
-            self._found.append(Answer(uses=(use,)))
+            self._messages.append(Answer(uses=(use,)))
         text, failed = _result(report)
-        content: list[Content] = [text]
+        content: list[ContentBlock] = [text]
         if not failed and report.content is not UNSET:
-            content += [part for part in report.content if isinstance(part, Image)]
-        self._found.append(Results((ToolResult(use.id, use.name, tuple(content), failed),)))
+            content += [part for part in report.content if isinstance(part, ImageContent)]
+        self._messages.append(Results((ToolResult(use.id, use.name, tuple(content), failed),)))
 
     def compaction(self, summary: str) -> None:
-        from accord_coder.models.summary import compacted
+        from accord_coder.models.summary import compact_messages
 
         if summary:
-            self._found = compacted(self._found, summary)
+            self._messages = compact_messages(self._messages, summary)
 
     def messages(self) -> list[Message]:
-        return self._found
+        return self._messages
 
 
 def _arguments(raw_input: Any) -> str:
@@ -97,7 +99,7 @@ def _arguments(raw_input: Any) -> str:
             return "{}"
 
 
-def _result(report: ToolReport) -> tuple[str, bool]:
+def _result(report: ToolCallUpdate) -> tuple[str, bool]:
     """Return what the model was told, and whether as a failure."""
     match report.raw_output:
         case {"output": str() as text}:

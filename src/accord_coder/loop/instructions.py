@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from accord.types.content import text_of
 from accord_coder.parent_directories import with_parents
-from accord_coder.permissions.sensitive_files import secret
+from accord_coder.permissions.sensitive_files import is_secret
 
 if TYPE_CHECKING:
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("MOST_BYTES", "instruction_files", "instructions_for", "says_plan_mode")
+__all__ = ("MAX_BYTES", "instruction_files", "instructions_for", "says_plan_mode")
 
-MOST_BYTES = 32 * 1024  # of one file; what is longer is cut
-_MOST_FILES = 16
+MAX_BYTES = 32 * 1024  # of one file; what is longer is cut
+_MAX_FILES = 16
 
 _WORK = """\
 You are Accord's coding agent. You work in the user's editor, on the user's files, with the tools
@@ -42,7 +42,7 @@ exit_plan. Do not try to change or run anything before it is approved.
 _SURROUNDINGS = "\nThe working directory is"
 
 
-def instructions_for(work: Work) -> str:
+def instructions_for(work: CoderSession) -> str:
     """Return the instructions of a session as they are now; reads files."""
     session = work.session
     own = session.system_prompt
@@ -50,7 +50,7 @@ def instructions_for(work: Work) -> str:
     parts = [theirs if own is not None and own.mode == "override" else _WORK]
     if work.mode == "plan":
         parts.append(_PLAN)
-    parts.append(_surroundings(session.roots))
+    parts.append(_surroundings(session.directories))
     config = work.settings.config
     for path, text in instruction_files(session.cwd, config):
         parts.append(f"\n# From {path}\n\n{text.strip()}\n")
@@ -80,7 +80,7 @@ def instruction_files(cwd: str, config: Path | None = None) -> list[tuple[str, s
         found += _read(config / "AGENTS.md", within=config)
     folders = [Path(folder) for folder in with_parents(cwd)]
     root = next((folder for folder in folders if (folder / ".git").exists()), folders[0])
-    for folder in reversed(folders[: folders.index(root) + 1][:_MOST_FILES]):
+    for folder in reversed(folders[: folders.index(root) + 1][:_MAX_FILES]):
         found += _read(folder / "AGENTS.md", within=root)
     return found
 
@@ -89,13 +89,13 @@ def _read(path: Path, *, within: Path) -> list[tuple[str, str]]:
     """Return a file with its text; nothing for one that a link takes elsewhere."""
     try:
         real = path.resolve(strict=True)
-        if not real.is_relative_to(within.resolve()) or secret(str(real)) or not real.is_file():
+        if not real.is_relative_to(within.resolve()) or is_secret(str(real)) or not real.is_file():
             return []
         with real.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError:
         return []
-    text = data[:MOST_BYTES].decode("utf-8", "replace")
-    if len(data) > MOST_BYTES:
-        text = f"{text}\n[cut here: the file is longer than {MOST_BYTES} bytes]"
+    text = data[:MAX_BYTES].decode("utf-8", "replace")
+    if len(data) > MAX_BYTES:
+        text = f"{text}\n[cut here: the file is longer than {MAX_BYTES} bytes]"
     return [(str(path), text)] if text.strip() else []

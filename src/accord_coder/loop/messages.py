@@ -6,15 +6,15 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from accord import Content
+from accord import ContentBlock
 
-__all__ = ("Answer", "Message", "Prompt", "Results", "ToolResult", "ToolUse", "repaired")
+__all__ = ("Answer", "Message", "Prompt", "Results", "ToolResult", "ToolUse", "repair")
 
 
 class Prompt(Struct, frozen=True):
     """What the user said."""
 
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
 
 
 class ToolUse(Struct, frozen=True):
@@ -38,7 +38,7 @@ class ToolResult(Struct, frozen=True):
 
     use_id: str
     name: str
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
     failed: bool = False
 
     @property
@@ -56,7 +56,7 @@ class Results(Struct, frozen=True):
 Message: TypeAlias = Prompt | Answer | Results
 
 
-def repaired(messages: list[Message]) -> list[Message]:
+def repair(messages: list[Message]) -> list[Message]:
     """Return the messages with a result for every use of a tool: models insist on that."""
     found: list[Message] = []
     for at, message in enumerate(messages):

@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from accord import Content, Image, Link, Resource, Turn
-from accord.agent.updates import UsageReport
-from accord_coder.commands.base import asked_for
+from accord import ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
+from accord.agent.updates import ContextUsageUpdate
+from accord_coder.commands.base import parse_command
 from accord_coder.loop.history import messages_from
-from accord_coder.loop.messages import repaired
+from accord_coder.loop.messages import repair
 
 if TYPE_CHECKING:
     from accord_coder.agent import Coder
-    from accord_coder.loop.session_state import Work
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("title_of", "work_on")
+__all__ = ("handle_prompt", "title_of")
 
-_MOST = 60  # characters of a title
+_MAX_TITLE = 60  # characters of a title
 
 
-async def work_on(turn: Turn, work: Work, coder: Coder) -> str | None:
+async def handle_prompt(turn: Turn, work: CoderSession, coder: Coder) -> str | None:
     """Work on a prompt; return why it stopped."""
     await _restore(turn, work)
     content = turn.content
-    asked = asked_for(content)
+    asked = parse_command(content)
     if asked is not None:
         from accord_coder.commands.registry import run_command
 
@@ -32,53 +32,53 @@ async def work_on(turn: Turn, work: Work, coder: Coder) -> str | None:
         if told is None:
             return None
         content = told
-    if turn.session.title_now is None and (title := title_of(turn.content)):
-        await turn.title(title)
+    if turn.session.title is None and (title := title_of(turn.content)):
+        await turn.set_title(title)
     from accord_coder.loop.instructions import instructions_for
-    from accord_coder.loop.turn import take_turn
+    from accord_coder.loop.turn import run_turn
 
-    model = await coder.model_of(work)
+    model = await coder.session_model(work)
     instructions = await asyncio.to_thread(instructions_for, work)
-    return await take_turn(turn, work, model, instructions, content)
+    return await run_turn(turn, work, model, instructions, content)
 
 
-async def _restore(turn: Turn, work: Work) -> None:
+async def _restore(turn: Turn, work: CoderSession) -> None:
     """Read the conversation again, if the session was opened again since."""
-    if work.restored:
+    if work.history_loaded:
         return
-    work.restored = True
+    work.history_loaded = True
     reports = await work.session.history()
     cwd = work.session.cwd
 
-    def reread(content: tuple[Content, ...]) -> tuple[Content, ...] | None:
-        if asked_for(content) is None:
+    def reread(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...] | None:
+        if parse_command(content) is None:
             return content
-        from accord_coder.commands.registry import reread
+        from accord_coder.commands.registry import expand_prompt
 
-        return reread(content, cwd)
+        return expand_prompt(content, cwd)
 
     for report in reports:
-        if isinstance(report, UsageReport):
+        if isinstance(report, ContextUsageUpdate):
             work.cost = report.usage.cost
     before = messages_from(reports, reread, until=turn.message_id)
-    work.messages = repaired([*before, *work.messages])
+    work.messages = repair([*before, *work.messages])
 
 
-def title_of(content: tuple[Content, ...]) -> str:
+def title_of(content: tuple[ContentBlock, ...]) -> str:
     """Return a title for a session that begins with this: its first line, or what came with it."""
     for part in content:
         match part:
             case str() if line := next(filter(str.strip, part.splitlines()), ""):
                 words = " ".join(line.split())
-                if len(words) <= _MOST:
+                if len(words) <= _MAX_TITLE:
                     return words
-                cut = words[:_MOST]
+                cut = words[:_MAX_TITLE]
                 return f"{(cut.rpartition(' ')[0] or cut).rstrip(',;:')}…"
-            case Link(name=name):
+            case ResourceLink(name=name):
                 return name
-            case Resource(uri=uri):
+            case EmbeddedResource(uri=uri):
                 return uri.rstrip("/").rpartition("/")[2]
-            case Image():
+            case ImageContent():
                 return "Image"
             case _:
                 pass

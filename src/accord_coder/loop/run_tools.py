@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import (
-    Content,
+    ContentBlock,
     RemoteProtocolError,
     RequestError,
     StartError,
@@ -18,69 +18,75 @@ from accord import (
 from accord.agent import WorkCancelled
 from accord.local.files import OutsideRoots
 from accord_coder.loop.messages import Results, ToolResult, ToolUse
-from accord_coder.loop.session_state import Work
-from accord_coder.permissions.gate import Refused, go_on, judge
+from accord_coder.loop.session_state import CoderSession
+from accord_coder.permissions.gate import PermissionDenied, enforce, evaluate
 from accord_coder.tools.base import Outcome, Tool, ToolFailed
 from accord_coder.wildcards import PatternTooLong
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
+    from accord.agent.tool_call import ToolCallHandle
 
-__all__ = ("carry_out",)
+__all__ = ("run_tools",)
 
 log = logging.getLogger("accord_coder")
 
 _MAX_PATH_CHARACTERS = 4096  # PATH_MAX of Linux: links in longer paths would not be resolved
 
 
-async def carry_out(uses: Sequence[ToolUse], turn: Turn, work: Work) -> Results:
+async def run_tools(uses: Sequence[ToolUse], turn: Turn, work: CoderSession) -> Results:
     """Use the tools in this order, neighbours that only look at things side by side."""
     results: list[ToolResult] = []
     at = 0
     while at < len(uses):
         end = at + 1
-        while end < len(uses) and _parallel(uses[end - 1], work) and _parallel(uses[end], work):
+        while (
+            end < len(uses) and _is_parallel(uses[end - 1], work) and _is_parallel(uses[end], work)
+        ):
             end += 1
-        results += await _side_by_side(uses[at:end], turn, work)
+        results += await _run_parallel(uses[at:end], turn, work)
         at = end
     return Results(tuple(results))
 
 
-async def _side_by_side(uses: Sequence[ToolUse], turn: Turn, work: Work) -> list[ToolResult]:
+async def _run_parallel(
+    uses: Sequence[ToolUse], turn: Turn, work: CoderSession
+) -> list[ToolResult]:
     if len(uses) == 1:
-        return [await _use(uses[0], turn, work)]
+        return [await _run_tool(uses[0], turn, work)]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_use(use, turn, work)) for use in uses]
+            tasks = [group.create_task(_run_tool(use, turn, work)) for use in uses]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None  # the client has gone, for all of them
     return [task.result() for task in tasks]
 
 
-def _parallel(use: ToolUse, work: Work) -> bool:
+def _is_parallel(use: ToolUse, work: CoderSession) -> bool:
     tool = work.tools.get(use.name)
     return tool is not None and tool.parallel
 
 
-async def _use(use: ToolUse, turn: Turn, work: Work) -> ToolResult:
+async def _run_tool(use: ToolUse, turn: Turn, work: CoderSession) -> ToolResult:
     tool = work.tools.get(use.name)
     try:
         if tool is None:
             known = ", ".join(sorted(work.tools))
             raise ToolFailed(f"There is no tool {use.name}; there are {known}.")
-        given = tool.read(use.arguments)
+        given = tool.parse(use.arguments)
     except ToolFailed as error:
         async with turn.tool(use.name, name=use.name, raw_input=_json(use.arguments)) as call:
-            await call.output({"error": str(error)})
+            await call.set_raw_output({"error": str(error)})
             await call.fail(str(error))
         return _result(use, (str(error),), failed=True)
     try:
-        return await _run(tool, given, use, turn, work)
+        return await _run_parsed(tool, given, use, turn, work)
     except WorkCancelled:
         return _result(use, ("The user stopped it.",), failed=True)
 
 
-async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work) -> ToolResult:
+async def _run_parsed(
+    tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: CoderSession
+) -> ToolResult:
     async with turn.tool(
         tool.title(given, work),
         kind=tool.kind,
@@ -96,36 +102,36 @@ async def _run(tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: Work
             if any(len(path) > _MAX_PATH_CHARACTERS for path in access.paths):
                 raise ToolFailed(f"A path is longer than {_MAX_PATH_CHARACTERS} characters.")
             # What is refused anyway is not looked at first: the preview would say what to mend.
-            judged = await judge(access, work)
+            judged = await evaluate(access, work)
             await tool.preview(given, call, work)
             if judged.asks:
                 work.files.forget_previews()
-            await go_on(judged, call, work)
+            await enforce(judged, call, work)
             outcome = await tool.run(given, call, work)
-        except Refused as error:
-            await call.refuse(str(error), raw_output={"error": str(error)})
+        except PermissionDenied as error:
+            await call.deny(str(error), raw_output={"error": str(error)})
             return _result(use, (str(error),), failed=True)
         except StartError as error:
-            return await _failed(str(error), call, use)
+            return await _report_failure(str(error), call, use)
         except TransportError:
             raise  # the client has gone
         except Exception as error:
             if turn.session.closed:
                 raise  # and nobody is told of anything any more
-            return await _failed(_why(error, tool), call, use)
-        await call.output(_raw(outcome))
+            return await _report_failure(_error_text(error, tool), call, use)
+        await call.set_raw_output(_raw_output(outcome))
         if outcome.failed:
             await call.fail()
         return _result(use, outcome.content, failed=outcome.failed)
 
 
-async def _failed(why: str, call: ToolCall, use: ToolUse) -> ToolResult:
-    await call.output({"error": why})
+async def _report_failure(why: str, call: ToolCallHandle, use: ToolUse) -> ToolResult:
+    await call.set_raw_output({"error": why})
     await call.fail(why)
     return _result(use, (why,), failed=True)
 
 
-def _why(error: Exception, tool: Tool[Any]) -> str:
+def _error_text(error: Exception, tool: Tool[Any]) -> str:
     """Say what went wrong, to the model and the user."""
     match error:
         case ToolFailed() | OutsideRoots() | PatternTooLong():
@@ -145,12 +151,12 @@ def _why(error: Exception, tool: Tool[Any]) -> str:
             return f"{tool.name} failed by a mistake of its own."
 
 
-def _raw(outcome: Outcome) -> dict[str, Any]:
+def _raw_output(outcome: Outcome) -> dict[str, Any]:
     text = "\n".join(part for part in outcome.content if isinstance(part, str))
     return {"output": text, **(outcome.raw or {})}
 
 
-def _result(use: ToolUse, content: tuple[Content, ...], *, failed: bool) -> ToolResult:
+def _result(use: ToolUse, content: tuple[ContentBlock, ...], *, failed: bool) -> ToolResult:
     return ToolResult(use.id, use.name, content, failed)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from itertools import takewhile
 
-from accord import AuthRequired, Content, Cost, RequestError, Tokens, Turn
-from accord_coder.loop.messages import Answer, Prompt, ToolUse, repaired
-from accord_coder.loop.run_tools import carry_out
-from accord_coder.loop.session_state import Work
+from accord import AuthRequired, ContentBlock, Cost, RequestError, TokenUsage, Turn
+from accord_coder.loop.messages import Answer, Prompt, ToolUse, repair
+from accord_coder.loop.run_tools import run_tools
+from accord_coder.loop.session_state import CoderSession
 from accord_coder.models.base import (
     ContextOverflow,
     Finished,
-    KeyRefused,
+    KeyRejected,
     Model,
     ModelError,
     Notice,
@@ -21,23 +21,23 @@ from accord_coder.models.base import (
     Thought,
 )
 
-__all__ = ("compact", "take_turn")
+__all__ = ("compact", "run_turn")
 
 # Of the model's context: fuller than that, what was said is summarised.
-_FULL = 0.8
-_STOPS = {"max_tokens": "max_tokens", "refusal": "refusal"}
+_COMPACT_ABOVE = 0.8
+_STOP_REASONS = {"max_tokens": "max_tokens", "refusal": "refusal"}
 
 
-async def take_turn(
+async def run_turn(
     turn: Turn,
-    work: Work,
+    work: CoderSession,
     model: Model,
     instructions: str,
-    content: tuple[Content, ...] | None = None,
+    content: tuple[ContentBlock, ...] | None = None,
 ) -> str:
     """Let the model work on a prompt, or on `content` in its place; return why it stopped."""
     prompt = Prompt(turn.content if content is None else content)
-    work.messages = repaired(work.messages)
+    work.messages = repair(work.messages)
     work.messages.append(prompt)
     if turn.session.mcp_servers:
         from accord_coder.tools.mcp_tool import connect_servers
@@ -45,22 +45,22 @@ async def take_turn(
         await connect_servers(turn, work)
     try:
         for _ in range(work.settings.max_requests):
-            answer, reason = await _fitting_answer(turn, work, model, instructions)
+            answer, reason = await _request_with_compaction(turn, work, model, instructions)
             if answer.text or answer.uses:
                 work.messages.append(answer)
             if reason == "refusal":
-                _forget(prompt, work)
+                _drop_prompt(prompt, work)
             if not answer.uses:
-                return _STOPS.get(reason, "end_turn")
-            work.messages.append(await carry_out(answer.uses, turn, work))
-    except KeyRefused as error:
+                return _STOP_REASONS.get(reason, "end_turn")
+            work.messages.append(await run_tools(answer.uses, turn, work))
+    except KeyRejected as error:
         raise AuthRequired(str(error)) from error
     except ModelError as error:
         raise RequestError(str(error)) from error
     return "max_turn_requests"
 
 
-def _forget(prompt: Prompt, work: Work) -> None:
+def _drop_prompt(prompt: Prompt, work: CoderSession) -> None:
     """Drop a refused prompt and what came of it: the next prompt does not build on them."""
     for at, message in enumerate(work.messages):
         if message is prompt:
@@ -68,35 +68,37 @@ def _forget(prompt: Prompt, work: Work) -> None:
             return
 
 
-async def _fitting_answer(
-    turn: Turn, work: Work, model: Model, instructions: str
+async def _request_with_compaction(
+    turn: Turn, work: CoderSession, model: Model, instructions: str
 ) -> tuple[Answer, str]:
     """Answer, after a compaction where the conversation is too long."""
     if work.mcp is not None:
         from accord_coder.tools.mcp_tool import offer_tools
 
         offer_tools(work)
-    if _used(work) > _FULL * model.context_size:
+    if _estimate_context(work) > _COMPACT_ABOVE * model.context_size:
         await compact(turn, work, model)
     try:
-        return await _answer(turn, work, model, instructions)
+        return await _request(turn, work, model, instructions)
     except ContextOverflow:
         if not await compact(turn, work, model):
             raise
-    return await _answer(turn, work, model, instructions)
+    return await _request(turn, work, model, instructions)
 
 
-def _used(work: Work) -> int:
+def _estimate_context(work: CoderSession) -> int:
     """Return about how many tokens of the context the next request takes."""
-    from accord_coder.models.summary import size_of
+    from accord_coder.models.summary import estimate_tokens
 
-    if not work.context:  # nobody has counted yet: the session was opened again, say
-        return size_of(work.messages)
+    if not work.context_used:  # nobody has counted yet: the session was opened again, say
+        return estimate_tokens(work.messages)
     new = takewhile(lambda message: not isinstance(message, Answer), reversed(work.messages))
-    return work.context + size_of(list(new))
+    return work.context_used + estimate_tokens(list(new))
 
 
-async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tuple[Answer, str]:
+async def _request(
+    turn: Turn, work: CoderSession, model: Model, instructions: str
+) -> tuple[Answer, str]:
     """Show the answer as it comes, and return it whole with why it ended."""
     request = Request(
         instructions=instructions,
@@ -107,7 +109,7 @@ async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tu
     texts: list[str] = []
     uses: list[ToolUse] = []
     finished: Finished | None = None
-    turn.next_message()
+    turn.start_new_message()
     pieces = model.answer(request)
     try:
         async for piece in pieces:
@@ -118,7 +120,7 @@ async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tu
                 case Thought(text):
                     await turn.think(text)
                 case Notice(text):
-                    await turn.notice(text.strip(), severity="warning")
+                    await turn.show_notice(text.strip(), severity="warning")
                 case ToolUse():
                     uses.append(piece)
                 case Finished():
@@ -132,37 +134,37 @@ async def _answer(turn: Turn, work: Work, model: Model, instructions: str) -> tu
             await pieces.aclose()
     if finished is None:
         raise ModelError("The model has ended without a word of why.")
-    await _count(finished, turn, work, model)
-    return _whole("".join(texts), uses, finished), finished.reason
+    await _report_usage(finished, turn, work, model)
+    return _assemble_answer("".join(texts), uses, finished), finished.reason
 
 
-def _whole(text: str, uses: list[ToolUse], finished: Finished) -> Answer:
+def _assemble_answer(text: str, uses: list[ToolUse], finished: Finished) -> Answer:
     """Return the answer without the uses that it was cut off in."""
     if finished.reason in ("end", "tools"):
         return Answer(text=text, uses=tuple(uses), native=finished.native)
     return Answer(text=text, native=None if uses else finished.native)
 
 
-async def _count(finished: Finished, turn: Turn, work: Work, model: Model) -> None:
+async def _report_usage(finished: Finished, turn: Turn, work: CoderSession, model: Model) -> None:
     """Tell what an answer took, and how full the context is with it."""
     if finished.tokens is not None:
-        turn.tokens = _added(turn.tokens, finished.tokens)
+        turn.token_usage = _add_usage(turn.token_usage, finished.tokens)
     if finished.cost is not None:
         before = 0.0 if work.cost is None else work.cost.amount
         work.cost = Cost(before + finished.cost.amount, finished.cost.currency)
     if finished.context is not None:
-        work.context = finished.context
-        await turn.usage(work.context, model.context_size, cost=work.cost)
+        work.context_used = finished.context
+        await turn.set_context_usage(work.context_used, model.context_size, cost=work.cost)
 
 
-def _added(before: Tokens | None, more: Tokens) -> Tokens:
+def _add_usage(before: TokenUsage | None, more: TokenUsage) -> TokenUsage:
     if before is None:
         return more
 
     def both(one: int | None, other: int | None) -> int | None:
         return None if one is None and other is None else (one or 0) + (other or 0)
 
-    return Tokens(
+    return TokenUsage(
         total=before.total + more.total,
         input=before.input + more.input,
         output=before.output + more.output,
@@ -172,26 +174,26 @@ def _added(before: Tokens | None, more: Tokens) -> Tokens:
     )
 
 
-async def compact(turn: Turn, work: Work, model: Model, *, hint: str = "") -> bool:
+async def compact(turn: Turn, work: CoderSession, model: Model, *, hint: str = "") -> bool:
     """Put a summary in place of what was said, all but the end; tell whether that was possible.
 
     The summary is stored as that of the compaction: who reads the session again goes on with it.
     """
     from accord_coder.models.summary import (
-        compacted,
+        compact_messages,
+        estimate_tokens,
         last_turns,
         nothing_to_drop,
-        size_of,
         summarise,
     )
 
-    messages = repaired(work.messages)
+    messages = repair(work.messages)
     if nothing_to_drop(messages):
         return False
-    if turn.session.link.version == 1:  # whose clients may show no compactions
+    if turn.session.client_adapter.version == 1:  # whose clients may show no compactions
         await turn.think("Shortening what was said so far, to make room.\n")
     async with turn.compaction() as shown:
-        if not model.summarises:
+        if not model.can_summarise:
             work.messages = last_turns(messages)
             return len(work.messages) < len(messages)
         try:
@@ -200,10 +202,12 @@ async def compact(turn: Turn, work: Work, model: Model, *, hint: str = "") -> bo
             await shown.fail(str(error))
             return False
         await shown.summary(summary.text)
-        work.messages = compacted(messages, summary.text)
-    work.context = size_of(work.messages)
+        work.messages = compact_messages(messages, summary.text)
+    work.context_used = estimate_tokens(work.messages)
     took = summary.finished
     if took is not None:
-        after = Finished(reason="end", tokens=took.tokens, cost=took.cost, context=work.context)
-        await _count(after, turn, work, model)
+        after = Finished(
+            reason="end", tokens=took.tokens, cost=took.cost, context=work.context_used
+        )
+        await _report_usage(after, turn, work, model)
     return True

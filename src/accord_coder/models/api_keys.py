@@ -13,26 +13,26 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from accord_coder.models.providers import SOURCES, Source
+from accord_coder.models.providers import PROVIDERS, ModelProvider
 
-__all__ = ("Keys", "Place")
+__all__ = ("ApiKeys", "KeyLocation")
 
 log = logging.getLogger("accord_coder")
 
-Place = Literal["keyring", "file"]
+KeyLocation = Literal["keyring", "file"]
 _SERVICE = "accord"  # in the keyring
 
 
-class _Kept(Struct, frozen=True, omit_defaults=True):
+class _StoredKey(Struct, frozen=True, omit_defaults=True):
     """Where a key is: in the keyring, or here."""
 
     key: str | None = None
 
     def __repr__(self) -> str:
-        return "_Kept()"  # never the key
+        return "_StoredKey()"  # never the key
 
 
-class Keys:
+class ApiKeys:
     """The keys that there are. No key is ever logged, nor part of an error.
 
     `folder` has the file that says which keys are kept; without it the environment is all.
@@ -41,25 +41,25 @@ class Keys:
     def __init__(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> None:
         self._path = None if folder is None else folder / "keys.json"
         self._environ = os.environ if environ is None else environ
-        self._kept: dict[str, _Kept] | None = None
+        self._stored: dict[str, _StoredKey] | None = None
         self._from_keyring: dict[str, str | None] = {}
 
-    def is_there(self, source: Source) -> bool:
+    def has_key(self, source: ModelProvider) -> bool:
         """Tell whether there is a key, without asking the keyring: that may take long."""
         return self.in_environment(source) or source.id in self._read()
 
     def conceal(self) -> None:
         """Keep other processes from reading the keys here, if there are any."""
-        if any(map(self.is_there, SOURCES)):
+        if any(map(self.has_key, PROVIDERS)):
             from accord_coder.process_memory import conceal_process
 
             conceal_process()
 
-    def in_environment(self, source: Source) -> bool:
+    def in_environment(self, source: ModelProvider) -> bool:
         """Tell whether the environment has a key."""
         return any(self._environ.get(name, "").strip() for name in source.variables)
 
-    def find(self, source: Source) -> str | None:
+    def find(self, source: ModelProvider) -> str | None:
         """Return the key. The keyring may ask the user something first: not for the event loop."""
         for name in source.variables:
             if key := self._environ.get(name, "").strip():
@@ -70,40 +70,40 @@ class Keys:
         if kept.key is not None:
             return kept.key
         if source.id not in self._from_keyring:
-            self._from_keyring[source.id] = _ask_keyring(source.id)
+            self._from_keyring[source.id] = _read_keyring(source.id)
         return self._from_keyring[source.id]
 
-    def look_again(self) -> None:
+    def reload(self) -> None:
         """Forget what was read: it may have changed."""
-        self._kept = None
+        self._stored = None
         self._from_keyring.clear()
         self.conceal()
 
-    def keep(self, source: Source, key: str) -> Place:
+    def save(self, source: ModelProvider, key: str) -> KeyLocation:
         """Keep a key, in the keyring or else in the file; return which. Raises `OSError`."""
-        self.look_again()
+        self.reload()
         kept = dict(self._read())
-        in_keyring = _put_into_keyring(source.id, key)
-        kept[source.id] = _Kept() if in_keyring else _Kept(key)
+        in_keyring = _save_in_keyring(source.id, key)
+        kept[source.id] = _StoredKey() if in_keyring else _StoredKey(key)
         self._write(kept)
         return "keyring" if in_keyring else "file"
 
-    def forget(self) -> None:
+    def delete_all(self) -> None:
         """Delete all keys that were kept; those of the environment stay."""
-        self.look_again()
+        self.reload()
         for source_id, kept in self._read().items():
             if kept.key is None:
                 _delete_from_keyring(source_id)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
-        self.look_again()
+        self.reload()
 
-    def _read(self) -> dict[str, _Kept]:
-        if self._kept is None:
-            self._kept = {} if self._path is None else _read_private(self._path)
-        return self._kept
+    def _read(self) -> dict[str, _StoredKey]:
+        if self._stored is None:
+            self._stored = {} if self._path is None else _read_private(self._path)
+        return self._stored
 
-    def _write(self, kept: dict[str, _Kept]) -> None:
+    def _write(self, kept: dict[str, _StoredKey]) -> None:
         from accord_coder.directories import private_dir
 
         if self._path is None:
@@ -115,10 +115,10 @@ class Keys:
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(kept))
         beside.replace(self._path)
-        self._kept = kept
+        self._stored = kept
 
 
-def _read_private(path: Path) -> dict[str, _Kept]:
+def _read_private(path: Path) -> dict[str, _StoredKey]:
     """Return what a file says, unless others may read it too."""
     try:
         with path.open("rb") as file:
@@ -126,7 +126,7 @@ def _read_private(path: Path) -> dict[str, _Kept]:
             if sys.platform != "win32" and stat.S_IMODE(mode) & 0o077:
                 log.warning("! %s is not read: others may read it; chmod 600 it", path)
                 return {}
-            return msgspec.json.decode(file.read(), type=dict[str, _Kept])
+            return msgspec.json.decode(file.read(), type=dict[str, _StoredKey])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as exc:
@@ -135,7 +135,7 @@ def _read_private(path: Path) -> dict[str, _Kept]:
         return {}
 
 
-def _put_into_keyring(source_id: str, key: str) -> bool:
+def _save_in_keyring(source_id: str, key: str) -> bool:
     """Keep a key in the keyring; return whether it is there."""
     try:
         import keyring
@@ -149,7 +149,7 @@ def _put_into_keyring(source_id: str, key: str) -> bool:
         return False
 
 
-def _ask_keyring(source_id: str) -> str | None:
+def _read_keyring(source_id: str) -> str | None:
     try:
         import keyring
         from keyring.errors import KeyringError

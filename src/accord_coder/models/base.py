@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
-from accord import AccordError, Cost, Tokens
+from accord import AccordError, Cost, TokenUsage
 from accord_coder.loop.messages import Message, ToolUse
 
 __all__ = (
     "ContextOverflow",
     "Finished",
-    "KeyRefused",
+    "KeyRejected",
     "Model",
     "ModelError",
     "Notice",
@@ -37,7 +37,7 @@ class ContextOverflow(ModelError):
     """The conversation is longer than the model can take."""
 
 
-class KeyRefused(ModelError):
+class KeyRejected(ModelError):
     """The provider does not take the key."""
 
 
@@ -83,7 +83,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     """
 
     reason: Literal["end", "tools", "max_tokens", "refusal"]
-    tokens: Tokens | None = None
+    tokens: TokenUsage | None = None
     context: int | None = None
     cost: Cost | None = None
     native: Any = None
@@ -97,9 +97,9 @@ class Model(ABC):
 
     name: str  # provider:name, or "embedded"
     context_size: int  # tokens
-    takes: ClassVar[frozenset[str]] | frozenset[str] = frozenset()  # image, audio
+    accepts: ClassVar[frozenset[str]] | frozenset[str] = frozenset()  # image, audio
     efforts: tuple[str, ...] = ()  # how long it may be told to think
-    summarises: bool = True  # can tell in short what was said
+    can_summarise: bool = True  # can tell in short what was said
 
     @abstractmethod
     def answer(self, request: Request) -> AsyncIterator[Piece]:

@@ -24,68 +24,72 @@ from pydantic_ai.exceptions import (
 )
 
 from accord.text.excerpt import excerpt
-from accord_coder.models.base import ContextOverflow, KeyRefused, ModelError
-from accord_coder.models.providers import Source
+from accord_coder.models.base import ContextOverflow, KeyRejected, ModelError
+from accord_coder.models.providers import ModelProvider
 
-__all__ = ("Fault", "fault_of", "odd_answer")
+__all__ = ("ProviderError", "classify_error", "malformed_answer")
 
 _KEY_KINDS = re.compile(r"authenticat|unauthori[sz]ed|api_?key", re.IGNORECASE)
-_LONGEST = 300  # of a provider's own words
+_MAX_CHARACTERS = 300  # of a provider's own words
 
 
-class Fault(Struct, frozen=True):
+class ProviderError(Struct, frozen=True):
     """An error for the user, whether it `passes` by itself, and how long the provider asks for."""
 
     error: ModelError
-    passes: bool = False
-    asked_s: float | None = None
+    is_transient: bool = False
+    retry_after_s: float | None = None
 
 
-def fault_of(
-    exc: AgentRunError, source: Source, address: str, *, secret: str | None, begun: bool
-) -> Fault:
+def classify_error(
+    exc: AgentRunError, source: ModelProvider, address: str, *, secret: str | None, begun: bool
+) -> ProviderError:
     """Return what an error of pydantic-ai means; the secret is in no word of it.
 
     `address` is the URL that was asked.
     """
     name = source.name
-    said = _said(exc, secret)
+    said = _provider_message(exc, secret)
     match exc:
         case ModelContextWindowExceededError():
-            return Fault(ContextOverflow(f"The conversation is too long for the model.{said}"))
+            return ProviderError(
+                ContextOverflow(f"The conversation is too long for the model.{said}")
+            )
         case ModelHTTPError(status_code=403) if not _blames_key(exc.body):
             # Of a region, a resource or a guard: another key need not help.
-            return Fault(ModelError(f"{name} does not allow this (status 403).{said}"))
+            return ProviderError(ModelError(f"{name} does not allow this (status 403).{said}"))
         case ModelAuthenticationError():
             ways = " or ".join(source.variables)
             why = f"{name} refuses the key. Set {ways}, or `accord agent --login {source.id}`."
-            return Fault(KeyRefused(why))
+            return ProviderError(KeyRejected(why))
         case ModelNotFoundError():
-            return Fault(ModelError(f"{name} has no such model.{said}"))
+            return ProviderError(ModelError(f"{name} has no such model.{said}"))
         case ModelQuotaExceededError():
-            return Fault(ModelError(f"The quota at {name} is used up.{said}"))
+            return ProviderError(ModelError(f"The quota at {name} is used up.{said}"))
         case ModelRateLimitError():
-            return _passing(exc, f"{name} asks for fewer requests.")
+            return _transient(exc, f"{name} asks for fewer requests.")
         case ModelUnavailableError() | ModelServerError():
-            return _passing(exc, f"{name} is not available{_status(exc)}.")
+            return _transient(exc, f"{name} is not available{_status(exc)}.")
         case ModelTimeoutError(phase="read" | "write"):
-            return Fault(ModelError(f"{name} has stopped answering."))
+            return ProviderError(ModelError(f"{name} has stopped answering."))
         case ModelConnectionError() if begun:
-            return Fault(ModelError(f"The connection to {name} broke in the middle of the answer."))
+            return ProviderError(
+                ModelError(f"The connection to {name} broke in the middle of the answer.")
+            )
         case ModelConnectionError():
-            why = f"{name} cannot be reached{_place(address)}{_cause(exc, secret)}."
-            return _passing(exc, why)
+            why = f"{name} cannot be reached{_host(address)}{_cause(exc, secret)}."
+            return _transient(exc, why)
         case ModelAPIError():
-            return Fault(ModelError(f"{name} does not answer this{_status(exc)}.{said}"))
+            return ProviderError(ModelError(f"{name} does not answer this{_status(exc)}.{said}"))
         case ContentFilterError():
-            return Fault(ModelError(f"{name} refuses to answer.{said}"))
+            return ProviderError(ModelError(f"{name} refuses to answer.{said}"))
         case _:
-            return odd_answer(source)
+            return malformed_answer(source)
 
 
-def odd_answer(source: Source) -> Fault:
+def malformed_answer(source: ModelProvider) -> ProviderError:
     """Return what it means when an answer does not keep to the provider's own format."""
-    return Fault(ModelError(f"{source.name} answers what cannot be understood."))
+    return ProviderError(ModelError(f"{source.name} answers what cannot be understood."))
 
 
 def _blames_key(body: object) -> bool:
@@ -101,16 +105,18 @@ def _blames_key(body: object) -> bool:
     return _blames_key(fields.get("message") or "")
 
 
-def _passing(exc: ModelAPIError, why: str) -> Fault:
+def _transient(exc: ModelAPIError, why: str) -> ProviderError:
     hint = exc.provider_retry_hint if isinstance(exc, ModelHTTPError) else None
-    return Fault(ModelError(why), passes=hint is not False, asked_s=exc.retry_after)
+    return ProviderError(
+        ModelError(why), is_transient=hint is not False, retry_after_s=exc.retry_after
+    )
 
 
 def _status(exc: ModelAPIError) -> str:
     return f" (status {exc.status_code})" if isinstance(exc, ModelHTTPError) else ""
 
 
-def _place(address: str) -> str:
+def _host(address: str) -> str:
     """Return the scheme, host and port of an address; what else it holds may be secret."""
     try:
         parts = urlsplit(address)
@@ -132,10 +138,10 @@ def _cause(exc: BaseException, secret: str | None) -> str:
         cause = cause.__cause__ or cause.__context__
     if secret:
         reason = reason.replace(secret, "…")
-    return f": {excerpt(' '.join(reason.split()), _LONGEST)}" if reason else ""
+    return f": {excerpt(' '.join(reason.split()), _MAX_CHARACTERS)}" if reason else ""
 
 
-def _said(exc: AgentRunError, secret: str | None) -> str:
+def _provider_message(exc: AgentRunError, secret: str | None) -> str:
     """Return the provider's own words, cut short and without the secret."""
     body: Any = exc.body if isinstance(exc, ModelAPIError) else None
     for _ in range(2):  # {"error": {"message": …}}, or the inner one alone
@@ -147,4 +153,4 @@ def _said(exc: AgentRunError, secret: str | None) -> str:
     if secret:
         body = body.replace(secret, "…")
     body = " ".join(body.split())
-    return f" It says: {body if len(body) <= _LONGEST else body[:_LONGEST] + '…'}"
+    return f" It says: {body if len(body) <= _MAX_CHARACTERS else body[:_MAX_CHARACTERS] + '…'}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("KEY_VARIABLES", "SOURCES", "Source", "source_of")
+__all__ = ("KEY_VARIABLES", "PROVIDERS", "ModelProvider", "provider_of")
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class ModelProvider(Struct, frozen=True, kw_only=True):
     """A provider: where its key is found, and models of it to offer, the default one first.
 
     `address` is asked when the user names no other. `keyless` ones answer without a key.
@@ -22,32 +22,32 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 # In this order they are tried. Any other name can be given with `--model`; these are offered.
-SOURCES = (
-    Source(
+PROVIDERS = (
+    ModelProvider(
         id="anthropic",
         name="Anthropic",
         variables=("ANTHROPIC_API_KEY",),
         models=("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
     ),
-    Source(
+    ModelProvider(
         id="openai",
         name="OpenAI",
         variables=("OPENAI_API_KEY",),
         models=("gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-luna"),
     ),
-    Source(
+    ModelProvider(
         id="google",
         name="Google",
         variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         models=("gemini-3.8-flash", "gemini-3.1-pro-preview"),
     ),
-    Source(
+    ModelProvider(
         id="mistral",
         name="Mistral",
         variables=("MISTRAL_API_KEY",),
         models=("mistral-medium-latest", "mistral-large-latest", "codestral-latest"),
     ),
-    Source(
+    ModelProvider(
         id="ollama",
         name="Ollama",
         variables=("OLLAMA_API_KEY",),
@@ -55,21 +55,23 @@ SOURCES = (
         keyless=True,
     ),
     # Whatever speaks Chat Completions at `--base-url`.
-    Source(id="compatible", name="OpenAI-compatible", variables=("ACCORD_API_KEY",), keyless=True),
-    Source(id="deepseek", name="DeepSeek", variables=("DEEPSEEK_API_KEY",)),
-    Source(id="openrouter", name="OpenRouter", variables=("OPENROUTER_API_KEY",)),
+    ModelProvider(
+        id="compatible", name="OpenAI-compatible", variables=("ACCORD_API_KEY",), keyless=True
+    ),
+    ModelProvider(id="deepseek", name="DeepSeek", variables=("DEEPSEEK_API_KEY",)),
+    ModelProvider(id="openrouter", name="OpenRouter", variables=("OPENROUTER_API_KEY",)),
 )
 
 # What must not be in the environment of commands that the agent runs.
-KEY_VARIABLES = frozenset(name for source in SOURCES for name in source.variables)
+KEY_VARIABLES = frozenset(name for source in PROVIDERS for name in source.variables)
 
 
-def source_of(model: str) -> tuple[Source, str] | None:
+def provider_of(model: str) -> tuple[ModelProvider, str] | None:
     """Return the provider that `provider:name` names, and the name; None for another form."""
     provider, colon, name = model.partition(":")
     if not (colon and name):
         return None
-    for source in SOURCES:
+    for source in PROVIDERS:
         if source.id == provider:
             return source, name
     return None

@@ -19,56 +19,69 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from accord import Audio, Content, Cost, Image, Link, Resource, Tokens
+from accord import (
+    AudioContent,
+    ContentBlock,
+    Cost,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TokenUsage,
+)
 from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult
 from accord_coder.models.base import Request
 
 __all__ = ("cost_of", "messages_of", "native_of", "parameters_of", "tokens_of")
 
 
-def messages_of(request: Request, takes: frozenset[str]) -> list[ModelMessage]:
+def messages_of(request: Request, accepts: frozenset[str]) -> list[ModelMessage]:
     """Return the messages; what the model does not take is told as text."""
     found: list[ModelMessage] = []
     for message in request.messages:
-        converted = _message(message, takes)
+        converted = _message(message, accepts)
         if converted is not None:
             found.append(converted)
     if found and isinstance(found[-1], ModelRequest) and request.instructions:
-        found[-1].instructions = _sound(request.instructions)
+        found[-1].instructions = _without_surrogates(request.instructions)
     return found
 
 
-def _message(message: Message, takes: frozenset[str]) -> ModelMessage | None:
+def _message(message: Message, accepts: frozenset[str]) -> ModelMessage | None:
     match message:
         case Prompt(content):
-            return ModelRequest([UserPromptPart(_content(content, takes))])
+            return ModelRequest([UserPromptPart(_content(content, accepts))])
         case Answer(native=ModelResponse() as native):
             return native
         case Answer(text=text, uses=uses):
-            calls = [ToolCallPart(_sound(use.name), _sound(use.arguments), use.id) for use in uses]
-            parts = [TextPart(_sound(text)), *calls] if text else calls
+            calls = [
+                ToolCallPart(
+                    _without_surrogates(use.name), _without_surrogates(use.arguments), use.id
+                )
+                for use in uses
+            ]
+            parts = [TextPart(_without_surrogates(text)), *calls] if text else calls
             return ModelResponse(parts) if parts else None
         case Results(results):
-            return ModelRequest([_result(result, takes) for result in results])
+            return ModelRequest([_result(result, accepts) for result in results])
 
 
-def _result(result: ToolResult, takes: frozenset[str]) -> ToolReturnPart:
-    content = _content(result.content, takes)
+def _result(result: ToolResult, accepts: frozenset[str]) -> ToolReturnPart:
+    content = _content(result.content, accepts)
     return ToolReturnPart(
-        _sound(result.name),
+        _without_surrogates(result.name),
         content if isinstance(content, str) else list(content),
         result.use_id,
         outcome="failed" if result.failed else "success",
     )
 
 
-def _content(content: Sequence[Content], takes: frozenset[str]) -> str | list[UserContent]:
+def _content(content: Sequence[ContentBlock], accepts: frozenset[str]) -> str | list[UserContent]:
     """Return content as the model takes it: a text when it is no more than that."""
     parts: list[UserContent] = []
     for part in content:
-        made = _part(part, takes)
+        made = _part(part, accepts)
         if isinstance(made, str):
-            made = _sound(made)
+            made = _without_surrogates(made)
         if isinstance(made, str) and parts and isinstance(parts[-1], str):
             parts[-1] += f"\n{made}"
         else:
@@ -82,23 +95,23 @@ def _content(content: Sequence[Content], takes: frozenset[str]) -> str | list[Us
             return parts
 
 
-def _part(part: Content, takes: frozenset[str]) -> UserContent:
+def _part(part: ContentBlock, takes: frozenset[str]) -> UserContent:
     match part:
         case str():
             return part
-        case Image(data, mime_type, uri):
+        case ImageContent(data, mime_type, uri):
             if "image" in takes:
                 return BinaryContent(data, media_type=mime_type)
             return f"[An image ({mime_type}{_at(uri)}) that this model cannot see]"
-        case Audio(data, mime_type):
+        case AudioContent(data, mime_type):
             if "audio" in takes:
                 return BinaryContent(data, media_type=mime_type)
             return f"[A sound ({mime_type}) that this model cannot hear]"
-        case Link(uri, name):
+        case ResourceLink(uri, name):
             return f"[{name}]({uri})"
-        case Resource(uri, str() as text):
+        case EmbeddedResource(uri, str() as text):
             return f'<resource uri="{uri}">\n{text}\n</resource>'
-        case Resource(uri, bytes() as data, mime_type):
+        case EmbeddedResource(uri, bytes() as data, mime_type):
             if mime_type is not None and mime_type.startswith("image/") and "image" in takes:
                 return BinaryContent(data, media_type=mime_type)
             kind = mime_type or "unknown type"
@@ -107,7 +120,7 @@ def _part(part: Content, takes: frozenset[str]) -> UserContent:
             return "[Something that this agent does not know]"
 
 
-def _sound(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """Return text that can be sent: names of files, say, may hold halves of surrogate pairs."""
     try:
         text.encode()
@@ -122,7 +135,7 @@ def native_of(response: ModelResponse) -> ModelResponse | None:
         part for call in response.tool_calls for part in (call.tool_name, call.args_as_json_str())
     ]
     texts = (response.text or "", response.thinking or "", *calls)
-    return response if all(_sound(text) == text for text in texts) else None
+    return response if all(_without_surrogates(text) == text for text in texts) else None
 
 
 def _at(uri: str | None) -> str:
@@ -143,13 +156,13 @@ def parameters_of(request: Request) -> ModelRequestParameters:
     )
 
 
-def tokens_of(response: ModelResponse) -> Tokens | None:
+def tokens_of(response: ModelResponse) -> TokenUsage | None:
     """Return what an answer took; None when the provider does not say."""
     usage = response.usage
     if usage.unmeasured_requests or not usage.total_tokens:
         return None
     details: dict[str, Any] = usage.details
-    return Tokens(
+    return TokenUsage(
         total=usage.total_tokens,
         input=usage.input_tokens,
         output=usage.output_tokens,

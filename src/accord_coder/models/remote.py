@@ -27,7 +27,7 @@ from pydantic_ai.settings import ModelSettings
 from accord_coder.loop.messages import ToolUse
 from accord_coder.models.base import (
     Finished,
-    KeyRefused,
+    KeyRejected,
     Model,
     ModelError,
     Notice,
@@ -36,8 +36,8 @@ from accord_coder.models.base import (
     Text,
 )
 from accord_coder.models.base import Thought as ThoughtPiece
-from accord_coder.models.errors import Fault, fault_of, odd_answer
-from accord_coder.models.providers import Source
+from accord_coder.models.errors import ProviderError, classify_error, malformed_answer
+from accord_coder.models.providers import ModelProvider
 from accord_coder.models.pydantic_ai_messages import (
     cost_of,
     messages_of,
@@ -45,29 +45,29 @@ from accord_coder.models.pydantic_ai_messages import (
     parameters_of,
     tokens_of,
 )
-from accord_coder.models.retry import Patience
+from accord_coder.models.retry import RetryPolicy
 
-__all__ = ("Remote", "open_remote")
+__all__ = ("RemoteModel", "open_remote")
 
 log = logging.getLogger("accord_coder")
 
 # When neither the price list nor the profile knows how much a model takes.
-_USUAL_CONTEXT = 128_000
+_DEFAULT_CONTEXT = 128_000
 _EFFORTS = ("low", "medium", "high")
 
 
 def open_remote(
-    source: Source,
+    source: ModelProvider,
     name: str,
     *,
     key: str | None,
     address: str | None = None,
-    patience: Patience | None = None,
-) -> Remote:
+    retry_policy: RetryPolicy | None = None,
+) -> RemoteModel:
     """Return a model; loads what it takes, connects to nobody. Raises `ModelError`."""
     if key is not None and not (key.isascii() and key.isprintable()):
         ways = " or ".join(source.variables)
-        raise KeyRefused(f"The key of {source.name} has odd characters in it. Look at {ways}.")
+        raise KeyRejected(f"The key of {source.name} has odd characters in it. Look at {ways}.")
     kind = source.id
     if kind == "compatible" or (kind == "openai" and address is not None):
         kind = "openai-chat"  # what everybody means by compatible
@@ -75,10 +75,10 @@ def open_remote(
         native = infer_model(f"{kind}:{name}", lambda _: _provider(source, key, address))
     except UserError as exc:
         raise ModelError(f"{source.name} cannot be used: {exc}") from exc
-    return Remote(source, name, native, key=key, patience=patience or Patience())
+    return RemoteModel(source, name, native, key=key, retry_policy=retry_policy or RetryPolicy())
 
 
-def _provider(source: Source, key: str | None, address: str | None) -> Provider[Any]:
+def _provider(source: ModelProvider, key: str | None, address: str | None) -> Provider[Any]:
     if source.id == "compatible":
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -89,28 +89,28 @@ def _provider(source: Source, key: str | None, address: str | None) -> Provider[
     return infer_provider_class(source.id)(**given)
 
 
-class Remote(Model):
+class RemoteModel(Model):
     """Answers with a language model somewhere else."""
 
     def __init__(
         self,
-        source: Source,
+        source: ModelProvider,
         name: str,
         native: NativeModel,
         *,
         key: str | None,
-        patience: Patience,
+        retry_policy: RetryPolicy,
     ) -> None:
         profile = native.profile
         self.name = f"{source.id}:{name}"
-        self.context_size = profile.get("context_window") or _USUAL_CONTEXT
+        self.context_size = profile.get("context_window") or _DEFAULT_CONTEXT
         kinds = {"image": "supports_image_input", "audio": "supports_audio_file_input"}
-        self.takes = frozenset(kind for kind, flag in kinds.items() if profile.get(flag, True))
+        self.accepts = frozenset(kind for kind, flag in kinds.items() if profile.get(flag, True))
         self.efforts = _EFFORTS if profile.get("supports_thinking") else ()
         self._source = source
         self._native = native
         self._key = key
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._entered = False
 
     async def answer(self, request: Request) -> AsyncIterator[Piece]:
@@ -123,37 +123,37 @@ class Remote(Model):
             tried += 1
             begun = False
             try:
-                async with aclosing(self._once(request)) as pieces:
+                async with aclosing(self._request_once(request)) as pieces:
                     async for piece in pieces:
                         begun = True
                         yield piece
                 return
             except AgentRunError as exc:
                 address = self._native.base_url or ""
-                fault = fault_of(exc, self._source, address, secret=self._key, begun=begun)
+                fault = classify_error(exc, self._source, address, secret=self._key, begun=begun)
             except ModelError:
                 raise
             except Exception:  # noqa: BLE001  # of libraries that trust in formats
                 log.warning("! %s cannot be understood:\n%s", self.name, self._trace())
-                fault = odd_answer(self._source)
+                fault = malformed_answer(self._source)
             delay = None if begun else self._delay(fault, tried)
             if delay is None:
                 raise fault.error
             yield Notice(f"{fault.error} Trying again{_in(delay)}.\n")
             if delay:
-                await self._patience.wait(delay)
+                await self._retry_policy.sleep(delay)
 
     def _trace(self) -> str:
         """Return where an error comes from, without the key, which some libraries quote."""
         trace = traceback.format_exc()
         return trace.replace(self._key, "…") if self._key else trace
 
-    def _delay(self, fault: Fault, tried: int) -> float | None:
-        return self._patience.delay(tried, fault.asked_s) if fault.passes else None
+    def _delay(self, fault: ProviderError, tried: int) -> float | None:
+        return self._retry_policy.delay(tried, fault.retry_after_s) if fault.is_transient else None
 
-    async def _once(self, request: Request) -> AsyncGenerator[Piece, None]:
+    async def _request_once(self, request: Request) -> AsyncGenerator[Piece, None]:
         settings = ModelSettings(
-            timeout=self._patience.stall_s,
+            timeout=self._retry_policy.stall_timeout_s,
             max_retries=0,  # ours are seen and can be cancelled
             cache=True,
         )
@@ -161,7 +161,7 @@ class Remote(Model):
             settings["thinking"] = cast("Literal['low', 'medium', 'high']", request.effort)
         async with model_request_stream(
             self._native,
-            messages_of(request, self.takes),
+            messages_of(request, self.accepts),
             model_settings=settings,
             model_request_parameters=parameters_of(request),
         ) as stream:

@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord import AuthRequired, Choice, InvalidParams, Select
-from accord_coder.models.providers import SOURCES, Source, source_of
+from accord import AuthRequired, InvalidParams, OptionChoice, SelectOption
+from accord_coder.models.providers import PROVIDERS, ModelProvider, provider_of
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
-    from accord_coder.models.api_keys import Keys
+    from accord_coder.models.api_keys import ApiKeys
     from accord_coder.models.base import Model
-    from accord_coder.models.retry import Patience
+    from accord_coder.models.retry import RetryPolicy
 
 __all__ = (
     "EMBEDDED",
-    "choices",
     "default_model",
     "effort_option",
-    "missing",
+    "missing_key_error",
+    "model_choices",
     "model_option",
     "named_model",
     "needs_key",
@@ -36,12 +36,14 @@ EMBEDDED = "embedded"
 _EFFORTS = {"low": "Low", "medium": "Medium", "high": "High"}
 
 
-def default_model(settings: Settings, keys: Keys, environ: Mapping[str, str] | None = None) -> str:
+def default_model(
+    settings: Settings, keys: ApiKeys, environ: Mapping[str, str] | None = None
+) -> str:
     """Return the model of new sessions: what the user names, else the first that has a key."""
     if (named := named_model(settings, environ)) is not None:
         return named
-    with_models = [source for source in SOURCES if source.models]
-    for has_key in (keys.in_environment, keys.is_there):
+    with_models = [source for source in PROVIDERS if source.models]
+    for has_key in (keys.in_environment, keys.has_key):
         for source in with_models:
             if has_key(source):
                 return f"{source.id}:{source.models[0]}"
@@ -72,49 +74,49 @@ def _configured(config: Path | None) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def choices(settings: Settings, keys: Keys) -> tuple[Choice, ...]:
+def model_choices(settings: Settings, keys: ApiKeys) -> tuple[OptionChoice, ...]:
     """Return the models to offer: the default one, what there are keys for, the embedded one."""
     found = dict.fromkeys((default_model(settings, keys), *_with_keys(keys), EMBEDDED))
     return tuple(_choice(name) for name in found)
 
 
-def _with_keys(keys: Keys) -> Iterator[str]:
-    for source in SOURCES:
-        if keys.is_there(source):
+def _with_keys(keys: ApiKeys) -> Iterator[str]:
+    for source in PROVIDERS:
+        if keys.has_key(source):
             for name in source.models:
                 yield f"{source.id}:{name}"
 
 
-def _choice(model: str) -> Choice:
+def _choice(model: str) -> OptionChoice:
     if model == EMBEDDED:
         why = "No language model and no network: does what plain requests say"
-        return Choice(EMBEDDED, "Embedded", why)
-    found = source_of(model)
+        return OptionChoice(EMBEDDED, "Embedded", why)
+    found = provider_of(model)
     if found is None:
-        return Choice(model, model)
+        return OptionChoice(model, model)
     source, name = found
-    return Choice(model, name, group=source.name)
+    return OptionChoice(model, name, group=source.name)
 
 
-def model_option(settings: Settings, keys: Keys) -> Select:
+def model_option(settings: Settings, keys: ApiKeys) -> SelectOption:
     """Return the option that chooses the model."""
-    return Select(
+    return SelectOption(
         id="model",
         name="Model",
         description="What answers",
         category="model",
         value=default_model(settings, keys),
-        choices=choices(settings, keys),
+        choices=model_choices(settings, keys),
     )
 
 
-def effort_option(model: Model, value: str | None = None) -> Select | None:
+def effort_option(model: Model, value: str | None = None) -> SelectOption | None:
     """Return the option that chooses how long a model thinks; None if it cannot be told."""
     if not model.efforts:
         return None
-    own = Choice("default", "Default", "As the model has it")
-    named = [Choice(effort, _EFFORTS.get(effort, effort.title())) for effort in model.efforts]
-    return Select(
+    own = OptionChoice("default", "Default", "As the model has it")
+    named = [OptionChoice(effort, _EFFORTS.get(effort, effort.title())) for effort in model.efforts]
+    return SelectOption(
         id="effort",
         name="Thinking",
         description="How long the model thinks before it answers",
@@ -124,24 +126,24 @@ def effort_option(model: Model, value: str | None = None) -> Select | None:
     )
 
 
-def needs_key(model: str, settings: Settings, keys: Keys) -> Source | None:
+def needs_key(model: str, settings: Settings, keys: ApiKeys) -> ModelProvider | None:
     """Return the provider whose key is missing for a model; None when it can be asked."""
-    found = source_of(model)
+    found = provider_of(model)
     if found is None:
         return None
     source, _ = found
-    if source.keyless or keys.is_there(source) or _address(source, settings, keys) is not None:
+    if source.keyless or keys.has_key(source) or _address(source, settings, keys) is not None:
         return None
     return source
 
 
-def _address(source: Source, settings: Settings, keys: Keys) -> str | None:
+def _address(source: ModelProvider, settings: Settings, keys: ApiKeys) -> str | None:
     """Return where a provider is asked; None for its own place.
 
     `--base-url` is meant for the model that the user names with it, and for no other provider.
     """
     if settings.base_url is not None:
-        named = source_of(default_model(settings, keys))
+        named = provider_of(default_model(settings, keys))
         if named is not None and named[0] is source:
             return settings.base_url
     if source.id == "ollama":
@@ -149,7 +151,7 @@ def _address(source: Source, settings: Settings, keys: Keys) -> str | None:
     return source.address
 
 
-def missing(source: Source) -> AuthRequired:
+def missing_key_error(source: ModelProvider) -> AuthRequired:
     """Return the error that says how to give the key of a provider."""
     variables = " or ".join(source.variables)
     return AuthRequired(
@@ -159,39 +161,43 @@ def missing(source: Source) -> AuthRequired:
 
 
 async def open_model(
-    name: str, settings: Settings, keys: Keys, *, patience: Patience | None = None
+    name: str, settings: Settings, keys: ApiKeys, *, retry_policy: RetryPolicy | None = None
 ) -> Model:
     """Return a model, ready to answer; raise `AuthRequired` or `InvalidParams`."""
     if name == EMBEDDED:
         from accord_coder.models.embedded.model import Embedded
 
         return Embedded()
-    found = source_of(name)
+    found = provider_of(name)
     if found is None:
-        known = ", ".join(source.id for source in SOURCES)
+        known = ", ".join(source.id for source in PROVIDERS)
         raise InvalidParams(
             f"There is no model {name}: write `embedded`, or `provider:name` with one of {known}"
         )
     source, model = found
     if (lacking := needs_key(name, settings, keys)) is not None:
-        raise missing(lacking)
+        raise missing_key_error(lacking)
     address = _address(source, settings, keys)
     if source.id == "compatible" and address is None:
         raise InvalidParams(f"{name} needs an address: give it with `--base-url`")
     # The keyring asks other programs, and the libraries take their time to load.
-    return await asyncio.to_thread(_opened, source, model, address, keys, patience)
+    return await asyncio.to_thread(_open_provider_model, source, model, address, keys, retry_policy)
 
 
-def _opened(
-    source: Source, name: str, address: str | None, keys: Keys, patience: Patience | None
+def _open_provider_model(
+    source: ModelProvider,
+    name: str,
+    address: str | None,
+    keys: ApiKeys,
+    retry_policy: RetryPolicy | None,
 ) -> Model:
     key = keys.find(source)
     if key is None and not source.keyless and address is None:
-        raise missing(source)  # the keyring does not have it after all
+        raise missing_key_error(source)  # the keyring does not have it after all
     try:
         from accord_coder.models.remote import open_remote
     except ImportError as exc:
         raise InvalidParams(
             f"{source.name} needs more than is installed: pip install 'accord[coder]'"
         ) from exc
-    return open_remote(source, name, key=key, address=address, patience=patience)
+    return open_remote(source, name, key=key, address=address, retry_policy=retry_policy)

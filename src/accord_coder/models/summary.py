@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accord import Content
+from accord import ContentBlock
 from accord_coder.loop.messages import Answer, Message, Prompt, Results
 from accord_coder.models.base import Finished, Model, ModelError, Request, Text
 
 __all__ = (
     "SUMMARISE",
     "Summary",
-    "compacted",
+    "compact_messages",
+    "estimate_tokens",
     "last_turns",
     "nothing_to_drop",
-    "size_of",
     "summarise",
 )
 
 # Characters of the end of a conversation that stay word for word.
-_KEPT = 20_000
+_KEPT_CHARACTERS = 20_000
 # Characters that one message has in what is summarised.
-_LONGEST = 4_000
-_TURNS = 3  # that stay where nobody can summarise
+_MAX_MESSAGE_CHARACTERS = 4_000
+_KEPT_TURNS = 3  # that stay where nobody can summarise
 _CHARS_A_TOKEN = 4
 
 SUMMARISE = (
@@ -48,7 +48,7 @@ async def summarise(messages: Sequence[Message], model: Model, hint: str = "") -
     `hint` is what the user wants to be kept above all.
     """
     head = messages[: _cut(messages)]
-    transcript = _shortened("\n\n".join(map(_told, head)), model.context_size * 2)
+    transcript = _shorten("\n\n".join(map(_transcript_of, head)), model.context_size * 2)
     ask = f"{transcript}\n\n---\n\nSummarise this conversation."
     if hint:
         ask += f" Above all, keep this: {hint}"
@@ -67,11 +67,11 @@ async def summarise(messages: Sequence[Message], model: Model, hint: str = "") -
     return summary
 
 
-def compacted(messages: Sequence[Message], summary: str) -> list[Message]:
+def compact_messages(messages: Sequence[Message], summary: str) -> list[Message]:
     """Return the summary and the end of the conversation, which begins with a prompt again."""
     at = _cut(messages)
     head, tail = messages[:at], list(messages[at:])
-    first: tuple[Content, ...] = ()
+    first: tuple[ContentBlock, ...] = ()
     match tail:
         case [Prompt(content), *_]:
             first = content
@@ -91,17 +91,17 @@ def nothing_to_drop(messages: Sequence[Message]) -> bool:
 def last_turns(messages: Sequence[Message]) -> list[Message]:
     """Return the last turns, for models that cannot summarise."""
     prompts = [at for at, message in enumerate(messages) if isinstance(message, Prompt)]
-    return list(messages[prompts[-_TURNS] :] if len(prompts) > _TURNS else messages)
+    return list(messages[prompts[-_KEPT_TURNS] :] if len(prompts) > _KEPT_TURNS else messages)
 
 
-def size_of(messages: Sequence[Message]) -> int:
+def estimate_tokens(messages: Sequence[Message]) -> int:
     """Return about how many tokens messages are."""
     return sum(_length(message) for message in messages) // _CHARS_A_TOKEN
 
 
 def _cut(messages: Sequence[Message]) -> int:
     """Return where the part begins that stays: never with results, whose uses would be gone."""
-    at, left = len(messages), _KEPT
+    at, left = len(messages), _KEPT_CHARACTERS
     while at > 0 and (left := left - _length(messages[at - 1])) >= 0:
         at -= 1
     while at < len(messages) and isinstance(messages[at], Results):
@@ -121,45 +121,47 @@ def _length(message: Message) -> int:
             return sum(_content_length(part) for result in results for part in result.content)
 
 
-def _content_length(part: Content) -> int:
-    return len(part) if isinstance(part, str) else len(_worded(part)) + _CHARS_A_TOKEN * 1000
+def _content_length(part: ContentBlock) -> int:
+    return len(part) if isinstance(part, str) else len(_placeholder(part)) + _CHARS_A_TOKEN * 1000
 
 
-def _told(message: Message) -> str:
+def _transcript_of(message: Message) -> str:
     match message:
         case Prompt(content):
-            return f"User: {_shortened(_text(content), _LONGEST)}"
+            return f"User: {_shorten(_text(content), _MAX_MESSAGE_CHARACTERS)}"
         case Answer(text=text, uses=uses):
             calls = [
-                f"(uses {use.name}: {_shortened(use.arguments, _LONGEST // 4)})" for use in uses
+                f"(uses {use.name}: {_shorten(use.arguments, _MAX_MESSAGE_CHARACTERS // 4)})"
+                for use in uses
             ]
-            return "\n".join(["Agent: " + _shortened(text, _LONGEST), *calls])
+            return "\n".join(["Agent: " + _shorten(text, _MAX_MESSAGE_CHARACTERS), *calls])
         case Results(results):
             return "\n".join(
-                f"Result of {result.name}: {_shortened(_text(result.content), _LONGEST)}"
+                f"Result of {result.name}: "
+                f"{_shorten(_text(result.content), _MAX_MESSAGE_CHARACTERS)}"
                 for result in results
             )
 
 
-def _text(content: Sequence[Content]) -> str:
-    return "\n".join(part if isinstance(part, str) else _worded(part) for part in content)
+def _text(content: Sequence[ContentBlock]) -> str:
+    return "\n".join(part if isinstance(part, str) else _placeholder(part) for part in content)
 
 
-def _worded(part: Content) -> str:
-    from accord import Link, Resource
+def _placeholder(part: ContentBlock) -> str:
+    from accord import EmbeddedResource, ResourceLink
 
     match part:
-        case Resource(uri, str() as text):
+        case EmbeddedResource(uri, str() as text):
             return f"[{uri}]\n{text}"
-        case Link(uri) | Resource(uri):
+        case ResourceLink(uri) | EmbeddedResource(uri):
             return f"[{uri}]"
         case _:
             return f"[{type(part).__name__.lower()}]"
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten(text: str, max_characters: int) -> str:
     """Return the beginning and the end of a text that is too long."""
-    if len(text) <= most:
+    if len(text) <= max_characters:
         return text
-    begin = most // 3
-    return f"{text[:begin]}\n[…]\n{text[len(text) - (most - begin) :]}"
+    begin = max_characters // 3
+    return f"{text[:begin]}\n[…]\n{text[len(text) - (max_characters - begin) :]}"

@@ -35,10 +35,10 @@ _RUNNING_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "--exec", "-
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "eval"))
 _KEYWORDS = frozenset(("!", "then", "do", "else", "if", "while"))
 
-_MOST_BEFORE = 4  # words that may be values of options, or the subcommand
+_MAX_OPTIONS_BEFORE = 4  # words that may be values of options, or the subcommand
 _MAX_DEPTH = 4  # of commands in the words of commands
 _MAX_WRAPPERS = 16
-_MOST_WORDS = 1000  # that are looked through for one of `_RUNNING_OPTIONS`
+_MAX_WORDS = 1000  # that are looked through for one of `_RUNNING_OPTIONS`
 
 
 def argv_of(command: str) -> tuple[str, ...] | None:
@@ -117,7 +117,7 @@ def _commands_in(command: str, depth: int) -> list[tuple[str, ...]]:
             found += [tuple(whole[at:]) for at in range(1, min(len(whole), _MAX_WRAPPERS))]
         found += [
             tuple(whole[at + 1 :])
-            for at, word in enumerate(whole[:_MOST_WORDS])
+            for at, word in enumerate(whole[:_MAX_WORDS])
             if word in _RUNNING_OPTIONS
         ][:_MAX_WRAPPERS]
     return found
@@ -173,4 +173,4 @@ def _without_options(words: list[str]) -> list[tuple[str, ...]]:
     if len(words) < 3 or not words[1].startswith("-"):
         return []
     starts = [at for at in range(2, len(words)) if not words[at].startswith("-")]
-    return [(words[0], *words[start:]) for start in starts[:_MOST_BEFORE]]
+    return [(words[0], *words[start:]) for start in starts[:_MAX_OPTIONS_BEFORE]]

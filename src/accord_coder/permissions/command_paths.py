@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from accord_coder.permissions.command_line import MAX_CHARACTERS, argv_of, commands_in, words_in
-from accord_coder.permissions.command_rules import only_looks
-from accord_coder.permissions.sensitive_files import fits_secret, guarded, secret
+from accord_coder.permissions.command_rules import is_read_only
+from accord_coder.permissions.sensitive_files import is_guarded, is_secret, matches_secret
 
 __all__ = ("NamedFiles", "files_named")
 
@@ -44,8 +44,8 @@ def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> Nam
     words = list(argv) if argv is not None else words_in(command)
     # Programs work on what is in their directory without being told its name.
     inside = os.path.join(cwd, "any")  # noqa: PTH118  # a text
-    found_secret = cwd if secret(inside) else None
-    found_guarded = cwd if guarded(inside) else None
+    found_secret = cwd if is_secret(inside) else None
+    found_guarded = cwd if is_guarded(inside) else None
     outside = False
     seen: set[tuple[str, bool, bool]] = set()
     for number, word in enumerate(words):
@@ -56,26 +56,26 @@ def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> Nam
             seen.add((part, is_whole, is_operand))
             real = _real(part, cwd)
             if found_secret is None and (
-                secret(part) or fits_secret(part) or (real is not None and secret(real))
+                is_secret(part) or matches_secret(part) or (real is not None and is_secret(real))
             ):
                 found_secret = part
             if is_whole and found_guarded is None:
                 absolute = os.path.normpath(os.path.join(cwd, part))  # noqa: PTH118  # a text
-                if guarded(absolute) or (real is not None and guarded(real)):
+                if is_guarded(absolute) or (real is not None and is_guarded(real)):
                     found_guarded = part
             if is_operand and not outside:
                 outside = _leads_out(part, real, cwd, is_inside)
     if len(command) > MAX_CHARACTERS:
         found_secret = found_secret or "A part of this long command"
-    if found_guarded is not None and _looks(command, argv):
+    if found_guarded is not None and _is_read_only(command, argv):
         found_guarded = None
     return NamedFiles(secret=found_secret, guarded=found_guarded, outside=outside)
 
 
-def _looks(command: str, argv: tuple[str, ...] | None) -> bool:
+def _is_read_only(command: str, argv: tuple[str, ...] | None) -> bool:
     if argv is not None:
-        return only_looks(argv)
-    return ">" not in command and all(map(only_looks, commands_in(command)))
+        return is_read_only(argv)
+    return ">" not in command and all(map(is_read_only, commands_in(command)))
 
 
 def _parts(word: str) -> Iterator[tuple[str, bool]]:

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from accord_coder.permissions.command_line import argv_of
-from accord_coder.permissions.known_commands import COMMANDS, LOOKING, RISKY, KnownCommand, Risks
+from accord_coder.permissions.known_commands import COMMANDS, READ_ONLY, RISKY, KnownCommand, Risks
 
-__all__ = ("covers_rest", "only_looks", "usual_rule")
+__all__ = ("covers_rest", "is_read_only", "suggest_pattern")
 
 _BY_PROGRAM: dict[str, list[KnownCommand]] = {}
 for _command in COMMANDS:
@@ -33,21 +33,21 @@ def covers_rest(rule: Sequence[str], words: Sequence[str]) -> bool:
         return True
     if any(_is_risky(risks, word) for word in rest):
         return False
-    return _has_tame_scripts(words)
+    return _has_safe_scripts(words)
 
 
-def only_looks(words: Sequence[str]) -> bool:
+def is_read_only(words: Sequence[str]) -> bool:
     """Return whether a command changes nothing and runs nothing else, as far as the table knows."""
     known = _known(words)
     if known is not None:
-        return known.looks and _is_listed(known, words[len(known.words) :])
-    if words[0] not in LOOKING:
+        return known.read_only and _is_listed(known, words[len(known.words) :])
+    if words[0] not in READ_ONLY:
         return False
     risks = RISKY.get(words[0])
     return risks is None or not any(_is_risky(risks, word) for word in words[1:])
 
 
-def usual_rule(command: str) -> str:
+def suggest_pattern(command: str) -> str:
     """Return the rule that "always" offers: a known command and a star, or exactly this command."""
     words = argv_of(command)
     if words is None:
@@ -110,7 +110,7 @@ def _is_risky(risks: Risks, word: str) -> bool:
     return any(letter in risks.letters for letter in word[1:])
 
 
-def _has_tame_scripts(words: Sequence[str]) -> bool:
+def _has_safe_scripts(words: Sequence[str]) -> bool:
     program = os.path.basename(words[0])  # noqa: PTH119  # a text
     operands = [word for word in words[1:] if not word.startswith("-")]
     if program in ("awk", "gawk", "mawk", "nawk"):
@@ -118,7 +118,7 @@ def _has_tame_scripts(words: Sequence[str]) -> bool:
     if program == "less":
         return not any(word.startswith("+") for word in operands)  # a command of less
     if program in ("sed", "gsed"):
-        return bool(operands) and all(map(_is_tame_sed, _sed_commands(operands[0])))
+        return bool(operands) and all(map(_is_safe_sed, _sed_commands(operands[0])))
     if program in ("tar", "bsdtar") and operands and operands[0] == words[1]:
         return not set(operands[0]) & set(RISKY["tar"].letters)  # tar xf
     return True
@@ -131,7 +131,7 @@ def _sed_commands(script: str) -> Iterator[str]:
             yield from [line] if "s" in line else line.split(";")
 
 
-def _is_tame_sed(command: str) -> bool:
+def _is_safe_sed(command: str) -> bool:
     """Return whether a command of sed prints, deletes, ends or substitutes, and nothing else."""
     text = command.strip().lstrip("0123456789,$!~+ ")
     if text in ("p", "d", "q", "="):

@@ -17,25 +17,32 @@ from msgspec.structs import replace
 from accord import PermissionOption
 from accord.local.files import has_further_names
 from accord_coder.permissions.command_paths import files_named
-from accord_coder.permissions.modes import verdict
-from accord_coder.permissions.rules import Rule, usual
-from accord_coder.permissions.sensitive_files import guarded, secret, sensitive_below
+from accord_coder.permissions.modes import mode_verdict
+from accord_coder.permissions.rules import Rule, suggest_rule
+from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
 from accord_coder.tools.base import Access, ToolFailed
-from accord_coder.tools.formatting import named as shown_path
+from accord_coder.tools.formatting import display_path as shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
-    from accord_coder.permissions.project_rules import Known
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.permissions.project_rules import EffectiveRules
 
-__all__ = ("Judged", "Refused", "ask_always", "go_on", "judge", "pass_gate")
+__all__ = (
+    "PermissionCheck",
+    "PermissionDenied",
+    "ask_always",
+    "enforce",
+    "evaluate",
+    "require_permission",
+)
 
 _PATHS = ("read", "edit", "delete")
 
 
-class Refused(ToolFailed):
+class PermissionDenied(ToolFailed):
     """The user, a rule or the mode does not let the tool do this."""
 
 
@@ -43,11 +50,11 @@ class _Subject(Struct, frozen=True):
     """One thing that is touched, in all the ways that it is called."""
 
     names: tuple[str, ...]  # the first is where it leads
-    outside: bool = False
-    secret: str | None = None  # why it is asked about always
+    is_outside: bool = False
+    ask_reason: str | None = None  # why it is asked about always
 
 
-class Judged(Struct, frozen=True):
+class PermissionCheck(Struct, frozen=True):
     """What may be done, as far as that is known without the user."""
 
     access: Access
@@ -55,50 +62,50 @@ class Judged(Struct, frozen=True):
     asks: bool = False
 
 
-async def pass_gate(access: Access, call: ToolCall, work: Work) -> None:
+async def require_permission(access: Access, call: ToolCallHandle, work: CoderSession) -> None:
     """Return when a tool may go on; raise `Refused`."""
-    await go_on(await judge(access, work), call, work)
+    await enforce(await evaluate(access, work), call, work)
 
 
-async def judge(access: Access, work: Work) -> Judged:
+async def evaluate(access: Access, work: CoderSession) -> PermissionCheck:
     """Return what `go_on` has still to do; raise `Refused` where nobody has to be asked."""
     if access.kind == "none":
-        return Judged(access)
+        return PermissionCheck(access)
     # Rules and paths are many and come from others: not for the event loop.
-    return await asyncio.to_thread(_judged, access, work, work.mode)
+    return await asyncio.to_thread(_evaluate, access, work, work.mode)
 
 
-async def go_on(judged: Judged, call: ToolCall, work: Work) -> None:
+async def enforce(judged: PermissionCheck, call: ToolCallHandle, work: CoderSession) -> None:
     """Ask the user if that is needed, and return when a tool may go on; raise `Refused`."""
     if judged.asks:
         await _ask(judged.access, judged.subjects, call, work)
-    work.granted.update(subject.names[0] for subject in judged.subjects if subject.outside)
+    work.allowed_paths.update(subject.names[0] for subject in judged.subjects if subject.is_outside)
     await call.start()
 
 
-async def ask_always(access: Access, why: str, call: ToolCall, work: Work) -> None:
+async def ask_always(access: Access, why: str, call: ToolCallHandle, work: CoderSession) -> None:
     """Ask the user whatever rules and modes allow, unless one refuses; raise `Refused`."""
-    judged = await judge(access, work)
-    subjects = tuple(replace(one, secret=one.secret or why) for one in judged.subjects)
+    judged = await evaluate(access, work)
+    subjects = tuple(replace(one, secret=one.ask_reason or why) for one in judged.subjects)
     if work.mode == "dontAsk":
-        raise Refused(_why_refused(work.mode))
+        raise PermissionDenied(_denial_reason(work.mode))
     asks = work.mode != "bypassPermissions"
-    await go_on(Judged(access, subjects, asks=asks), call, work)
+    await enforce(PermissionCheck(access, subjects, asks=asks), call, work)
 
 
-def _judged(access: Access, work: Work, mode: str) -> Judged:
+def _evaluate(access: Access, work: CoderSession, mode: str) -> PermissionCheck:
     subjects, known = _subjects(access, work), work.rules.read()
     project = work.rules.project
     for rule in known.rules:
         if rule.effect == "reject" and _rejects(rule, access, subjects, project):
-            raise Refused(f"A rule of this project forbids it: {rule}")
-    decided = _decided(access, subjects, known, mode, project)
+            raise PermissionDenied(f"A rule of this project forbids it: {rule}")
+    decided = _decide(access, subjects, known, mode, project)
     if decided == "refuse":
-        raise Refused(_why_refused(mode))
-    return Judged(access, tuple(subjects), asks=decided == "ask")
+        raise PermissionDenied(_denial_reason(mode))
+    return PermissionCheck(access, tuple(subjects), asks=decided == "ask")
 
 
-def _subjects(access: Access, work: Work) -> list[_Subject]:
+def _subjects(access: Access, work: CoderSession) -> list[_Subject]:
     if access.kind not in _PATHS:
         if access.kind != "execute":
             return [_Subject((access.subject,))]
@@ -106,15 +113,15 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
     subjects: list[_Subject] = []
     target = None  # of a move: what is moved there has other names then
     if access.itself and len(access.paths) > 1:
-        target = _entry(_named(access.paths[-1], work))
+        target = _entry(_absolute(access.paths[-1], work))
     for path in access.paths:
-        named = _named(path, work)
+        named = _absolute(path, work)
         real = _entry(named) if access.itself else os.path.realpath(named)
         name = os.path.basename(named)  # noqa: PTH119  # a text
         why = None
-        if secret(real) or secret(named):
+        if is_secret(real) or is_secret(named):
             why = f"{name} may hold secrets."
-        elif access.kind != "read" and (guarded(real) or guarded(named)):
+        elif access.kind != "read" and (is_guarded(real) or is_guarded(named)):
             why = f"{name} can change what runs or is allowed here."
         elif access.itself and (below := sensitive_below(real, target=target)) is not None:
             why = f"{name} has {below} in it."
@@ -123,7 +130,7 @@ def _subjects(access: Access, work: Work) -> list[_Subject]:
     return subjects
 
 
-def _named(path: str, work: Work) -> str:
+def _absolute(path: str, work: CoderSession) -> str:
     here = os.path.normpath(work.session.cwd)
     named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
     if named.startswith(here + os.sep):  # rules belong to where `here` leads
@@ -131,7 +138,7 @@ def _named(path: str, work: Work) -> str:
     return named
 
 
-def _subject_of_command(access: Access, work: Work) -> _Subject:
+def _subject_of_command(access: Access, work: CoderSession) -> _Subject:
     base = os.path.realpath(access.paths[0] if access.paths else work.session.cwd)
     named = files_named(access.subject, base, lambda real: _is_inside(real, work))
     why = None
@@ -148,8 +155,8 @@ def _entry(named: str) -> str:
     return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
 
-def _is_inside(real: str, work: Work) -> bool:
-    roots = (os.path.realpath(root) for root in work.session.roots)
+def _is_inside(real: str, work: CoderSession) -> bool:
+    roots = (os.path.realpath(root) for root in work.session.directories)
     return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
@@ -161,13 +168,13 @@ def _rejects(rule: Rule, access: Access, subjects: Iterable[_Subject], project: 
     )
 
 
-def _decided(
-    access: Access, subjects: list[_Subject], known: Known, mode: str, project: str
+def _decide(
+    access: Access, subjects: list[_Subject], known: EffectiveRules, mode: str, project: str
 ) -> str:
     """Return what rules that allow, and the mode, say to it."""
-    always_asked = any(subject.secret or subject.outside for subject in subjects)
-    decided = verdict(mode, access, sensitive=always_asked)
-    if known.broken is not None and decided == "allow" and access.kind != "read":
+    always_asked = any(subject.ask_reason or subject.is_outside for subject in subjects)
+    decided = mode_verdict(mode, access, sensitive=always_asked)
+    if known.error is not None and decided == "allow" and access.kind != "read":
         # What the user forbids cannot be read: better ask.
         decided = "allow" if mode == "bypassPermissions" else "ask"
     if decided == "allow" or (mode == "plan" and access.kind != "read"):
@@ -176,10 +183,10 @@ def _decided(
         any(
             rule.effect == "allow"
             and rule.covers(access.kind, subject.names[0], project=project)
-            and (not subject.outside or _is_exact(rule, subject.names[0]))
+            and (not subject.is_outside or _is_exact(rule, subject.names[0]))
             for rule in known.rules
         )
-        and not subject.secret
+        and not subject.ask_reason
         for subject in subjects
     )
     return "allow" if allowed and subjects else decided
@@ -192,49 +199,51 @@ def _is_exact(rule: Rule, subject: str) -> bool:
     return rule.pattern.startswith("/") or rule.pattern[1:3] == ":/"
 
 
-async def _ask(access: Access, subjects: Sequence[_Subject], call: ToolCall, work: Work) -> None:
+async def _ask(
+    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, work: CoderSession
+) -> None:
     """Return if the user agrees, and keep what holds for always."""
     rules = await asyncio.to_thread(_rules_offered, access, subjects, work)
     options = [PermissionOption("allow_once", "Allow", "allow_once")]
-    if rules and not any(subject.secret for subject in subjects):
-        label = f"Always allow: {_shown(rules)}"
+    if rules and not any(subject.ask_reason for subject in subjects):
+        label = f"Always allow: {_format_rules(rules)}"
         options.append(PermissionOption("allow_always", label, "allow_always"))
     options.append(PermissionOption("reject_once", "Reject", "reject_once"))
     if rules:
-        label = f"Always reject: {_shown(rules)}"
+        label = f"Always reject: {_format_rules(rules)}"
         options.append(PermissionOption("reject_always", label, "reject_always"))
-    whys = [subject.secret for subject in subjects if subject.secret]
+    whys = [subject.ask_reason for subject in subjects if subject.ask_reason]
     whys += [
-        f"{subject.names[-1]} {_how_out(subject)} the session's directories."
+        f"{subject.names[-1]} {_outside_reason(subject)} the session's directories."
         if access.kind in _PATHS
         else "It reaches out of the session's directories."
         for subject in subjects
-        if subject.outside
+        if subject.is_outside
     ]
-    chosen = await call.ask(options, description=" ".join(dict.fromkeys(whys)) or None)
+    chosen = await call.request_choice(options, description=" ".join(dict.fromkeys(whys)) or None)
     allowed = chosen is not None and chosen.allows
     if chosen is not None and chosen.is_remembered:
-        await asyncio.to_thread(_keep, rules, work, allowed=allowed)
+        await asyncio.to_thread(_save_rules, rules, work, allowed=allowed)
     if chosen is None:
-        raise Refused("Permission was not given: the request was cancelled.")
+        raise PermissionDenied("Permission was not given: the request was cancelled.")
     if not allowed:
-        raise Refused("Permission was not given: the client rejected the request.")
+        raise PermissionDenied("Permission was not given: the client rejected the request.")
 
 
-def _how_out(subject: _Subject) -> str:
+def _outside_reason(subject: _Subject) -> str:
     if has_further_names(subject.names[0]):
         return "has further names (hard links), which may be outside of"
     return "leads out of"
 
 
-def _rules_offered(access: Access, subjects: Sequence[_Subject], work: Work) -> list[Rule]:
+def _rules_offered(access: Access, subjects: Sequence[_Subject], work: CoderSession) -> list[Rule]:
     """Return what "always" would add, allowing; nothing if it cannot be said in a rule."""
     rules: list[Rule] = []
     for subject in subjects:
-        rule = usual("allow", access.kind, subject.names[0], project=work.rules.project)
+        rule = suggest_rule("allow", access.kind, subject.names[0], project=work.rules.project)
         if rule is None:
             return []
-        if subject.outside and rule.kind == "execute":
+        if subject.is_outside and rule.kind == "execute":
             if subject.names[0].rstrip().endswith("*"):
                 return []
             rule = Rule("allow", "execute", subject.names[0])
@@ -242,18 +251,18 @@ def _rules_offered(access: Access, subjects: Sequence[_Subject], work: Work) -> 
     return rules
 
 
-def _shown(rules: list[Rule]) -> str:
+def _format_rules(rules: list[Rule]) -> str:
     text = f"{rules[0].kind} {', '.join(rule.pattern for rule in rules)}"
     text = " ".join(text.split())
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _keep(rules: list[Rule], work: Work, *, allowed: bool) -> None:
+def _save_rules(rules: list[Rule], work: CoderSession, *, allowed: bool) -> None:
     for rule in rules:
         work.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
 
 
-def _why_refused(mode: str) -> str:
+def _denial_reason(mode: str) -> str:
     match mode:
         case "plan":
             return (

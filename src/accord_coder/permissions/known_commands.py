@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("COMMANDS", "LOOKING", "RISKY", "KnownCommand", "Risks")
+__all__ = ("COMMANDS", "READ_ONLY", "RISKY", "KnownCommand", "Risks")
 
 
 class KnownCommand(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
     values: str = ""
     numbers: bool = False  # -5
     operands: bool = True
-    looks: bool = True
+    read_only: bool = True
 
 
 class Risks(Struct, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ COMMANDS: tuple[KnownCommand, ...] = (
         words=("git", "add"),
         options=_names("--all --update --verbose --dry-run --intent-to-add --refresh"),
         flags="AuvnN",
-        looks=False,
+        read_only=False,
     ),
     KnownCommand(
         words=("git", "commit"),
@@ -194,19 +194,27 @@ COMMANDS: tuple[KnownCommand, ...] = (
         ),
         flags="asq",
         values="m",
-        looks=False,
+        read_only=False,
     ),
-    KnownCommand(words=("cargo", "build"), options=_CARGO, flags="vqr", values="pjF", looks=False),
-    KnownCommand(words=("cargo", "check"), options=_CARGO, flags="vqr", values="pjF", looks=False),
-    KnownCommand(words=("cargo", "test"), options=_CARGO, flags="vqr", values="pjF", looks=False),
-    KnownCommand(words=("cargo", "clippy"), options=_CARGO, flags="vqr", values="pjF", looks=False),
+    KnownCommand(
+        words=("cargo", "build"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+    ),
+    KnownCommand(
+        words=("cargo", "check"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+    ),
+    KnownCommand(
+        words=("cargo", "test"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+    ),
+    KnownCommand(
+        words=("cargo", "clippy"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+    ),
     KnownCommand(
         words=("cargo", "fmt"),
         options=_names("--all --check --package --verbose --quiet"),
         flags="vq",
         values="p",
         operands=False,
-        looks=False,
+        read_only=False,
     ),
     KnownCommand(
         words=("cargo", "tree"),
@@ -214,10 +222,10 @@ COMMANDS: tuple[KnownCommand, ...] = (
         flags="d",
         values="pie",
     ),
-    KnownCommand(words=("go", "build"), options=_GO, looks=False),
-    KnownCommand(words=("go", "test"), options=_GO, looks=False),
-    KnownCommand(words=("go", "vet"), options=_GO, looks=False),
-    KnownCommand(words=("go", "list"), options=_GO | _names("-m -u -deps -test"), looks=True),
+    KnownCommand(words=("go", "build"), options=_GO, read_only=False),
+    KnownCommand(words=("go", "test"), options=_GO, read_only=False),
+    KnownCommand(words=("go", "vet"), options=_GO, read_only=False),
+    KnownCommand(words=("go", "list"), options=_GO | _names("-m -u -deps -test"), read_only=True),
     KnownCommand(
         words=("npm", "ls"),
         options=_names("--all --depth --json --long --parseable --omit --include"),
@@ -269,7 +277,7 @@ COMMANDS: tuple[KnownCommand, ...] = (
 )
 
 # Programs that change nothing, but for the options in `RISKY`.
-LOOKING = frozenset(
+READ_ONLY = frozenset(
     """
     basename cat cmp comm cut df diff dirname du echo egrep fgrep file find grep head jq ls md5sum
     nl od pwd readlink realpath rg sha256sum sort stat tail tree wc which

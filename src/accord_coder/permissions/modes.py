@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from accord import Choice, Select
+from accord import OptionChoice, SelectOption
 from accord_coder.tools.base import Access
 
 if TYPE_CHECKING:
     from accord import Session
 
-__all__ = ("MODES", "Verdict", "mode_option", "switch_mode", "verdict")
+__all__ = ("MODES", "Verdict", "mode_option", "mode_verdict", "switch_mode")
 
 Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 
 MODES = (
-    Choice("default", "Default", "Asks before each change, command and download"),
-    Choice("acceptEdits", "Accept edits", "Changes files without asking; asks for the rest"),
-    Choice("plan", "Plan", "Reads only, and ends with a plan for you to approve"),
-    Choice("dontAsk", "Don't ask", "Does what was allowed before, refuses the rest"),
-    Choice("bypassPermissions", "Bypass permissions", "Does everything without asking"),
+    OptionChoice("default", "Default", "Asks before each change, command and download"),
+    OptionChoice("acceptEdits", "Accept edits", "Changes files without asking; asks for the rest"),
+    OptionChoice("plan", "Plan", "Reads only, and ends with a plan for you to approve"),
+    OptionChoice("dontAsk", "Don't ask", "Does what was allowed before, refuses the rest"),
+    OptionChoice("bypassPermissions", "Bypass permissions", "Does everything without asking"),
 )
 
 
-def mode_option(value: str, *, bypass: bool) -> Select:
+def mode_option(value: str, *, bypass: bool) -> SelectOption:
     """Return the option that chooses the mode; the one that never asks only with `bypass`."""
-    return Select(
+    return SelectOption(
         id="mode",
         name="Mode",
         description="What the agent may do without asking",
@@ -40,7 +40,7 @@ async def switch_mode(session: Session, mode: str) -> None:
     await session.set_option("mode", mode)
 
 
-def verdict(mode: str, access: Access, *, sensitive: bool) -> Verdict:
+def mode_verdict(mode: str, access: Access, *, sensitive: bool) -> Verdict:
     """Return what a mode says to what no rule of the user decides.
 
     `sensitive` are secrets and what lies outside the session's directories.

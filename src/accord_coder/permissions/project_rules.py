@@ -23,28 +23,28 @@ from accord_coder.directories import private_dir
 from accord_coder.locked import locked
 from accord_coder.permissions.rules import Rule
 from accord_coder.permissions.rules_file import (
-    BadRules,
-    changing_rules,
+    InvalidRules,
+    lock_rules,
     read_rules,
     with_rule,
     without_rule,
     write_rules_file,
 )
 
-__all__ = ("Known", "Rulebook", "Trust")
+__all__ = ("EffectiveRules", "ProjectRules", "TrustStore")
 
 log = logging.getLogger("accord_coder")
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class EffectiveRules(Struct, frozen=True, kw_only=True):
     """The rules that hold, those that would allow but are not trusted, and what is wrong."""
 
     rules: tuple[Rule, ...] = ()
     untrusted: tuple[Rule, ...] = ()
-    broken: str | None = None
+    error: str | None = None
 
 
-class Trust:
+class TrustStore:
     """Which rules this user made, by project; in a directory, or in memory without one."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -52,10 +52,10 @@ class Trust:
         self._memory: dict[str, set[Rule]] = {}
         self._lock = threading.Lock()
 
-    def of(self, project: str) -> set[Rule]:
+    def rules_of(self, project: str) -> set[Rule]:
         """Return the rules that the user made for a project."""
         with self._lock:
-            return self._of(project)
+            return self._rules_of(project)
 
     def change(self, project: str, *, add: Iterable[Rule] = (), drop: Iterable[Rule] = ()) -> None:
         """Note that the user made or took back rules; what cannot be stored holds for now."""
@@ -64,14 +64,14 @@ class Trust:
             if self._folder is not None:
                 try:
                     with locked(private_dir(self._folder)):
-                        rules = (self._of(project) | added) - dropped
+                        rules = (self._rules_of(project) | added) - dropped
                         self._store(self._folder / self._name(project), project, rules)
                 except OSError as exc:
                     log.warning("! rules cannot be kept: %s", exc)
                 else:
                     self._memory.pop(project, None)
                     return
-            self._memory[project] = (self._of(project) | added) - dropped
+            self._memory[project] = (self._rules_of(project) | added) - dropped
 
     @staticmethod
     def _store(path: Path, project: str, rules: set[Rule]) -> None:
@@ -82,40 +82,40 @@ class Trust:
             file.write(msgspec.json.encode({"project": project, "rules": ordered}))
         new.replace(path)
 
-    def _of(self, project: str) -> set[Rule]:
+    def _rules_of(self, project: str) -> set[Rule]:
         found = set(self._memory.get(project, ()))
         if self._folder is not None:
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 data = (self._folder / self._name(project)).read_bytes()
-                found |= set(msgspec.json.decode(data, type=_Noted).rules)
+                found |= set(msgspec.json.decode(data, type=_TrustedRules).rules)
         return found
 
     def _name(self, project: str) -> str:
         return f"{hashlib.sha256(os.fsencode(project)).hexdigest()[:32]}.json"
 
 
-class _Noted(Struct):
+class _TrustedRules(Struct):
     project: str
     rules: list[Rule]
 
 
-class Rulebook:
+class ProjectRules:
     """Reads and changes the rules of one project; its functions block."""
 
-    def __init__(self, project: str, trust: Trust) -> None:
+    def __init__(self, project: str, trust: TrustStore) -> None:
         self.project = os.path.realpath(project)
         self._trust = trust
         self._unwritten: list[Rule] = []  # the file could not take them
 
-    def read(self) -> Known:
+    def read(self) -> EffectiveRules:
         """Return the rules as they are now."""
         try:
             _, rules = read_rules(Path(self.project))
-        except BadRules as exc:
-            return Known(rules=tuple(self._unwritten), broken=str(exc))
-        trusted = self._trust.of(self.project)
+        except InvalidRules as exc:
+            return EffectiveRules(rules=tuple(self._unwritten), error=str(exc))
+        trusted = self._trust.rules_of(self.project)
         holds = [rule for rule in rules if rule.effect == "reject" or rule in trusted]
-        return Known(
+        return EffectiveRules(
             rules=(*holds, *self._unwritten),
             untrusted=tuple(rule for rule in rules if rule not in holds),
         )
@@ -123,10 +123,10 @@ class Rulebook:
     def add(self, rule: Rule) -> str | None:
         """Add a rule of the user's; return why it will be forgotten, if it could not be kept."""
         try:
-            with changing_rules(Path(self.project)):
+            with lock_rules(Path(self.project)):
                 text, rules = read_rules(Path(self.project))
                 write_rules_file(Path(self.project), with_rule(text, rules, rule))
-        except (BadRules, OSError) as exc:
+        except (InvalidRules, OSError) as exc:
             self._unwritten.append(rule)
             return str(exc)
         if rule.effect == "allow":
@@ -134,16 +134,16 @@ class Rulebook:
         return None
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule out; raise `BadRules` or OSError when the file cannot be changed."""
+        """Take a rule out; raise `InvalidRules` or OSError when the file cannot be changed."""
         if rule in self._unwritten:
             self._unwritten.remove(rule)
             return
-        with changing_rules(Path(self.project)):
+        with lock_rules(Path(self.project)):
             text, rules = read_rules(Path(self.project))
             write_rules_file(Path(self.project), without_rule(text, rules, rule))
         self._trust.change(self.project, drop=[rule])
 
-    def trust(self) -> int:
+    def trust_all(self) -> int:
         """Take all that the file allows for the user's own; return how many rules that were."""
         untrusted = self.read().untrusted
         self._trust.change(self.project, add=untrusted)

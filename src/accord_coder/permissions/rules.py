@@ -27,16 +27,25 @@ import msgspec
 from msgspec import Struct
 
 from accord_coder.permissions.command_line import argv_of, commands_in
-from accord_coder.permissions.command_rules import covers_rest, usual_rule
+from accord_coder.permissions.command_rules import covers_rest, suggest_pattern
 from accord_coder.wildcards import MAX_CHARACTERS, check_length, path_pattern, text_pattern
 
-__all__ = ("EFFECTS", "KINDS", "Effect", "Rule", "host_of", "rules_from", "rules_to", "usual")
+__all__ = (
+    "EFFECTS",
+    "KINDS",
+    "Effect",
+    "Rule",
+    "host_of",
+    "rules_from",
+    "rules_to",
+    "suggest_rule",
+)
 
 Effect: TypeAlias = Literal["allow", "reject"]
 EFFECTS: tuple[Effect, ...] = ("allow", "reject")
 KINDS = ("read", "edit", "delete", "execute", "fetch", "mcp")
 _PATHS = frozenset({"read", "edit", "delete"})
-_USUAL_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Rule(Struct, frozen=True):
@@ -110,20 +119,20 @@ def host_of(url: str) -> str | None:
         port = parts.port
     except ValueError:
         return None
-    usual = _USUAL_PORTS.get(parts.scheme.lower())
+    usual = _DEFAULT_PORTS.get(parts.scheme.lower())
     if usual is None or not parts.hostname:
         return None
     host = parts.hostname.lower().rstrip(".")
     return host if port in (None, usual) else f"{host}:{port}"
 
 
-def usual(effect: Effect, kind: str, subject: str, *, project: str) -> Rule | None:
+def suggest_rule(effect: Effect, kind: str, subject: str, *, project: str) -> Rule | None:
     """Return the rule that "always" stands for; None where there is no sensible one."""
-    rule = _usual(effect, kind, subject, project)
+    rule = _suggest(effect, kind, subject, project)
     return None if rule is None or len(rule.pattern) > MAX_CHARACTERS else rule
 
 
-def _usual(effect: Effect, kind: str, subject: str, project: str) -> Rule | None:
+def _suggest(effect: Effect, kind: str, subject: str, project: str) -> Rule | None:
     if kind in _PATHS:
         below = os.path.relpath(subject, project)
         inside = not below.startswith("..") and not os.path.isabs(below)  # noqa: PTH117  # a text
@@ -132,7 +141,7 @@ def _usual(effect: Effect, kind: str, subject: str, project: str) -> Rule | None
     if kind == "execute":
         # A pattern is what its text says: one that ends in a star would say more.
         words = subject.split()
-        return None if words[-1:] == ["*"] else Rule(effect, kind, usual_rule(subject))
+        return None if words[-1:] == ["*"] else Rule(effect, kind, suggest_pattern(subject))
     if kind == "fetch":
         host = host_of(subject)
         return None if host is None else Rule(effect, kind, host)

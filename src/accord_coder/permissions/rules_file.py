@@ -14,51 +14,51 @@ from accord_coder.locked import locked
 from accord_coder.permissions.rules import Rule, rules_from, rules_to
 
 __all__ = (
-    "BadRules",
-    "changing_rules",
+    "InvalidRules",
+    "lock_rules",
     "read_rules",
     "with_rule",
     "without_rule",
     "write_rules_file",
 )
 
-_MOST_BYTES = 256 * 1024
+_MAX_BYTES = 256 * 1024
 _HEAD = (
     "# What Accord's agent may do here, and what it may not. /permissions shows and changes it.\n"
 )
 
 
-class BadRules(ValueError):
+class InvalidRules(ValueError):
     """The file of rules cannot be used; says why."""
 
 
 def read_rules(project: Path) -> tuple[str, list[Rule]]:
     """Return the text and the rules of a project, empty where there is no file.
 
-    Raises `BadRules`, for a file that a link leads to, too.
+    Raises `InvalidRules`, for a file that a link leads to, too.
     """
     path = project / ".accord" / "permissions.toml"
     for part in (path.parent, path):
         if part.is_symlink():
-            raise BadRules(f"{part.name} is a link, which is not followed")
+            raise InvalidRules(f"{part.name} is a link, which is not followed")
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return "", []
     except OSError as exc:
-        raise BadRules(f"it cannot be read: {exc.strerror}") from exc
-    if len(data) > _MOST_BYTES:
-        raise BadRules(f"it is longer than {_MOST_BYTES} bytes")
+        raise InvalidRules(f"it cannot be read: {exc.strerror}") from exc
+    if len(data) > _MAX_BYTES:
+        raise InvalidRules(f"it is longer than {_MAX_BYTES} bytes")
     try:
         text = data.decode("utf-8")
         return text, rules_from(tomllib.loads(text))
     except (UnicodeDecodeError, ValueError) as exc:
-        raise BadRules(str(exc)) from exc
+        raise InvalidRules(str(exc)) from exc
 
 
 @contextlib.contextmanager
-def changing_rules(project: Path) -> Generator[None, None, None]:
+def lock_rules(project: Path) -> Generator[None, None, None]:
     """Let no other process change the file between reading and writing it."""
     with locked(_folder(project)):
         yield

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from accord_coder.wildcards import MAX_CHARACTERS, Wildcards, path_pattern, text_pattern
 
-__all__ = ("fits_secret", "guarded", "secret", "sensitive_below")
+__all__ = ("is_guarded", "is_secret", "matches_secret", "sensitive_below")
 
 # By the name of the file, in lower case.
 _SECRET_NAMES = (
@@ -72,7 +72,7 @@ _SECRET_NAMES = (
     ".python_history",
 )
 # Code and templates have such names, too, and hold no secret.
-_NO_SECRETS = (
+_NOT_SECRET_NAMES = (
     "*.example",
     "*.sample",
     "*.template",
@@ -99,7 +99,7 @@ _SECRET_PATHS = (
 )
 _SECRET_WITHIN = ((".config", "gcloud"),)
 
-_MOST_ENTRIES = 20_000  # of a directory that is looked through
+_MAX_ENTRIES = 20_000  # of a directory that is looked through
 
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -132,11 +132,11 @@ def _secret_names() -> _Names:
 
 
 @cache
-def _no_secrets() -> _Names:
-    return _Names(_NO_SECRETS)
+def _not_secret_names() -> _Names:
+    return _Names(_NOT_SECRET_NAMES)
 
 
-class _Guarded:
+class _GuardedTable:
     """The rows of the table, by how they are compared."""
 
     def __init__(self, rows: Iterable[str]) -> None:
@@ -175,10 +175,10 @@ class _Guarded:
 
 
 @cache
-def _guarded_files() -> _Guarded:
+def _guarded_files() -> _GuardedTable:
     from accord_coder.permissions.guarded_files import GUARDED
 
-    return _Guarded(GUARDED)
+    return _GuardedTable(GUARDED)
 
 
 def _parts_of(path: str) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ _IGNORED = dict.fromkeys(
 )
 
 
-def secret(path: str) -> bool:
+def is_secret(path: str) -> bool:
     """Tell whether a file may hold secrets, going by its path alone."""
     parts = _parts_of(path)
     if not parts:
@@ -215,17 +215,17 @@ def secret(path: str) -> bool:
     if any(_holds(parts, folders) for folders in _SECRET_WITHIN):
         return True
     name = parts[-1]
-    return _secret_names().has(name) and not _no_secrets().has(name)
+    return _secret_names().has(name) and not _not_secret_names().has(name)
 
 
-def guarded(path: str) -> bool:
+def is_guarded(path: str) -> bool:
     """Return whether some program runs or obeys a file by itself, going by its path alone."""
     parts = _parts_of(path)
     return bool(parts) and _guarded_files().has(parts)
 
 
 def sensitive_below(
-    folder: str, *, target: str | None = None, most: int = _MOST_ENTRIES
+    folder: str, *, target: str | None = None, max_entries: int = _MAX_ENTRIES
 ) -> str | None:
     """Return what a directory holds that is asked about always; None where it holds none.
 
@@ -243,12 +243,12 @@ def sensitive_below(
             with os.scandir(here) as entries:
                 for entry in entries:
                     seen += 1
-                    if seen > most:
+                    if seen > max_entries:
                         return "more files than can be looked through"
-                    if secret(entry.path) or guarded(entry.path):
+                    if is_secret(entry.path) or is_guarded(entry.path):
                         return os.path.relpath(entry.path, folder)
                     moved = None if target is None else target + entry.path[len(folder) :]
-                    if moved is not None and (secret(moved) or guarded(moved)):
+                    if moved is not None and (is_secret(moved) or is_guarded(moved)):
                         return os.path.relpath(entry.path, folder)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
@@ -257,7 +257,7 @@ def sensitive_below(
     return None
 
 
-def fits_secret(word: str) -> bool:
+def matches_secret(word: str) -> bool:
     """Return whether a word of a command has a wildcard that usual names of secrets fit."""
     name = word.rpartition("/")[2].lower()
     # A lone * is everywhere; what says a bit of a secret's name is meant.

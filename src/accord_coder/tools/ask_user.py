@@ -12,13 +12,13 @@ from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 from accord_coder.tools.formatting import one_line
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Ask", "Asking")
+__all__ = ("Ask", "AskArguments")
 
 
-class Asking(Struct, frozen=True):
+class AskArguments(Struct, frozen=True):
     """What to ask."""
 
     question: Annotated[str, Meta(min_length=1, description="The question, whole")]
@@ -26,7 +26,7 @@ class Asking(Struct, frozen=True):
     multiple: Annotated[bool, Meta(description="Several of the choices may be chosen")] = False
 
 
-class Ask(Tool[Asking]):
+class Ask(Tool[AskArguments]):
     """See the module."""
 
     name = "ask"
@@ -35,20 +35,20 @@ class Ask(Tool[Asking]):
         "Ask the user something that you cannot find out and that what you do depends on. Never "
         "ask for passwords or keys."
     )
-    takes = Asking
+    arguments_type = AskArguments
 
-    def title(self, given: Asking, work: Work) -> str:
+    def title(self, given: AskArguments, work: CoderSession) -> str:
         """Show the question."""
         return one_line(given.question)
 
-    def access(self, given: Asking, work: Work) -> Access:
+    def access(self, given: AskArguments, work: CoderSession) -> Access:
         """Touches nothing."""
         return Access("none")
 
-    async def run(self, given: Asking, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: AskArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Return the answer."""
         try:
-            filled = await work.session.elicit(_form(given), given.question)
+            filled = await work.session.elicit_form(_form(given), given.question)
         except NotOffered:
             raise ToolFailed(
                 "The user's editor shows no forms: ask in the text of your answer, and end your "
@@ -60,11 +60,11 @@ class Ask(Tool[Asking]):
             raise ToolFailed("The user did not answer. Do what needs no answer, or stop here.")
         answer: str | list[str] = filled.answer
         text = answer if isinstance(answer, str) else "\n".join(answer)
-        await call.content(text or "(nothing)")
+        await call.add_content(text or "(nothing)")
         return Outcome((text or "[nothing was chosen]",))
 
 
-def _form(given: Asking) -> type[Any]:
+def _form(given: AskArguments) -> type[Any]:
     """Return the form with the one field `answer`."""
     choices = tuple(dict.fromkeys(choice for choice in given.choices if choice))
     field: Any = Literal[choices] if choices else str

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from accord import AccordError, Content, Location
+from accord import AccordError, ContentBlock, ToolCallLocation
 from accord_coder.models.base import ToolSpec
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Access", "AccessKind", "Outcome", "Tool", "ToolFailed")
 
@@ -45,7 +45,7 @@ class Outcome(Struct, frozen=True):
     with all of it told: a command that did not exit with 0.
     """
 
-    content: tuple[Content, ...]
+    content: tuple[ContentBlock, ...]
     raw: dict[str, Any] | None = None
     failed: bool = False
 
@@ -56,43 +56,43 @@ class Tool(ABC, Generic[F]):
     name: str
     kind: str  # of the protocol's kinds of tools
     description: str
-    takes: type[F]
+    arguments_type: type[F]
     parallel: bool = False  # may run beside others
     cancellable: bool = False  # the user may stop it alone, where the client can say so
 
     @property
     def spec(self) -> ToolSpec:
         """How models are told of it."""
-        schema = msgspec.json.schema(self.takes, ref_template="#/$defs/{name}")
+        schema = msgspec.json.schema(self.arguments_type, ref_template="#/$defs/{name}")
         definitions = schema.pop("$defs", {})
-        body: dict[str, Any] = definitions.pop(self.takes.__name__)
+        body: dict[str, Any] = definitions.pop(self.arguments_type.__name__)
         body.pop("title", None)
         if definitions:
             body["$defs"] = definitions
         return ToolSpec(self.name, self.description, body)
 
-    def read(self, arguments: str) -> F:
+    def parse(self, arguments: str) -> F:
         """Return the form filled in; raise `ToolFailed` naming what is wrong and where."""
         try:
-            return msgspec.json.decode(arguments or "{}", type=self.takes, strict=False)
+            return msgspec.json.decode(arguments or "{}", type=self.arguments_type, strict=False)
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise ToolFailed(f"The arguments of {self.name} are not valid: {exc}") from exc
 
     @abstractmethod
-    def title(self, given: F, work: Work) -> str:
+    def title(self, given: F, work: CoderSession) -> str:
         """Return what the user sees of it, in a line."""
 
-    def locations(self, given: F, work: Work) -> Sequence[Location]:
+    def locations(self, given: F, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the places that it works at, for editors that follow along."""
         return ()
 
     @abstractmethod
-    def access(self, given: F, work: Work) -> Access:
+    def access(self, given: F, work: CoderSession) -> Access:
         """Return what it touches; permission is decided by that, before `run`."""
 
-    async def preview(self, given: F, call: ToolCall, work: Work) -> None:
+    async def preview(self, given: F, call: ToolCallHandle, work: CoderSession) -> None:
         """Show what will happen, a diff say, before permission is asked; touches nothing."""
 
     @abstractmethod
-    async def run(self, given: F, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: F, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Do it; raise `ToolFailed`."""

@@ -42,10 +42,10 @@ def private_among(addresses: Sequence[str]) -> str | None:
 class Download:
     """A GET of one address. `run` blocks, in a thread; `stop` ends it from another."""
 
-    def __init__(self, url: SplitResult, address: str, most_bytes: int, user_agent: str) -> None:
+    def __init__(self, url: SplitResult, address: str, max_bytes: int, user_agent: str) -> None:
         self._url = url
         self._address = address
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._user_agent = user_agent
         self._socket: socket.socket | None = None
         self._stopped = False
@@ -90,7 +90,7 @@ class Download:
         connection.request("GET", target, headers=headers)
         answer = connection.getresponse()
         body = bytearray()
-        while len(body) <= self._most_bytes and (piece := answer.read(_PIECE_BYTES)):
+        while len(body) <= self._max_bytes and (piece := answer.read(_PIECE_BYTES)):
             body += piece
         return Page(
             status=answer.status,

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord import Location
-from accord_coder.files import Loaded
+from accord import ToolCallLocation
+from accord_coder.files import LoadedText
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord_coder.tools.formatting import places_in
+from accord_coder.tools.formatting import count_noun
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Edit", "Editing", "Replacement")
+__all__ = ("Edit", "EditArguments", "Replacement")
 
-_MOST_PLACES = 10  # named in a message
+_MAX_PLACES = 10  # named in a message
 
 
 class Replacement(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Replacement(Struct, frozen=True):
     all: Annotated[bool, Meta(description="Replace it wherever it occurs")] = False
 
 
-class Editing(Struct, frozen=True):
+class EditArguments(Struct, frozen=True):
     """What to change."""
 
     path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
@@ -41,7 +41,7 @@ class Editing(Struct, frozen=True):
     ]
 
 
-class Edit(Tool[Editing]):
+class Edit(Tool[EditArguments]):
     """See the module."""
 
     name = "edit"
@@ -51,37 +51,37 @@ class Edit(Tool[Editing]):
         "occur once, unless `all` is set: give as many lines around it as that takes. When one "
         "replacement is not possible, none is made."
     )
-    takes = Editing
+    arguments_type = EditArguments
 
-    def title(self, given: Editing, work: Work) -> str:
+    def title(self, given: EditArguments, work: CoderSession) -> str:
         """Name the file."""
         return f"Edit {work.files.shown(given.path)}"
 
-    def locations(self, given: Editing, work: Work) -> Sequence[Location]:
+    def locations(self, given: EditArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at the file; at the line once it is known."""
-        return (Location(work.files.absolute(given.path)),)
+        return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: Editing, work: Work) -> Access:
+    def access(self, given: EditArguments, work: CoderSession) -> Access:
         """Changes the file."""
         return Access("edit", (work.files.absolute(given.path),))
 
-    async def preview(self, given: Editing, call: ToolCall, work: Work) -> None:
+    async def preview(self, given: EditArguments, call: ToolCallHandle, work: CoderSession) -> None:
         """Show the change, of a file that may be looked at."""
         if await work.files.is_reachable(given.path):
             await _changed(given, call, work, previews=True)
 
-    async def run(self, given: Editing, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: EditArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Make the replacements."""
         loaded, text, lines = await _changed(given, call, work, previews=False)
         await work.files.store(given.path, loaded, text)
         at = _lines(lines)
-        made = places_in(len(lines), "replacement", "replacements")
+        made = count_noun(len(lines), "replacement", "replacements")
         return Outcome((f"Made {made} in {work.files.shown(given.path)}, at {at}.",))
 
 
 async def _changed(
-    given: Editing, call: ToolCall, work: Work, *, previews: bool
-) -> tuple[Loaded, str, list[int]]:
+    given: EditArguments, call: ToolCallHandle, work: CoderSession, *, previews: bool
+) -> tuple[LoadedText, str, list[int]]:
     """Show the change; return the text as it was and will be, and where it changes."""
     files = work.files
     loaded = await files.load_for_change(given.path, previews=previews)
@@ -90,14 +90,14 @@ async def _changed(
     await files.check(loaded)
     text, lines = _replaced(loaded.text, given, files.shown(given.path))
     absolute = files.absolute(given.path)
-    place = Location(absolute, lines[0])
+    place = ToolCallLocation(absolute, lines[0])
     if call.locations != (place,):
         await call.update(locations=[place])
-    await call.diff(absolute, loaded.raw, loaded.raw_of(text))
+    await call.add_diff(absolute, loaded.raw, loaded.raw_of(text))
     return loaded, text, lines
 
 
-def _replaced(text: str, given: Editing, name: str) -> tuple[str, list[int]]:
+def _replaced(text: str, given: EditArguments, name: str) -> tuple[str, list[int]]:
     """Return the new text and the lines that replacements begin at; raise `ToolFailed`."""
     crlf = "\r\n" in text
     lines: list[int] = []
@@ -127,8 +127,8 @@ def _lines_of(text: str, old: str) -> list[int]:
 def _lines(lines: list[int]) -> str:
     if len(lines) == 1:
         return f"line {lines[0]}"
-    more = ", …" if len(lines) > _MOST_PLACES else ""
-    return f"lines {', '.join(map(str, lines[:_MOST_PLACES]))}{more}"
+    more = ", …" if len(lines) > _MAX_PLACES else ""
+    return f"lines {', '.join(map(str, lines[:_MAX_PLACES]))}{more}"
 
 
 def _check(text: str, old: str, new: str, which: str, name: str, *, every: bool) -> None:
@@ -141,8 +141,8 @@ def _check(text: str, old: str, new: str, which: str, name: str, *, every: bool)
     if not places:
         raise ToolFailed(f"{which} does not occur in {name}. {_nearest(text, old)}{unchanged}")
     if len(places) > 1 and not every:
-        lines = ", ".join(str(_line_of(text, at)) for at in places[:_MOST_PLACES])
-        more = ", …" if len(places) > _MOST_PLACES else ""
+        lines = ", ".join(str(_line_of(text, at)) for at in places[:_MAX_PLACES])
+        more = ", …" if len(places) > _MAX_PLACES else ""
         raise ToolFailed(
             f"{which} occurs {len(places)} times in {name}, at lines {lines}{more}: give more of "
             f"the text around it, or set `all`. {unchanged}"
@@ -167,7 +167,7 @@ def _nearest(text: str, old: str) -> str:
     lines = [number for number, line in enumerate(text.split("\n"), 1) if line.split() == first]
     if not lines:
         return "Read the file again. "
-    at = ", ".join(map(str, lines[:_MOST_PLACES]))
+    at = ", ".join(map(str, lines[:_MAX_PLACES]))
     return f"Its first line is like line {at}, so white space or what follows differs. "
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ("for_commands", "without_keys")
+__all__ = ("command_environment", "environment_without_keys")
 
 # A repository may hold another one, with settings that name programs: git takes no settings from
 # one that is bare and does not lie at GIT_DIR, and runs none of these programs.
@@ -18,16 +18,16 @@ _GIT_SETTINGS = {
 _PAGERS = ("PAGER", "GIT_PAGER", "GH_PAGER", "MANPAGER", "SYSTEMD_PAGER")
 
 
-def without_keys() -> dict[str, str | None]:
+def environment_without_keys() -> dict[str, str | None]:
     """Return the change that takes out the keys of models: commands have no use for them."""
     from accord_coder.models.providers import KEY_VARIABLES
 
     return dict.fromkeys(KEY_VARIABLES)
 
 
-def for_commands(environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
+def command_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
     """Return the change for commands of a model: no keys, no pagers, no hooks of git."""
-    env = without_keys()
+    env = environment_without_keys()
     env |= dict.fromkeys(_PAGERS, "cat")
     counted = environ.get("GIT_CONFIG_COUNT", "")
     first = int(counted) if counted.isascii() and counted.isdigit() and len(counted) < 5 else 0

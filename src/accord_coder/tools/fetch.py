@@ -10,71 +10,73 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 from msgspec import Meta, Struct
 
 from accord import __version__
-from accord_coder.permissions.gate import pass_gate
+from accord_coder.permissions.gate import require_permission
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord_coder.tools.formatting import MOST_CHARACTERS, fenced, one_line
+from accord_coder.tools.formatting import MAX_CHARACTERS, fenced, one_line
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
     from accord_coder.tools.download import Page
 
 # What reaches the network is imported when it is used.
 
-__all__ = ("Fetch", "Fetching")
+__all__ = ("Fetch", "FetchArguments")
 
-_LONGEST_S = 30.0
-_MOST_BYTES = 5 * 1024 * 1024
-_MOST_REDIRECTS = 5
+_MAX_SECONDS = 30.0
+_MAX_BYTES = 5 * 1024 * 1024
+_MAX_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh")
 
 
-class Fetching(Struct, frozen=True):
+class FetchArguments(Struct, frozen=True):
     """What to get."""
 
     url: Annotated[str, Meta(description="The address, http or https")]
 
 
-class Fetch(Tool[Fetching]):
+class Fetch(Tool[FetchArguments]):
     """See the module."""
 
     name = "fetch"
     kind = "fetch"
     description = "Get a page or a text of the web; HTML comes as plain text with its links."
-    takes = Fetching
+    arguments_type = FetchArguments
     cancellable = True
 
-    def title(self, given: Fetching, work: Work) -> str:
+    def title(self, given: FetchArguments, work: CoderSession) -> str:
         """Name the address."""
         return f"Fetch {one_line(given.url)}"
 
-    def access(self, given: Fetching, work: Work) -> Access:
+    def access(self, given: FetchArguments, work: CoderSession) -> Access:
         """Gets the address."""
         return Access("fetch", subject=given.url)
 
-    async def preview(self, given: Fetching, call: ToolCall, work: Work) -> None:
+    async def preview(
+        self, given: FetchArguments, call: ToolCallHandle, work: CoderSession
+    ) -> None:
         """Refuse what is no address of the web before anybody is asked."""
-        _checked(given.url)
+        _check_url(given.url)
 
-    async def run(self, given: Fetching, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: FetchArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Get it, and follow where it leads; another host is asked about anew."""
-        url = _checked(given.url)
-        for _ in range(_MOST_REDIRECTS + 1):
+        url = _check_url(given.url)
+        for _ in range(_MAX_REDIRECTS + 1):
             page = await _get(url, work)
             if page.status not in _REDIRECTS or page.location is None:
-                return await _told(url, page, call)
-            target = _checked(urljoin(urlunsplit(url), page.location))
+                return await _outcome(url, page, call)
+            target = _check_url(urljoin(urlunsplit(url), page.location))
             if url.scheme == "https" and target.scheme == "http":
                 raise ToolFailed(f"{url.hostname} leads to an address that is not encrypted.")
             if (target.hostname, target.port) != (url.hostname, url.port):
                 await call.update(title=f"Fetch {one_line(urlunsplit(target))}")  # asked about now
-                await pass_gate(Access("fetch", subject=urlunsplit(target)), call, work)
+                await require_permission(Access("fetch", subject=urlunsplit(target)), call, work)
             url = target
         raise ToolFailed(f"{given.url} leads on and on.")
 
 
-def _checked(address: str) -> SplitResult:
+def _check_url(address: str) -> SplitResult:
     """Return the parts of an address; raise `ToolFailed` for what is none."""
     if any(ord(character) <= 32 or ord(character) > 126 for character in address):
         raise ToolFailed("The address has characters that addresses do not have: encode them.")
@@ -90,28 +92,28 @@ def _checked(address: str) -> SplitResult:
     return url._replace(fragment="")
 
 
-async def _get(url: SplitResult, work: Work) -> Page:
+async def _get(url: SplitResult, work: CoderSession) -> Page:
     from http.client import HTTPException
 
     from accord_coder.tools.download import Download
 
     host = url.hostname or ""
     try:
-        async with asyncio.timeout(_LONGEST_S):
+        async with asyncio.timeout(_MAX_SECONDS):
             address = await _address_of(url, work)
-            download = Download(url, address, _MOST_BYTES, f"accord/{__version__}")
+            download = Download(url, address, _MAX_BYTES, f"accord/{__version__}")
             try:
                 return await asyncio.to_thread(download.run)
             finally:
                 download.stop()
     except TimeoutError:
-        raise ToolFailed(f"{host} did not answer within {_LONGEST_S:.0f} s.") from None
+        raise ToolFailed(f"{host} did not answer within {_MAX_SECONDS:.0f} s.") from None
     except (OSError, HTTPException) as exc:
         reason = getattr(exc, "strerror", None) or type(exc).__name__
         raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
 
 
-async def _address_of(url: SplitResult, work: Work) -> str:
+async def _address_of(url: SplitResult, work: CoderSession) -> str:
     """Look the host up; raise `ToolFailed` for machines that the internet does not reach."""
     from accord_coder.tools.download import private_among
 
@@ -130,30 +132,30 @@ async def _address_of(url: SplitResult, work: Work) -> str:
     return addresses[0]
 
 
-async def _told(url: SplitResult, page: Page, call: ToolCall) -> Outcome:
+async def _outcome(url: SplitResult, page: Page, call: ToolCallHandle) -> Outcome:
     """Show a page and return it as text."""
-    is_cut = len(page.body) > _MOST_BYTES
+    is_cut = len(page.body) > _MAX_BYTES
     raw = {"status": page.status, "url": urlunsplit(url), "type": page.mime_type}
     kind = page.mime_type
     is_text = kind.startswith("text/") or any(word in kind for word in _TEXTS)
     if not is_text and b"\0" in page.body[:8192]:
         raise ToolFailed(f"{urlunsplit(url)} is no text but {kind}.")
-    text = _decoded(page)
+    text = _decode(page)
     if kind in ("text/html", "application/xhtml+xml"):
         from accord_coder.tools.html_text import text_of_html
 
         text = await asyncio.to_thread(text_of_html, text)
-    if len(text) > MOST_CHARACTERS:
-        text, is_cut = text[:MOST_CHARACTERS], True
+    if len(text) > MAX_CHARACTERS:
+        text, is_cut = text[:MAX_CHARACTERS], True
     if is_cut:
         text += "\n[the rest is left out]"
     if page.status >= 400:
         text = f"{text}\n[status {page.status}]"
-    await call.content(fenced(text))
+    await call.add_content(fenced(text))
     return Outcome((text,), raw, failed=page.status >= 400)
 
 
-def _decoded(page: Page) -> str:
+def _decode(page: Page) -> str:
     try:
         return page.body.decode(page.charset or "utf-8", "replace")
     except LookupError:

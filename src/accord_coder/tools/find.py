@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from accord import Location
+from accord import ToolCallLocation
 from accord_coder.files import in_thread
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 from accord_coder.tools.formatting import fenced
 from accord_coder.tools.walk import Entry, matcher, walk
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Glob", "Globbing", "List", "Listing")
+__all__ = ("Glob", "GlobArguments", "List", "ListArguments")
 
-_MOST = 1000  # paths in a result
+_MAX_PATHS = 1000  # paths in a result
 _MAX_SECONDS = 30.0  # of a walk
 
 
-class Listing(Struct, frozen=True):
+class ListArguments(Struct, frozen=True):
     """What to list."""
 
     path: Annotated[str, Meta(description="The directory")] = "."
     depth: Annotated[int, Meta(ge=1, le=20, description="How many levels to show")] = 1
 
 
-class List(Tool[Listing]):
+class List(Tool[ListArguments]):
     """Lists a directory."""
 
     name = "list"
@@ -42,33 +42,33 @@ class List(Tool[Listing]):
         "List a directory, one path per line; directories end in a slash. Deeper levels leave out "
         "what is in .git and in directories that .gitignore names."
     )
-    takes = Listing
+    arguments_type = ListArguments
     parallel = True
 
-    def title(self, given: Listing, work: Work) -> str:
+    def title(self, given: ListArguments, work: CoderSession) -> str:
         """Name the directory."""
         return f"List {work.files.shown(given.path)}"
 
-    def locations(self, given: Listing, work: Work) -> Sequence[Location]:
+    def locations(self, given: ListArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at the directory."""
-        return (Location(work.files.absolute(given.path)),)
+        return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: Listing, work: Work) -> Access:
+    def access(self, given: ListArguments, work: CoderSession) -> Access:
         """Reads the directory."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def run(self, given: Listing, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: ListArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Return the paths."""
         top = await _folder(given.path, work)
 
-        def listed(stop: Callable[[], bool]) -> _Found:
+        def listed(stop: Callable[[], bool]) -> _FoundPaths:
             limit = _TimeLimit(stop)
-            return _kept(walk(top, stop=limit.reached, depth=given.depth), given, work, limit)
+            return _collect(walk(top, stop=limit.reached, depth=given.depth), given, work, limit)
 
-        return await _told(await in_thread(listed), "The directory is empty.", call)
+        return await _outcome(await in_thread(listed), "The directory is empty.", call)
 
 
-class Globbing(Struct, frozen=True):
+class GlobArguments(Struct, frozen=True):
     """What to find."""
 
     pattern: Annotated[
@@ -81,7 +81,7 @@ class Globbing(Struct, frozen=True):
     path: Annotated[str, Meta(description="The directory to look in")] = "."
 
 
-class Glob(Tool[Globbing]):
+class Glob(Tool[GlobArguments]):
     """Finds files."""
 
     name = "glob"
@@ -90,29 +90,29 @@ class Glob(Tool[Globbing]):
         "Find files and directories by a pattern, one path per line; directories end in a slash. "
         "What .gitignore names is left out."
     )
-    takes = Globbing
+    arguments_type = GlobArguments
     parallel = True
 
-    def title(self, given: Globbing, work: Work) -> str:
+    def title(self, given: GlobArguments, work: CoderSession) -> str:
         """Name the pattern, and the directory unless it is the session's."""
         where = work.files.shown(given.path)
         return f"Find {given.pattern}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, given: Globbing, work: Work) -> Sequence[Location]:
+    def locations(self, given: GlobArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at the directory."""
-        return (Location(work.files.absolute(given.path)),)
+        return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: Globbing, work: Work) -> Access:
+    def access(self, given: GlobArguments, work: CoderSession) -> Access:
         """Reads the directory."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def run(self, given: Globbing, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: GlobArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Return the paths."""
         top = await _folder(given.path, work)
         fits = matcher(given.pattern.removesuffix("/"))
         only_folders = given.pattern.endswith("/")
 
-        def found(stop: Callable[[], bool]) -> _Found:
+        def found(stop: Callable[[], bool]) -> _FoundPaths:
             limit = _TimeLimit(stop)
             entries = (
                 entry
@@ -121,9 +121,9 @@ class Glob(Tool[Globbing]):
                 and (entry.is_folder or not only_folders)
                 and fits(entry.path)
             )
-            return _kept(entries, given, work, limit)
+            return _collect(entries, given, work, limit)
 
-        return await _told(await in_thread(found), "No path matches.", call)
+        return await _outcome(await in_thread(found), "No path matches.", call)
 
 
 class _TimeLimit:
@@ -140,13 +140,13 @@ class _TimeLimit:
         return self.was_reached or self._stop()
 
 
-class _Found(NamedTuple):
+class _FoundPaths(NamedTuple):
     paths: list[str]  # the first of them
     total: int
     is_complete: bool
 
 
-async def _folder(path: str, work: Work) -> str:
+async def _folder(path: str, work: CoderSession) -> str:
     """Return where a directory really is; raise `ToolFailed`."""
     real = await asyncio.to_thread(work.files.roots.resolve, work.files.absolute(path))
     if not await asyncio.to_thread(os.path.isdir, real):
@@ -155,30 +155,33 @@ async def _folder(path: str, work: Work) -> str:
     return real
 
 
-def _kept(
-    entries: Iterable[Entry], given: Listing | Globbing, work: Work, limit: _TimeLimit
-) -> _Found:
+def _collect(
+    entries: Iterable[Entry],
+    given: ListArguments | GlobArguments,
+    work: CoderSession,
+    limit: _TimeLimit,
+) -> _FoundPaths:
     """Return the first paths as models are told of them, and how many there are."""
     kept: list[str] = []
     count = 0
     base = work.files.absolute(given.path)
     for entry in entries:
         count += 1
-        if count <= _MOST:
+        if count <= _MAX_PATHS:
             absolute = os.path.join(base, entry.path)  # noqa: PTH118  # text, not a file
             kept.append(work.files.shown(absolute) + ("/" if entry.is_folder else ""))
-    return _Found(kept, count, not limit.was_reached)
+    return _FoundPaths(kept, count, not limit.was_reached)
 
 
-async def _told(found: _Found, nothing: str, call: ToolCall) -> Outcome:
+async def _outcome(found: _FoundPaths, nothing: str, call: ToolCallHandle) -> Outcome:
     stopped = f"[stopped after {_MAX_SECONDS:.0f} s: not all directories were searched]"
     if not found.paths:
-        await call.content(nothing if found.is_complete else stopped)
+        await call.add_content(nothing if found.is_complete else stopped)
         return Outcome((f"[{nothing}]" if found.is_complete else stopped,), {"count": 0})
     text = "\n".join(found.paths)
     if found.total > len(found.paths):
         text = f"{text}\n[{len(found.paths)} of {found.total} paths]"
     if not found.is_complete:
         text = f"{text}\n{stopped}"
-    await call.content(fenced(text))
+    await call.add_content(fenced(text))
     return Outcome((text,), {"count": found.total})

@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from accord import Location
+from accord import ToolCallLocation
 from accord.local.command import LocalCommand
-from accord_coder.permissions.sensitive_files import secret
+from accord_coder.permissions.sensitive_files import is_secret
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord_coder.tools.environment import without_keys
-from accord_coder.tools.formatting import fenced, one_line, places_in
+from accord_coder.tools.environment import environment_without_keys
+from accord_coder.tools.formatting import count_noun, fenced, one_line
 from accord_coder.tools.grep_matches import Matches
-from accord_coder.tools.searcher import MOST_FILE_BYTES, Search
+from accord_coder.tools.searcher import MAX_FILE_BYTES, Search
 from accord_coder.tools.walk import matcher
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Grep", "Grepping")
+__all__ = ("Grep", "GrepArguments")
 
-_LONGEST_S = 60.0
-_MOST_LOCATIONS = 50
+_MAX_SECONDS = 60.0
+_MAX_LOCATIONS = 50
 _BAD_PATTERN = 2  # exit status
 
 
-class Grepping(Struct, frozen=True):
+class GrepArguments(Struct, frozen=True):
     """What to search for."""
 
     pattern: Annotated[str, Meta(min_length=1, description="A regular expression, for one line")]
@@ -44,7 +44,7 @@ class Grepping(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=2000, description="The most matches to return")] = 200
 
 
-class Grep(Tool[Grepping]):
+class Grep(Tool[GrepArguments]):
     """See the module."""
 
     name = "grep"
@@ -53,26 +53,26 @@ class Grep(Tool[Grepping]):
         "Search files for a regular expression. Gives `path:line: text` lines, with `context` also "
         "`path-line- text`. Binary files, .git and what .gitignore names are left out."
     )
-    takes = Grepping
+    arguments_type = GrepArguments
     parallel = True
     cancellable = True
 
-    def title(self, given: Grepping, work: Work) -> str:
+    def title(self, given: GrepArguments, work: CoderSession) -> str:
         """Name the expression, and where it is searched for."""
         where = work.files.shown(given.path)
         if given.glob is not None:
             where = given.glob if where == "." else f"{where} ({given.glob})"
         return f"Search for {one_line(given.pattern)}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, given: Grepping, work: Work) -> Sequence[Location]:
+    def locations(self, given: GrepArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at what is searched; at the matches in the end."""
-        return (Location(work.files.absolute(given.path)),)
+        return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: Grepping, work: Work) -> Access:
+    def access(self, given: GrepArguments, work: CoderSession) -> Access:
         """Reads the directory."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def run(self, given: Grepping, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: GrepArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Return the lines that match."""
         base = work.files.absolute(given.path)
         real = await asyncio.to_thread(work.files.roots.resolve, base)
@@ -83,16 +83,18 @@ class Grep(Tool[Grepping]):
         text = "\n".join([*matches.lines, *notes]) if matches.lines or notes else "[no matches]"
         if matches.places:
             places = [
-                Location(base + place.path.removeprefix(real), place.line)
-                for place in matches.places[:_MOST_LOCATIONS]
+                ToolCallLocation(base + place.path.removeprefix(real), place.line)
+                for place in matches.places[:_MAX_LOCATIONS]
                 if _can_be_named(place.path)
             ]
             await call.update(locations=places)
-        await call.content(fenced(text))
+        await call.add_content(fenced(text))
         return Outcome((text,), {"matches": len(matches.places)})
 
 
-async def _search(given: Grepping, base: str, real: str, work: Work, notes: list[str]) -> Matches:
+async def _search(
+    given: GrepArguments, base: str, real: str, work: CoderSession, notes: list[str]
+) -> Matches:
     """Run the search until it ends or has found enough; add to the notes what is left out."""
     enough = asyncio.Event()
     fits = None if given.glob is None else matcher(given.glob)
@@ -104,7 +106,7 @@ async def _search(given: Grepping, base: str, real: str, work: Work, notes: list
             return True  # permission was for this very file
         if fits is not None and not fits(path.removeprefix(below).replace(os.sep, "/")):
             return False
-        if secret(path):
+        if is_secret(path):
             secrets.append(shown(path))
             return False
         return True
@@ -116,25 +118,25 @@ async def _search(given: Grepping, base: str, real: str, work: Work, notes: list
     command = LocalCommand(
         _argv(given, real),
         cwd=work.session.cwd,
-        env=without_keys(),
+        env=environment_without_keys(),
         output_bytes=0,
         on_output=matches.feed,
     )
     waiting = {asyncio.ensure_future(command.wait()), asyncio.ensure_future(enough.wait())}
     try:
         done, _ = await asyncio.wait(
-            waiting, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED
+            waiting, timeout=_MAX_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
     finally:
         for task in waiting:
             task.cancel()
         await command.aclose()
     if enough.is_set():
-        notes.append(f"[the first {places_in(given.limit, 'match', 'matches')}; there are more]")
+        notes.append(f"[the first {count_noun(given.limit, 'match', 'matches')}; there are more]")
     elif not done:
-        notes.append(f"[stopped after {_LONGEST_S:.0f} s]")
-    elif command.status()[0] == _BAD_PATTERN and matches.complaint:
-        raise ToolFailed(f"That cannot be searched for: {matches.complaint.strip()}")
+        notes.append(f"[stopped after {_MAX_SECONDS:.0f} s]")
+    elif command.status()[0] == _BAD_PATTERN and matches.error:
+        raise ToolFailed(f"That cannot be searched for: {matches.error.strip()}")
     if secrets:
         notes.append(f"[not shown, as they may hold secrets: {', '.join(secrets[:10])}]")
     return matches
@@ -144,7 +146,7 @@ def _can_be_named(path: str) -> bool:
     return all(not "\ud800" <= character <= "\udfff" for character in path)
 
 
-def _argv(given: Grepping, real: str) -> list[str]:
+def _argv(given: GrepArguments, real: str) -> list[str]:
     program = shutil.which("rg")
     if program is None:
         search = Search(
@@ -175,7 +177,7 @@ def _argv(given: Grepping, real: str) -> list[str]:
         "--no-require-git",
         "--sort=path",
         "--crlf",
-        f"--max-filesize={MOST_FILE_BYTES}",
+        f"--max-filesize={MAX_FILE_BYTES}",
         f"--context={given.context}",
         f"--regexp={given.pattern}",
     ]

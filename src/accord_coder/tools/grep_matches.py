@@ -10,7 +10,7 @@ from msgspec import Struct
 
 __all__ = ("Matches", "Place")
 
-_MOST_CHARACTERS = 500  # of a line
+_MAX_CHARACTERS = 500  # of a line
 
 
 class Place(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Matches:
     ) -> None:
         self.lines: list[str] = []
         self.places: list[Place] = []
-        self.complaint = ""
+        self.error = ""
         self.is_full = False
         self._limit = limit
         self._shown = shown
@@ -78,13 +78,13 @@ class Matches:
             if self.is_full:
                 self._rest = b""
                 return
-            self._take(line)
+            self._read_record(line)
 
-    def _take(self, line: bytes) -> None:
+    def _read_record(self, line: bytes) -> None:
         try:
             message = self._decode(line)
         except (msgspec.DecodeError, msgspec.ValidationError):
-            self.complaint += line.decode("utf-8", "replace") + "\n"
+            self.error += line.decode("utf-8", "replace") + "\n"
             return
         data = message.data
         path = "" if data.path is None else data.path.decoded("surrogateescape")
@@ -104,8 +104,8 @@ class Matches:
         if self._file is None:
             return
         text = line.removesuffix("\n").removesuffix("\r")
-        if len(text) > _MOST_CHARACTERS:
-            text = f"{text[:_MOST_CHARACTERS]}…"
+        if len(text) > _MAX_CHARACTERS:
+            text = f"{text[:_MAX_CHARACTERS]}…"
         self._file.append((number, text, is_match))
         self._found += is_match
         if len(self.places) + self._found > self._limit:

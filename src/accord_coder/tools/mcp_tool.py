@@ -10,32 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accord import Audio, Content, Image, Link, Resource, Turn
-from accord_coder.mcp_client import McpConnection, McpFailed, McpServers
+from accord import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
+from accord_coder.mcp_client import McpConnection, McpError, McpServers
 from accord_coder.models.base import ToolSpec
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult, ContentBlock
+    from mcp.types import CallToolResult
+    from mcp.types import ContentBlock as McpContentBlock
     from mcp.types import Tool as Listed
 
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("McpTool", "connect_servers", "offer_tools")
 
-_LONGEST_NAME = 64  # that providers of models take
+_MAX_NAME = 64  # that providers of models take
 
 
-async def connect_servers(turn: Turn, work: Work) -> None:
+async def connect_servers(turn: Turn, work: CoderSession) -> None:
     """Connect to the servers of a session that are not; tell the user of those that fail."""
     if work.mcp is None:
         work.mcp = McpServers(work.session.mcp_servers, work.session.cwd)
     for name, why in (await work.mcp.connect()).items():
-        await turn.notice(f"The MCP server {name} cannot be used: {why}.", severity="warning")
+        await turn.show_notice(f"The MCP server {name} cannot be used: {why}.", severity="warning")
 
 
-def offer_tools(work: Work) -> None:
+def offer_tools(work: CoderSession) -> None:
     """Offer the tools that the servers have now, beside those of the coder."""
     if work.mcp is not None:
         own = {name: tool for name, tool in work.tools.items() if not isinstance(tool, McpTool)}
@@ -55,10 +56,10 @@ def _tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
 
 def _name(server: str, tool: str) -> str:
     name = "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in ("mcp", server, tool))
-    if len(name) <= _LONGEST_NAME:
+    if len(name) <= _MAX_NAME:
         return name
     mark = hashlib.sha256(f"{server}/{tool}".encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - 9]}_{mark}"
+    return f"{name[: _MAX_NAME - 9]}_{mark}"
 
 
 class McpTool(Tool[Any]):
@@ -83,22 +84,22 @@ class McpTool(Tool[Any]):
         usual: dict[str, Any] = {"type": "object", "properties": {}}
         return ToolSpec(self.name, self.description, usual | self._listed.input_schema)
 
-    def read(self, arguments: str) -> dict[str, Any]:
+    def parse(self, arguments: str) -> dict[str, Any]:
         """Return the arguments; the server checks them."""
         try:
             return msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise ToolFailed(f"The arguments of {self.name} are no JSON object: {exc}") from exc
 
-    def title(self, given: dict[str, Any], work: Work) -> str:
+    def title(self, given: dict[str, Any], work: CoderSession) -> str:
         """Name the tool and its server."""
         return f"{self._shown} ({self._connection.name})"
 
-    def access(self, given: dict[str, Any], work: Work) -> Access:
+    def access(self, given: dict[str, Any], work: CoderSession) -> Access:
         """Touches what the server touches."""
         return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
 
-    async def run(self, given: dict[str, Any], call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: dict[str, Any], call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Have the server do it."""
         title = call.title
 
@@ -108,31 +109,35 @@ class McpTool(Tool[Any]):
 
         try:
             result: CallToolResult = await self._connection.call(self._listed.name, given, progress)
-        except McpFailed as exc:
+        except McpError as exc:
             raise ToolFailed(f"The MCP server {self._connection.name}: {exc}") from exc
         content = tuple(_content(block) for block in result.content)
         structured = result.structured_content
         if structured is not None and not content:
             content = (msgspec.json.encode(structured).decode(),)
-        await call.content(*content)
+        await call.add_content(*content)
         raw = None if structured is None else {"structured": structured}
         return Outcome(content or ("Done.",), raw, failed=bool(result.is_error))
 
 
-def _content(block: ContentBlock) -> Content:
+def _content(block: McpContentBlock) -> ContentBlock:
     from mcp import types
 
     match block:
         case types.TextContent():
             return block.text
         case types.ImageContent():
-            data = _decoded(block.data)
-            return "[An image that is broken]" if data is None else Image(data, block.mime_type)
+            data = _decode(block.data)
+            return (
+                "[An image that is broken]" if data is None else ImageContent(data, block.mime_type)
+            )
         case types.AudioContent():
-            data = _decoded(block.data)
-            return "[A sound that is broken]" if data is None else Audio(data, block.mime_type)
+            data = _decode(block.data)
+            return (
+                "[A sound that is broken]" if data is None else AudioContent(data, block.mime_type)
+            )
         case types.ResourceLink():
-            return Link(
+            return ResourceLink(
                 str(block.uri),
                 block.name,
                 block.title,
@@ -141,15 +146,15 @@ def _content(block: ContentBlock) -> Content:
                 block.size,
             )
         case types.EmbeddedResource(resource=types.TextResourceContents() as inner):
-            return Resource(str(inner.uri), inner.text, inner.mime_type)
+            return EmbeddedResource(str(inner.uri), inner.text, inner.mime_type)
         case types.EmbeddedResource(resource=inner):
-            data = _decoded(inner.blob) if isinstance(inner, types.BlobResourceContents) else None
+            data = _decode(inner.blob) if isinstance(inner, types.BlobResourceContents) else None
             if data is None:
                 return "[A resource that is broken]"
-            return Resource(str(inner.uri), data, inner.mime_type)
+            return EmbeddedResource(str(inner.uri), data, inner.mime_type)
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode(text: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord import Location
+from accord import ToolCallLocation
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Delete", "Deleting", "Move", "Moving")
+__all__ = ("Delete", "DeleteArguments", "Move", "MoveArguments")
 
 
-class Moving(Struct, frozen=True):
+class MoveArguments(Struct, frozen=True):
     """What to move."""
 
     source: Annotated[str, Meta(description="The file or directory")]
     target: Annotated[str, Meta(description="Its new path, where nothing may be")]
 
 
-class Move(Tool[Moving]):
+class Move(Tool[MoveArguments]):
     """Moves a file or directory."""
 
     name = "move"
@@ -37,30 +37,33 @@ class Move(Tool[Moving]):
         "Move or rename a file or directory. Directories on the way are made; nothing is "
         "overwritten."
     )
-    takes = Moving
+    arguments_type = MoveArguments
 
-    def title(self, given: Moving, work: Work) -> str:
+    def title(self, given: MoveArguments, work: CoderSession) -> str:
         """Name both paths."""
         return f"Move {work.files.shown(given.source)} to {work.files.shown(given.target)}"
 
-    def locations(self, given: Moving, work: Work) -> Sequence[Location]:
+    def locations(self, given: MoveArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at both."""
         files = work.files
-        return (Location(files.absolute(given.source)), Location(files.absolute(given.target)))
+        return (
+            ToolCallLocation(files.absolute(given.source)),
+            ToolCallLocation(files.absolute(given.target)),
+        )
 
-    def access(self, given: Moving, work: Work) -> Access:
+    def access(self, given: MoveArguments, work: CoderSession) -> Access:
         """Changes both paths."""
         paths = (work.files.absolute(given.source), work.files.absolute(given.target))
         return Access("edit", paths, itself=True)
 
-    async def preview(self, given: Moving, call: ToolCall, work: Work) -> None:
+    async def preview(self, given: MoveArguments, call: ToolCallHandle, work: CoderSession) -> None:
         """Ask nobody about what cannot be done."""
         files = work.files
-        await files.need_entry(given.source)
+        await files.require_entry(given.source)
         if await files.is_reachable(given.target) and await files.has_entry(given.target):
             raise _in_the_way(files.shown(given.target))
 
-    async def run(self, given: Moving, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: MoveArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Rename it."""
         files = work.files
         source, target = files.absolute(given.source), files.absolute(given.target)
@@ -77,9 +80,9 @@ class Move(Tool[Moving]):
             if exc.errno == errno.EINVAL:
                 raise ToolFailed("A directory cannot be moved into itself.") from exc
             raise
-        await files.moved(source, target)
+        await files.on_moved(source, target)
         text = f"Moved {files.shown(source)} to {files.shown(target)}."
-        await call.content(text)
+        await call.add_content(text)
         return Outcome((text,))
 
 
@@ -87,44 +90,48 @@ def _in_the_way(target: str) -> ToolFailed:
     return ToolFailed(f"{target} is there already. Nothing was moved.")
 
 
-class Deleting(Struct, frozen=True):
+class DeleteArguments(Struct, frozen=True):
     """What to delete."""
 
     path: Annotated[str, Meta(description="The file, or an empty directory")]
 
 
-class Delete(Tool[Deleting]):
+class Delete(Tool[DeleteArguments]):
     """Deletes a file."""
 
     name = "delete"
     kind = "delete"
     description = "Delete a file, a link (not what it leads to), or an empty directory."
-    takes = Deleting
+    arguments_type = DeleteArguments
 
-    def title(self, given: Deleting, work: Work) -> str:
+    def title(self, given: DeleteArguments, work: CoderSession) -> str:
         """Name the path."""
         return f"Delete {work.files.shown(given.path)}"
 
-    def locations(self, given: Deleting, work: Work) -> Sequence[Location]:
+    def locations(self, given: DeleteArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at it."""
-        return (Location(work.files.absolute(given.path)),)
+        return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: Deleting, work: Work) -> Access:
+    def access(self, given: DeleteArguments, work: CoderSession) -> Access:
         """Deletes the path."""
         return Access("delete", (work.files.absolute(given.path),), itself=True)
 
-    async def preview(self, given: Deleting, call: ToolCall, work: Work) -> None:
+    async def preview(
+        self, given: DeleteArguments, call: ToolCallHandle, work: CoderSession
+    ) -> None:
         """Show what would be gone, of a text that may be looked at."""
-        await work.files.need_entry(given.path)
+        await work.files.require_entry(given.path)
         path = work.files.absolute(given.path)
         if await work.files.is_reachable(path) and await asyncio.to_thread(_is_file, path):
             try:
                 loaded = await work.files.load(path)
             except ToolFailed:
                 return  # no text
-            await call.diff(path, loaded.raw, None)
+            await call.add_diff(path, loaded.raw, None)
 
-    async def run(self, given: Deleting, call: ToolCall, work: Work) -> Outcome:
+    async def run(
+        self, given: DeleteArguments, call: ToolCallHandle, work: CoderSession
+    ) -> Outcome:
         """Delete it."""
         path = work.files.absolute(given.path)
         await _check_saved(path, work)
@@ -138,11 +145,11 @@ class Delete(Tool[Deleting]):
                 ) from exc
             raise
         text = f"Deleted {work.files.shown(path)}."
-        await call.content(text)
+        await call.add_content(text)
         return Outcome((text,))
 
 
-async def _check_saved(path: str, work: Work) -> None:
+async def _check_saved(path: str, work: CoderSession) -> None:
     """Raise `ToolFailed` when changes that are in the editor alone would be lost."""
     if await asyncio.to_thread(_is_file, path):
         await work.files.check_saved(path)

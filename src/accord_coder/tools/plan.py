@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from accord import PermissionOption, PlanEntry
-from accord_coder.permissions.gate import Refused
+from accord_coder.permissions.gate import PermissionDenied
 from accord_coder.permissions.modes import switch_mode
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord_coder.tools.formatting import places_in
+from accord_coder.tools.formatting import count_noun
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("ExitPlan", "Plan", "Proposal", "Step", "Steps")
+__all__ = ("ExitPlan", "ExitPlanArguments", "Plan", "PlanArguments", "Step")
 
 
 class Step(Struct, frozen=True):
@@ -27,13 +27,13 @@ class Step(Struct, frozen=True):
     priority: Literal["high", "medium", "low"] = "medium"
 
 
-class Steps(Struct, frozen=True):
+class PlanArguments(Struct, frozen=True):
     """All steps as they are now."""
 
     entries: Annotated[list[Step], Meta(description="All steps, done ones too, in their order")]
 
 
-class Plan(Tool[Steps]):
+class Plan(Tool[PlanArguments]):
     """Shows the steps of a task."""
 
     name = "plan"
@@ -42,18 +42,18 @@ class Plan(Tool[Steps]):
         "Show the user the steps of a task of several steps, and how far you are: call it with all "
         "steps each time one begins or is done."
     )
-    takes = Steps
+    arguments_type = PlanArguments
 
-    def title(self, given: Steps, work: Work) -> str:
+    def title(self, given: PlanArguments, work: CoderSession) -> str:
         """Say how much is done."""
         done = sum(step.status == "completed" for step in given.entries)
-        return f"Plan: {done} of {places_in(len(given.entries), 'step', 'steps')} done"
+        return f"Plan: {done} of {count_noun(len(given.entries), 'step', 'steps')} done"
 
-    def access(self, given: Steps, work: Work) -> Access:
+    def access(self, given: PlanArguments, work: CoderSession) -> Access:
         """Touches nothing."""
         return Access("none")
 
-    async def run(self, given: Steps, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: PlanArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Show the steps."""
         await work.session.plan(
             PlanEntry(step.content, step.status, step.priority) for step in given.entries
@@ -61,7 +61,7 @@ class Plan(Tool[Steps]):
         return Outcome(("The user sees the plan.",))
 
 
-class Proposal(Struct, frozen=True):
+class ExitPlanArguments(Struct, frozen=True):
     """The plan."""
 
     plan: Annotated[str, Meta(min_length=1, description="The plan in Markdown")]
@@ -74,7 +74,7 @@ _APPROVALS = {
 }
 
 
-class ExitPlan(Tool[Proposal]):
+class ExitPlan(Tool[ExitPlanArguments]):
     """Has the user approve a plan."""
 
     name = "exit_plan"
@@ -83,27 +83,31 @@ class ExitPlan(Tool[Proposal]):
         "In plan mode, once you know what to do: show the plan to the user, who approves it, which "
         "ends plan mode, or wants to go on planning."
     )
-    takes = Proposal
+    arguments_type = ExitPlanArguments
 
-    def title(self, given: Proposal, work: Work) -> str:
+    def title(self, given: ExitPlanArguments, work: CoderSession) -> str:
         """Ask."""
         return "Ready to carry out this plan?"
 
-    def access(self, given: Proposal, work: Work) -> Access:
+    def access(self, given: ExitPlanArguments, work: CoderSession) -> Access:
         """Touches nothing; the user is asked all the same."""
         return Access("none")
 
-    async def preview(self, given: Proposal, call: ToolCall, work: Work) -> None:
+    async def preview(
+        self, given: ExitPlanArguments, call: ToolCallHandle, work: CoderSession
+    ) -> None:
         """Show the plan."""
         if work.mode != "plan":
             raise ToolFailed(f"This is not plan mode but the mode {work.mode}: go on.")
-        await call.content(given.plan)
+        await call.add_content(given.plan)
 
-    async def run(self, given: Proposal, call: ToolCall, work: Work) -> Outcome:
+    async def run(
+        self, given: ExitPlanArguments, call: ToolCallHandle, work: CoderSession
+    ) -> Outcome:
         """Ask, and switch the mode as the user wants."""
-        chosen = await call.ask(_APPROVALS.values())
+        chosen = await call.request_choice(_APPROVALS.values())
         if chosen is None or not chosen.allows:
-            raise Refused(
+            raise PermissionDenied(
                 "The user does not approve the plan: this is still plan mode. Ask what to change, "
                 "or wait for what the user says."
             )

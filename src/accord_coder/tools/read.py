@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord import Image, Location
-from accord_coder.files import MOST_BYTES, in_thread
+from accord import ImageContent, ToolCallLocation
+from accord_coder.files import MAX_BYTES, in_thread
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord_coder.tools.formatting import MOST_CHARACTERS, fenced
+from accord_coder.tools.formatting import MAX_CHARACTERS, fenced
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Read", "Reading")
+__all__ = ("Read", "ReadArguments")
 
-_MOST_IMAGE_BYTES = 5 * 1024 * 1024
+_MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _PIECE_BYTES = 256 * 1024  # read at once of a line without end
 
 
-class Reading(Struct, frozen=True):
+class ReadArguments(Struct, frozen=True):
     """What to read."""
 
     path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
@@ -32,7 +32,7 @@ class Reading(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, description="How many lines to read")] = 2000
 
 
-class Read(Tool[Reading]):
+class Read(Tool[ReadArguments]):
     """See the module."""
 
     name = "read"
@@ -42,28 +42,28 @@ class Read(Tool[Reading]):
         "line `[lines A-B of N]` says that there is more. Unsaved changes in the user's editor "
         "count."
     )
-    takes = Reading
+    arguments_type = ReadArguments
     parallel = True
 
-    def title(self, given: Reading, work: Work) -> str:
+    def title(self, given: ReadArguments, work: CoderSession) -> str:
         """Name the file."""
         return f"Read {work.files.shown(given.path)}"
 
-    def locations(self, given: Reading, work: Work) -> Sequence[Location]:
+    def locations(self, given: ReadArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at the first line read."""
-        return (Location(work.files.absolute(given.path), given.line),)
+        return (ToolCallLocation(work.files.absolute(given.path), given.line),)
 
-    def access(self, given: Reading, work: Work) -> Access:
+    def access(self, given: ReadArguments, work: CoderSession) -> Access:
         """Reads the file."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def preview(self, given: Reading, call: ToolCall, work: Work) -> None:
+    async def preview(self, given: ReadArguments, call: ToolCallHandle, work: CoderSession) -> None:
         """Ask nobody about a file that is not there."""
         files = work.files
         if await files.is_reachable(given.path) and not await files.has_entry(given.path):
             await files.load(given.path)  # the editor may have it
 
-    async def run(self, given: Reading, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: ReadArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Return the text, or the image."""
         files, path = work.files, given.path
         head = await files.head(path)
@@ -72,27 +72,27 @@ class Read(Tool[Reading]):
         size = await files.size(path)
         if head is not None and (b"\0" in head or head.startswith(b"%PDF-")):
             raise ToolFailed(f"{path} is a binary file of {size} bytes: it cannot be read as text.")
-        if size is not None and size > MOST_BYTES:
+        if size is not None and size > MAX_BYTES:
             part = await in_thread(lambda stop: _part_of_large(given, work, stop))
         else:
             loaded = await files.load(path)
-            await files.saw(loaded)
-            part = _Part(given, path)
+            await files.remember_read(loaded)
+            part = _LineRange(given, path)
             for line in _lines(loaded.text):
                 part.add(line)
         text = part.result()
-        await call.content(fenced(text, PurePath(path).suffix.removeprefix(".")))
+        await call.add_content(fenced(text, PurePath(path).suffix.removeprefix(".")))
         return Outcome((text,))
 
 
-class _Part:
+class _LineRange:
     """The lines that are wanted, as far as they fit."""
 
-    def __init__(self, given: Reading, path: str) -> None:
+    def __init__(self, given: ReadArguments, path: str) -> None:
         self._given = given
         self._path = path
         self._kept: list[str] = []
-        self._left = MOST_CHARACTERS
+        self._left = MAX_CHARACTERS
         self._is_full = False
         self._is_line_cut = False
         self.total = 0
@@ -139,9 +139,11 @@ def _lines(text: str) -> list[str]:
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
-def _part_of_large(given: Reading, work: Work, stop: Callable[[], bool]) -> _Part:
+def _part_of_large(
+    given: ReadArguments, work: CoderSession, stop: Callable[[], bool]
+) -> _LineRange:
     """Read what is too large to be held; such a file can be read and not edited."""
-    part = _Part(given, given.path)
+    part = _LineRange(given, given.path)
     fd = work.files.roots.open(work.files.absolute(given.path))
     with os.fdopen(fd, "rb") as file:
         goes_on = False
@@ -153,12 +155,14 @@ def _part_of_large(given: Reading, work: Work, stop: Callable[[], bool]) -> _Par
     return part
 
 
-async def _image(mime_type: str, given: Reading, call: ToolCall, work: Work) -> Outcome:
-    data = await work.files.bytes(given.path, _MOST_IMAGE_BYTES + 1)
-    if data is None or len(data) > _MOST_IMAGE_BYTES:
-        raise ToolFailed(f"The image {given.path} is larger than {_MOST_IMAGE_BYTES // 2**20} MiB.")
-    image = Image(data, mime_type)
-    await call.content(image)
+async def _image(
+    mime_type: str, given: ReadArguments, call: ToolCallHandle, work: CoderSession
+) -> Outcome:
+    data = await work.files.bytes(given.path, _MAX_IMAGE_BYTES + 1)
+    if data is None or len(data) > _MAX_IMAGE_BYTES:
+        raise ToolFailed(f"The image {given.path} is larger than {_MAX_IMAGE_BYTES // 2**20} MiB.")
+    image = ImageContent(data, mime_type)
+    await call.add_content(image)
     said = f"{work.files.shown(given.path)} is this image ({mime_type}, {len(data)} bytes):"
     return Outcome((said, image))
 

@@ -8,19 +8,19 @@ from msgspec import Meta, Struct
 
 from accord_coder.permissions.command_line import argv_of
 from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
-from accord_coder.tools.environment import for_commands
-from accord_coder.tools.formatting import cut_middle, fenced, in_full, one_line
+from accord_coder.tools.environment import command_environment
+from accord_coder.tools.formatting import cut_middle, escape_lines, fenced, one_line
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Execute", "Executing")
+__all__ = ("Execute", "ExecuteArguments")
 
-_MOST_CHARACTERS = 30_000  # of the output, for the model
+_MAX_CHARACTERS = 30_000  # of the output, for the model
 _KEPT_BYTES = 256 * 1024  # of the output: its end
 # What only a shell knows; as programs they are missing, or do nothing.
-_OF_THE_SHELL = frozenset(
+_SHELL_BUILTINS = frozenset(
     """
     . : [ alias bg case cd command eval exec exit export fg for hash if jobs local read readonly
     return set shift source times trap type ulimit umask unalias unset until wait while
@@ -28,7 +28,7 @@ _OF_THE_SHELL = frozenset(
 )
 
 
-class Executing(Struct, frozen=True):
+class ExecuteArguments(Struct, frozen=True):
     """What to run."""
 
     command: Annotated[str, Meta(min_length=1, description="The command line")]
@@ -40,7 +40,7 @@ class Executing(Struct, frozen=True):
     ] = 120
 
 
-class Execute(Tool[Executing]):
+class Execute(Tool[ExecuteArguments]):
     """See the module."""
 
     name = "execute"
@@ -50,19 +50,21 @@ class Execute(Tool[Executing]):
         "that is 0. There is no input, and git runs no hooks. Pipes and the like run in sh. Each "
         "command starts anew in `cwd`; what it leaves running is ended."
     )
-    takes = Executing
+    arguments_type = ExecuteArguments
     cancellable = True
 
-    def title(self, given: Executing, work: Work) -> str:
+    def title(self, given: ExecuteArguments, work: CoderSession) -> str:
         """Name the command."""
         return one_line(given.command)
 
-    def access(self, given: Executing, work: Work) -> Access:
+    def access(self, given: ExecuteArguments, work: CoderSession) -> Access:
         """Runs the command."""
         cwd = work.files.absolute(given.cwd or ".")
         return Access("execute", (cwd,), subject=given.command)
 
-    async def preview(self, given: Executing, call: ToolCall, work: Work) -> None:
+    async def preview(
+        self, given: ExecuteArguments, call: ToolCallHandle, work: CoderSession
+    ) -> None:
         """Show all of a command whose title does not; refuse what terminals do not do."""
         if given.cwd is not None and not await work.files.is_reachable(given.cwd):
             raise ToolFailed(
@@ -70,18 +72,20 @@ class Execute(Tool[Executing]):
                 "there in the command if it has to be."
             )
         if one_line(given.command) != given.command:
-            await call.content(fenced(in_full(given.command), "sh"))
+            await call.add_content(fenced(escape_lines(given.command), "sh"))
 
-    async def run(self, given: Executing, call: ToolCall, work: Work) -> Outcome:
+    async def run(
+        self, given: ExecuteArguments, call: ToolCallHandle, work: CoderSession
+    ) -> Outcome:
         """Run it to its end."""
         ran = await work.session.terminals.run(
             *_argv(given.command),
             cwd=work.files.absolute(given.cwd or "."),
-            env=for_commands(),
+            env=command_environment(),
             timeout_s=given.timeout_s,
             output_bytes=_KEPT_BYTES,
         )
-        output = cut_middle(ran.output, _MOST_CHARACTERS)
+        output = cut_middle(ran.output, _MAX_CHARACTERS)
         if ran.truncated:
             output = f"[… the beginning is left out …]\n{output}"
         remark = ""
@@ -102,6 +106,6 @@ def _argv(command: str) -> tuple[str, ...]:
     if not command.strip():
         raise ToolFailed("There is no command.")
     words = argv_of(command)
-    if words is None or words[0] in _OF_THE_SHELL:
+    if words is None or words[0] in _SHELL_BUILTINS:
         return ("sh", "-c", command)
     return words

@@ -18,9 +18,9 @@ import msgspec
 
 from accord_coder.tools.walk import matcher, walk
 
-__all__ = ("MOST_FILE_BYTES", "Search", "main")
+__all__ = ("MAX_FILE_BYTES", "Search", "main")
 
-MOST_FILE_BYTES = 10 * 1024 * 1024
+MAX_FILE_BYTES = 10 * 1024 * 1024
 _CANNOT_BE_SEARCHED = 2  # exit status, as ripgrep has it
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _OPENS = os.O_RDONLY | _NO_LINKS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -74,10 +74,10 @@ def _read(path: str) -> str | None:
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return None
-            data = file.read(MOST_FILE_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
         except OSError:
             return None
-    if len(data) > MOST_FILE_BYTES or b"\0" in data:
+    if len(data) > MAX_FILE_BYTES or b"\0" in data:
         return None
     return data.decode("utf-8", "replace").removeprefix("\ufeff")
 

@@ -176,14 +176,14 @@ def _rule(line: str) -> _Rule | None:
     return _Rule(pattern, is_negated, only_folders, whole_path)
 
 
-def _alternatives(pattern: str, most: int = 100) -> list[str]:
+def _alternatives(pattern: str, max_count: int = 100) -> list[str]:
     """Return the patterns that braces stand for; too many of them are taken as they are."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
         one = waiting.pop()
         braces = _innermost_braces(one)
-        if braces is None or len(waiting) + len(done) > most:
+        if braces is None or len(waiting) + len(done) > max_count:
             done.append(one)
             continue
         opened, closed = braces

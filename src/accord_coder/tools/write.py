@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord import Location
-from accord_coder.files import Loaded
+from accord import ToolCallLocation
+from accord_coder.files import LoadedText
 from accord_coder.tools.base import Access, Outcome, Tool
-from accord_coder.tools.formatting import places_in
+from accord_coder.tools.formatting import count_noun
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCall
-    from accord_coder.loop.session_state import Work
+    from accord.agent.tool_call import ToolCallHandle
+    from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("Write", "Writing")
+__all__ = ("Write", "WriteArguments")
 
 
-class Writing(Struct, frozen=True):
+class WriteArguments(Struct, frozen=True):
     """What to write."""
 
     path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
     text: Annotated[str, Meta(description="All of its text")]
 
 
-class Write(Tool[Writing]):
+class Write(Tool[WriteArguments]):
     """See the module."""
 
     name = "write"
@@ -35,41 +35,45 @@ class Write(Tool[Writing]):
         "Create a text file, with the directories it is in, or replace all of one that you have "
         "read. To change a part of a file use edit."
     )
-    takes = Writing
+    arguments_type = WriteArguments
 
-    def title(self, given: Writing, work: Work) -> str:
+    def title(self, given: WriteArguments, work: CoderSession) -> str:
         """Name the file."""
         return f"Write {work.files.shown(given.path)}"
 
-    def locations(self, given: Writing, work: Work) -> Sequence[Location]:
+    def locations(self, given: WriteArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
         """Point at the file."""
-        return (Location(work.files.absolute(given.path), 1),)
+        return (ToolCallLocation(work.files.absolute(given.path), 1),)
 
-    def access(self, given: Writing, work: Work) -> Access:
+    def access(self, given: WriteArguments, work: CoderSession) -> Access:
         """Changes the file."""
         return Access("edit", (work.files.absolute(given.path),))
 
-    async def preview(self, given: Writing, call: ToolCall, work: Work) -> None:
+    async def preview(
+        self, given: WriteArguments, call: ToolCallHandle, work: CoderSession
+    ) -> None:
         """Show the change, of a file that may be looked at."""
         if await work.files.is_reachable(given.path):
             await _changed(given, call, work, previews=True)
 
-    async def run(self, given: Writing, call: ToolCall, work: Work) -> Outcome:
+    async def run(self, given: WriteArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
         """Write the text."""
         old = await _changed(given, call, work, previews=False)
         await work.files.store(given.path, old, given.text)
         lines = given.text.count("\n") + (not given.text.endswith("\n") and bool(given.text))
         name = work.files.shown(given.path)
         verb = "Created" if old is None else "Wrote"
-        return Outcome((f"{verb} {name}: {places_in(lines, 'line', 'lines')}.",))
+        return Outcome((f"{verb} {name}: {count_noun(lines, 'line', 'lines')}.",))
 
 
-async def _changed(given: Writing, call: ToolCall, work: Work, *, previews: bool) -> Loaded | None:
+async def _changed(
+    given: WriteArguments, call: ToolCallHandle, work: CoderSession, *, previews: bool
+) -> LoadedText | None:
     """Show the change; return the text that exists, which the model knows."""
     old = await work.files.load_for_change(given.path, previews=previews)
     if old is None:
-        await call.diff(work.files.absolute(given.path), None, given.text)
+        await call.add_diff(work.files.absolute(given.path), None, given.text)
         return None
     await work.files.check(old)
-    await call.diff(work.files.absolute(given.path), old.raw, old.raw_of(given.text))
+    await call.add_diff(work.files.absolute(given.path), old.raw, old.raw_of(given.text))
     return old

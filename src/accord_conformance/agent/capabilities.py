@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("offered",)
+__all__ = ("supports",)
 
 Json: TypeAlias = dict[str, Any]
 
@@ -43,7 +43,7 @@ _WHERE: dict[str, tuple[str, str]] = {
 }
 
 
-def offered(what: str, version: int, result: Json) -> bool:
+def supports(what: str, version: int, result: Json) -> bool:
     """Tell whether the result of `initialize` offers something."""
     path = _WHERE[what][version - 1]
     if what == "logout" and version == 2:

@@ -11,10 +11,10 @@ from accord.errors import StartError
 from accord.local.command import LocalCommand
 from accord.local.files import OutsideRoots, Roots
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.harness.raw_connection import Line
-from accord_conformance.traffic.message import Call
+from accord_conformance.harness.raw_connection import RawConnection
+from accord_conformance.traffic.message import Request
 
-__all__ = ("Services",)
+__all__ = ("ClientServices",)
 
 _Handler: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -25,11 +25,11 @@ class _Refused(Exception):
         self.code = code
 
 
-class Services:
+class ClientServices:
     """Serves `fs/` and `terminal/` inside `folder`; `aclose` ends what still runs."""
 
-    def __init__(self, line: Line, folder: Path) -> None:
-        self._line = line
+    def __init__(self, connection: RawConnection, folder: Path) -> None:
+        self._connection = connection
         self.folder = folder
         self._terminals: dict[str, LocalCommand] = {}
         self._made = 0
@@ -44,7 +44,7 @@ class Services:
             "terminal/release": self._release,
         }
 
-    def serve(self, call: Call) -> bool:
+    def serve(self, call: Request) -> bool:
         """Answer a request when it is one of these, perhaps later; return whether it is."""
         handler = self._handlers.get(call.method)
         if handler is None:
@@ -62,20 +62,20 @@ class Services:
         while self._terminals:
             await self._terminals.popitem()[1].aclose()
 
-    async def _answer(self, handler: _Handler, call: Call) -> None:
+    async def _answer(self, handler: _Handler, call: Request) -> None:
         params = call.params if is_object(call.params) else {}
         try:
             result = await handler(params)
         except _Refused as refused:
-            self._line.refuse(call, refused.code, str(refused))
+            self._connection.respond_error(call, refused.code, str(refused))
         except (OutsideRoots, OSError, UnicodeDecodeError) as error:
             code = -32002 if isinstance(error, FileNotFoundError) else -32603
-            self._line.refuse(call, code, "The file cannot be used")
+            self._connection.respond_error(call, code, "The file cannot be used")
         except Exception:  # noqa: BLE001  # the agent is not left without an answer
-            self._line.fault()
-            self._line.refuse(call, -32603, "Error in the conformance kit")
+            self._connection.record_kit_error()
+            self._connection.respond_error(call, -32603, "Error in the conformance kit")
         else:
-            self._line.answer(call, result)
+            self._connection.respond(call, result)
 
     def _roots(self) -> Roots:
         return Roots([str(self.folder)])

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.transports.base import Transport
-from accord_conformance.agent.client import Editor
+from accord_conformance.agent.client import ScenarioClient
 from accord_conformance.agent.settings import Settings
-from accord_conformance.harness.raw_connection import Silence
-from accord_conformance.harness.scenario import LoginWanted, NotExercised, Scenario
-from accord_conformance.judges.base import Seen, found
+from accord_conformance.harness.raw_connection import NoResponse
+from accord_conformance.harness.scenario import LoginRequired, NotExercised, Scenario
+from accord_conformance.judges.base import Evidence, make_finding
 from accord_conformance.reports.report import Report
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
-__all__ = ("Connect", "Stage", "outcome_of")
+__all__ = ("AgentContext", "Connect", "describe_outcome")
 
 # Starts the agent; what it writes besides frames goes to the function.
 Connect: TypeAlias = Callable[[Callable[[str], None]], Transport]
@@ -25,20 +25,20 @@ Connect: TypeAlias = Callable[[Callable[[str], None]], Transport]
 _LOGIN_NEEDED = -32000
 
 
-class Stage:
+class AgentContext:
     """One scenario while it is played; `editor` is connected unless the scenario wants its own."""
 
     def __init__(
         self,
-        scenario: Scenario[Stage],
+        scenario: Scenario[AgentContext],
         version: int,
         settings: Settings,
         folder: Path,
         *,
         report: Report,
-        start: Callable[[str], Awaitable[Editor]],
-        close: Callable[[str, Editor], Awaitable[None]],
-        shared: Editor | None,
+        start: Callable[[str], Awaitable[ScenarioClient]],
+        close: Callable[[str, ScenarioClient], Awaitable[None]],
+        shared: ScenarioClient | None,
     ) -> None:
         self.scenario = scenario
         self.version = version
@@ -48,22 +48,22 @@ class Stage:
         self._start = start
         self._close = close
         self._shared = shared
-        self._opened: list[Editor] = []
+        self._opened: list[ScenarioClient] = []
 
     @property
-    def editor(self) -> Editor:
+    def client(self) -> ScenarioClient:
         """The connection that scenarios share, initialized."""
         assert self._shared is not None, "a scenario with `own` connects itself"
         return self._shared
 
-    async def connect(self) -> Editor:
+    async def connect(self) -> ScenarioClient:
         """Start the agent anew and say nothing to it yet."""
         editor = await self._start(self.scenario.name)
-        editor.begin(self.folder, self.scenario.name)
+        editor.start_scenario(self.folder, self.scenario.name)
         self._opened.append(editor)
         return editor
 
-    async def initialized(self, **more: Any) -> Editor:
+    async def connect_initialized(self, **more: Any) -> ScenarioClient:
         """Start the agent anew and make the handshake; raise `NotExercised` if it fails."""
         editor = await self.connect()
         call = await editor.initialize(**more)
@@ -76,50 +76,58 @@ class Stage:
         while self._opened:
             await self._close(self.scenario.name, self._opened.pop())
 
-    def judge(self, rule: str, kept: bool, *seen: Seen, expected: str = "", got: str = "") -> None:
+    def judge(
+        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
+    ) -> None:
         """Tell whether a rule was kept; nothing is told when it is not of this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
         if self.version not in requirements()[rule].versions:
             return
         self._report.add(
-            found(rule, kept, "agent", *seen, expected=expected, got=got, where=self.scenario.name)
+            make_finding(
+                rule, passed, "agent", *seen, expected=expected, got=got, where=self.scenario.name
+            )
         )
 
-    async def answered(self, rule: str, editor: Editor, call: Call, expected: str) -> bool:
+    async def expect_response(
+        self, rule: str, editor: ScenarioClient, call: Request, expected: str
+    ) -> bool:
         """Wait for the answer to a request; none at all breaks the rule.
 
         Raises `NotExercised` when what is asked for is a login.
         """
         try:
-            await editor.line.reply(call)
-        except Silence as silence:
+            await editor.connection.wait_for_response(call)
+        except NoResponse as silence:
             self.judge(rule, False, call, expected=expected, got=str(silence))
             return False
         if call.code == _LOGIN_NEEDED:
-            raise LoginWanted("the agent asks for a login")
+            raise LoginRequired("the agent asks for a login")
         return True
 
-    async def refused(
-        self, rule: str, editor: Editor, call: Call, codes: tuple[int, ...], *, why: str
+    async def expect_error(
+        self, rule: str, editor: ScenarioClient, call: Request, codes: tuple[int, ...], *, why: str
     ) -> None:
         """Judge that a request gets an error with one of these codes; none: any error."""
         named = " or ".join(str(code) for code in codes) or "an error"
         expected = f"{named} for {why}"
-        if await self.answered(rule, editor, call, expected):
+        if await self.expect_response(rule, editor, call, expected):
             kept = not call.ok and (not codes or call.code in codes)
-            self.judge(rule, kept, call, expected=expected, got=outcome_of(call))
+            self.judge(rule, kept, call, expected=expected, got=describe_outcome(call))
 
-    async def succeeds(self, rule: str, editor: Editor, call: Call, *, why: str) -> bool:
+    async def expect_success(
+        self, rule: str, editor: ScenarioClient, call: Request, *, why: str
+    ) -> bool:
         """Judge that a request gets a result; return whether it did."""
         expected = f"a result for {why}"
-        if not await self.answered(rule, editor, call, expected):
+        if not await self.expect_response(rule, editor, call, expected):
             return False
-        self.judge(rule, call.ok, call, expected=expected, got=outcome_of(call))
+        self.judge(rule, call.ok, call, expected=expected, got=describe_outcome(call))
         return call.ok
 
 
-def outcome_of(call: Call) -> str:
+def describe_outcome(call: Request) -> str:
     """Return how a request was answered, in words."""
-    if call.reply is None:
+    if call.response is None:
         return "no answer"
     return "a result" if call.ok else f"error {call.code}"

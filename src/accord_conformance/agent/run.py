@@ -17,29 +17,34 @@ from accord.rules.negotiation import is_false_v2
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Editor
-from accord_conformance.agent.context import Connect, Stage
+from accord_conformance.agent.client import ScenarioClient
+from accord_conformance.agent.context import AgentContext, Connect
 from accord_conformance.agent.settings import Settings
-from accord_conformance.agent.turn_timeout import Patience
-from accord_conformance.harness.process_end import Veil, exit_words, last_words
-from accord_conformance.harness.raw_connection import Line, NoSession, Silence
-from accord_conformance.harness.scenario import LoginWanted, NotExercised, Objection, Scenario
-from accord_conformance.judges.base import found
+from accord_conformance.agent.turn_timeout import TurnTimeout
+from accord_conformance.harness.process_end import SecretMask, describe_exit, last_stderr_lines
+from accord_conformance.harness.raw_connection import NoResponse, NoSessionResponse, RawConnection
+from accord_conformance.harness.scenario import Advisory, LoginRequired, NotExercised, Scenario
+from accord_conformance.judges.base import make_finding
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Ending, Login, Played, Result
+from accord_conformance.reports.run_result import (
+    LoginProblem,
+    RunResult,
+    ScenarioOutcome,
+    ScenarioResult,
+)
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.message import Call
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("LANES", "AgentRun")
+__all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 
 _CHARACTERS = 200  # of what the agent says for itself
 
-_SPENT = "the time budget was spent"
+_OVER_BUDGET = "the time budget was spent"
 _UNCERTAIN = ("unfinished", "error in the kit")  # then the connection is not used again
 _TRIES = 3  # requests for a session without an answer: then nothing else is asked
-LANES = 4  # connections at a time, one of which is shared
+MAX_CONNECTIONS = 4  # connections at a time, one of which is shared
 
 
 class AgentRun:
@@ -53,38 +58,40 @@ class AgentRun:
     def __init__(
         self,
         connect: Connect,
-        scenarios: Sequence[Scenario[Stage]],
+        scenarios: Sequence[Scenario[AgentContext]],
         settings: Settings,
         *,
         subject: str = "",
         budget_s: float | None = None,
-        begun: Callable[[int, str], None] = lambda _, __: None,
-        told: Callable[[Played], None] = lambda _: None,
-        closed: Callable[[str, Line], None] | None = None,
+        on_start: Callable[[int, str], None] = lambda _, __: None,
+        on_result: Callable[[ScenarioResult], None] = lambda _: None,
+        on_close: Callable[[str, RawConnection], None] | None = None,
     ) -> None:
         self.connect = connect
         self.scenarios = scenarios
         self.settings = settings
         self.budget_s = budget_s
-        self.begun = begun
-        self.told = told
-        self.closed = closed
+        self.on_start = on_start
+        self.on_result = on_result
+        self.on_close = on_close
         self.total = 0
-        self.result = Result(subject)
-        self.mute = False  # it was asked in one version, and said nothing: another takes as long
+        self.result = RunResult(subject)
+        self.agent_is_silent = (
+            False  # it was asked in one version, and said nothing: another takes as long
+        )
         self.false_v2: Finding | None = None
         self._ends = float("inf")  # by the clock of the loop
 
     @property
-    def spent(self) -> bool:
+    def is_over_budget(self) -> bool:
         """Whether the time budget is spent."""
         return asyncio.get_running_loop().time() >= self._ends
 
-    def in_time(self) -> asyncio.Timeout:
+    def budget_timeout(self) -> asyncio.Timeout:
         """Return what ends the block with `TimeoutError` when the time budget is spent."""
         return asyncio.timeout_at(None if self.budget_s is None else self._ends)
 
-    async def run(self, versions: Sequence[int]) -> Result:
+    async def run(self, versions: Sequence[int]) -> RunResult:
         """Play everything; raise `TransportError` when the agent cannot be started."""
         began = time.monotonic()
         if self.budget_s is not None:
@@ -92,32 +99,32 @@ class AgentRun:
         with tempfile.TemporaryDirectory(prefix="accord-check-") as folder:
             root = os.path.realpath(folder)  # noqa: ASYNC240
             for version in versions:
-                await self._version(version, root)
+                await self._run_version(version, root)
             if self.false_v2 is not None:
                 if 1 not in versions:
-                    await self._version(1, root)
-                self._tell_of_false_v2(self.false_v2)
-        if self.spent:
-            self.result.spent_s = self.budget_s
+                    await self._run_version(1, root)
+                self._report_false_v2(self.false_v2)
+        if self.is_over_budget:
+            self.result.exceeded_budget_s = self.budget_s
         self.result.seconds = time.monotonic() - began
         return self.result
 
-    async def _version(self, version: int, root: str) -> None:
-        if self.mute or self.spent:
-            why = "the agent answered nothing before" if self.mute else _SPENT
-            self.result.unspoken[version] = why
+    async def _run_version(self, version: int, root: str) -> None:
+        if self.agent_is_silent or self.is_over_budget:
+            why = "the agent answered nothing before" if self.agent_is_silent else _OVER_BUDGET
+            self.result.unsupported[version] = why
             return
-        await _Part(self, version, _new_folder(root, f"v{version}")).run()
+        await VersionRun(self, version, _new_folder(root, f"v{version}")).run()
 
-    def _tell_of_false_v2(self, finding: Finding) -> None:
+    def _report_false_v2(self, finding: Finding) -> None:
         """Put the fault into the report of version 1, unless a scenario found it there."""
-        for report in self.result.checked:
+        for report in self.result.supported:
             known = report.rules.get(finding.rule)
-            if report.version == 1 and (known is None or not known.broken):
+            if report.version == 1 and (known is None or not known.failed):
                 report.add(finding)
 
 
-class _Part:
+class VersionRun:
     """What is played in one version."""
 
     def __init__(self, run: AgentRun, version: int, folder: Path) -> None:
@@ -125,52 +132,52 @@ class _Part:
         self._version = version
         self._folder = folder
         self._report = Report(subject=run.result.subject, side="agent", version=version)
-        self._login = Login(
+        self._login_problem = LoginProblem(
             version=version, scenarios=[], turns=0, offered=[], tried=run.settings.login
         )
         self._connections = 0
-        self._patience = Patience(run.settings)
+        self._turn_timeout = TurnTimeout(run.settings)
         self._unanswered = 0  # requests for a session
-        self._settles = True  # requests of unknown methods are answered
+        self._answers_unknown_methods = True  # requests of unknown methods are answered
 
     async def run(self) -> None:
-        self._run.begun(self._version, "handshake")
-        if not await self._speaks():
-            broken = any(found.broken for found in self._report.rules.values())
-            if broken or self._report.faults:
+        self._run.on_start(self._version, "handshake")
+        if not await self._negotiate():
+            broken = any(found.failed for found in self._report.rules.values())
+            if broken or self._report.kit_errors:
                 self._run.result.reports.append(self._report)
             return
         self._run.result.reports.append(self._report)
         mine = [one for one in self._run.scenarios if self._version in one.versions]
-        shared = [one for one in mine if not one.own]
-        waiting = [one for one in mine if one.own]
+        shared = [one for one in mine if not one.isolated]
+        waiting = [one for one in mine if one.isolated]
         self._run.total += len(mine)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._share(shared))
-            for _ in range(LANES - 1):
-                group.create_task(self._take(waiting))
-        if self._login.scenarios:
-            self._login.scenarios.sort()
-            self._run.result.logins.append(self._login)
+            group.create_task(self._run_shared(shared))
+            for _ in range(MAX_CONNECTIONS - 1):
+                group.create_task(self._run_isolated(waiting))
+        if self._login_problem.scenarios:
+            self._login_problem.scenarios.sort()
+            self._run.result.login_problems.append(self._login_problem)
 
-    async def _speaks(self) -> bool:
+    async def _negotiate(self) -> bool:
         """Tell whether the agent speaks this version; say why if it does not."""
         editor = await self._start("handshake")
-        line = editor.line
+        line = editor.connection
         lost: Exception | None = None
-        silence: Silence | None = None
-        call: Call | None = None
+        silence: NoResponse | None = None
+        call: Request | None = None
         try:
-            async with self._run.in_time():
+            async with self._run.budget_timeout():
                 call = await editor.initialize()
         except TimeoutError:
-            silence = Silence(f"no answer to initialize: {_SPENT}")
-        except Silence as error:
+            silence = NoResponse(f"no answer to initialize: {_OVER_BUDGET}")
+        except NoResponse as error:
             silence = error
-            said = any(frame.sender == "agent" for frame in line.observer.talk.frames)
-            self._run.mute = not said and not line.hung_up
-            if line.hung_up:
-                lost = await line.ended()  # before it is ended by us
+            said = any(frame.sender == "agent" for frame in line.observer.state.frames)
+            self._run.agent_is_silent = not said and not line.is_closed
+            if line.is_closed:
+                lost = await line.exit_error()  # before it is ended by us
         except BaseException:
             await editor.aclose()
             raise
@@ -182,11 +189,11 @@ class _Part:
         negotiated = agreed and not speaks and not false and answered in (1, 2)
         await self._close("handshake", editor, told=not negotiated and not false)
         if speaks:
-            self._login.offered = _ids(editor.result.get("authMethods"))
+            self._login_problem.offered = _ids(editor.result.get("authMethods"))
             return True
-        veil = Veil(self._run.settings.env)
+        veil = SecretMask(self._run.settings.env)
         if false:
-            self._run.false_v2 = found(
+            self._run.false_v2 = make_finding(
                 "R-INIT-06",
                 False,
                 "agent",
@@ -206,36 +213,36 @@ class _Part:
         elif negotiated:
             why = f"the agent answered with version {answered}"
         else:
-            result = veil(shown(call.result if call else None))
+            result = veil(format_value(call.result if call else None))
             why = f"no version was agreed: the agent answered {result}"
         if not negotiated and not false:
-            why += _last(line, lost, await line.ended(), veil)
-        self._run.result.unspoken[self._version] = why
+            why += _exit_details(line, lost, await line.exit_error(), veil)
+        self._run.result.unsupported[self._version] = why
         return False
 
-    async def _share(self, scenarios: Sequence[Scenario[Stage]]) -> None:
+    async def _run_shared(self, scenarios: Sequence[Scenario[AgentContext]]) -> None:
         """Play on one connection, one after the other; a new one when it is lost."""
-        editor: Editor | None = None
+        editor: ScenarioClient | None = None
         for scenario in scenarios:
-            if self._given_up(scenario):
+            if self._is_given_up(scenario):
                 continue
             try:
                 if editor is None:
                     editor = await self._start("shared")
-                    async with self._run.in_time():
+                    async with self._run.budget_timeout():
                         await editor.initialize()
-            except (Silence, TransportError, TimeoutError) as error:
-                played = Played(
+            except (NoResponse, TransportError, TimeoutError) as error:
+                played = ScenarioResult(
                     scenario=scenario.name,
                     about=scenario.about,
                     version=self._version,
-                    ending="unfinished",
-                    reason=_SPENT if isinstance(error, TimeoutError) else str(error),
+                    outcome="unfinished",
+                    reason=_OVER_BUDGET if isinstance(error, TimeoutError) else str(error),
                 )
-                self._tell(played)
+                self._add_result(played)
             else:
-                ending = await self._play(scenario, editor)
-                if ending not in _UNCERTAIN and not editor.line.hung_up:
+                ending = await self._run_scenario(scenario, editor)
+                if ending not in _UNCERTAIN and not editor.connection.is_closed:
                     continue
             if editor is not None:
                 await self._close("shared", editor)
@@ -243,38 +250,43 @@ class _Part:
         if editor is not None:
             await self._close("shared", editor)
 
-    async def _take(self, waiting: list[Scenario[Stage]]) -> None:
+    async def _run_isolated(self, waiting: list[Scenario[AgentContext]]) -> None:
         """Play what is left, each on connections of its own."""
         while waiting:
             scenario = waiting.pop(0)
-            if not self._given_up(scenario):
-                await self._play(scenario, None)
+            if not self._is_given_up(scenario):
+                await self._run_scenario(scenario, None)
 
-    def _given_up(self, scenario: Scenario[Stage]) -> bool:
+    def _is_given_up(self, scenario: Scenario[AgentContext]) -> bool:
         """Tell whether a scenario is left out, since the agent makes no sessions anyway."""
-        if self._unanswered < _TRIES and not self._run.spent:
+        if self._unanswered < _TRIES and not self._run.is_over_budget:
             return False
-        played = Played(
-            scenario=scenario.name, about=scenario.about, version=self._version, ending="unfinished"
+        played = ScenarioResult(
+            scenario=scenario.name,
+            about=scenario.about,
+            version=self._version,
+            outcome="unfinished",
         )
-        why = f"as {_SPENT}" if self._run.spent else "as the agent does not answer"
+        why = f"as {_OVER_BUDGET}" if self._run.is_over_budget else "as the agent does not answer"
         played.reason = f"not played, {why}"
-        self._tell(played)
+        self._add_result(played)
         return True
 
-    async def _play(self, scenario: Scenario[Stage], shared: Editor | None) -> Ending:
-        played = Played(
-            scenario=scenario.name, about=scenario.about, version=self._version, ending="finished"
+    async def _run_scenario(
+        self, scenario: Scenario[AgentContext], shared: ScenarioClient | None
+    ) -> ScenarioOutcome:
+        played = ScenarioResult(
+            scenario=scenario.name, about=scenario.about, version=self._version, outcome="finished"
         )
         why = self._run.settings.skipped(scenario.name)
         if why is not None:
-            played.ending, played.reason = "skipped", why
-            self._tell(played)
+            played.outcome, played.reason = "skipped", why
+            self._add_result(played)
             return "skipped"
-        self._run.begun(self._version, scenario.name)
+        self._run.on_start(self._version, scenario.name)
         began = time.monotonic()
         folder = _new_folder(str(self._folder), scenario.name.replace("/", "-"))
-        stage = Stage(
+        stage = AgentContext(
             scenario,
             self._version,
             self._run.settings,
@@ -285,88 +297,90 @@ class _Part:
             shared=shared,
         )
         if shared is not None:
-            shared.begin(folder, scenario.name)
-        limit = self._run.in_time()
+            shared.start_scenario(folder, scenario.name)
+        limit = self._run.budget_timeout()
         try:
             async with limit:
-                await scenario.play(stage)
+                await scenario.run(stage)
                 if shared is not None:
-                    await self._responds(shared)
-        except LoginWanted as missed:
-            played.ending, played.reason = "not exercised", str(missed)
-            self._login.scenarios.append(scenario.name)
+                    await self._sync(shared)
+        except LoginRequired as missed:
+            played.outcome, played.reason = "not exercised", str(missed)
+            self._login_problem.scenarios.append(scenario.name)
         except NotExercised as missed:
-            played.ending, played.reason = "not exercised", str(missed)
-        except Objection as objection:
-            played.ending = "wrong" if objection.wrong else "advised"
+            played.outcome, played.reason = "not exercised", str(missed)
+        except Advisory as objection:
+            played.outcome = "wrong" if objection.is_failure else "advised"
             played.reason, played.advice = str(objection), objection.advice
             played.frames = objection.frames
-        except NoSession as silence:
+        except NoSessionResponse as silence:
             self._unanswered += 1
-            played.ending, played.reason = "unfinished", str(silence)
+            played.outcome, played.reason = "unfinished", str(silence)
             if self._unanswered == _TRIES:
-                played.ending = "wrong"
+                played.outcome = "wrong"
                 played.reason = f"{_TRIES} requests for a session got no answer"
                 played.advice = "Nothing else was played: it would have waited in vain, too."
-        except (Silence, TransportError) as error:
-            played.ending, played.reason = "unfinished", str(error)
+        except (NoResponse, TransportError) as error:
+            played.outcome, played.reason = "unfinished", str(error)
         except Exception as error:  # noqa: BLE001  # a mistake of the kit ends no run
             if isinstance(error, TimeoutError) and limit.expired():
-                played.ending, played.reason = "unfinished", _SPENT
+                played.outcome, played.reason = "unfinished", _OVER_BUDGET
             else:
-                played.ending, played.reason = "error in the kit", repr(error)
+                played.outcome, played.reason = "error in the kit", repr(error)
                 played.traceback = traceback.format_exc()
         finally:
             await stage.aclose()
-        if shared is not None and shared.line.hung_up:
-            if played.ending in ("finished", "not exercised"):
-                played.ending, played.reason = "unfinished", "the peer hung up"
-            if played.ending == "unfinished":
-                await self._gone(played, shared)
+        if shared is not None and shared.connection.is_closed:
+            if played.outcome in ("finished", "not exercised"):
+                played.outcome, played.reason = "unfinished", "the peer hung up"
+            if played.outcome == "unfinished":
+                await self._add_exit_details(played, shared)
         played.seconds = time.monotonic() - began
-        self._tell(played)
-        return played.ending
+        self._add_result(played)
+        return played.outcome
 
-    async def _responds(self, editor: Editor) -> None:
+    async def _sync(self, editor: ScenarioClient) -> None:
         """Return when the agent has answered something: by then it has read all of a scenario.
 
         Whether it is still there is judged where it counts, so its death counts for this scenario.
         """
-        if not self._settles or editor.line.hung_up:
+        if not self._answers_unknown_methods or editor.connection.is_closed:
             return
-        with suppress(Silence):
-            await editor.line.call("_accord/settle", {})
+        with suppress(NoResponse):
+            await editor.connection.call("_accord/settle", {})
             return
-        self._settles = False
+        self._answers_unknown_methods = False
 
-    async def _gone(self, played: Played, editor: Editor) -> None:
+    async def _add_exit_details(self, played: ScenarioResult, editor: ScenarioClient) -> None:
         """Say of a scenario in which the agent went away what came before, and how it ended."""
-        line = editor.line
-        played.left = True
+        line = editor.connection
+        played.disconnected = True
         played.frames = line.last_sent()
-        ended = await line.ended()
-        how = _last(line, ended, ended, Veil(self._run.settings.env))
+        ended = await line.exit_error()
+        how = _exit_details(line, ended, ended, SecretMask(self._run.settings.env))
         played.reason += how.replace(":\n    ", ": ").replace("\n    ", " | ")
 
-    def _tell(self, played: Played) -> None:
-        self._run.result.played.append(played)
-        self._run.told(played)
+    def _add_result(self, played: ScenarioResult) -> None:
+        self._run.result.scenario_results.append(played)
+        self._run.on_result(played)
 
-    async def _start(self, name: str) -> Editor:
+    async def _start(self, name: str) -> ScenarioClient:
         """Start the agent."""
-        lines: list[Line] = []
+        lines: list[RawConnection] = []
         transport = self._run.connect(lambda noise: lines[0].noise_received(noise))
         settings = self._run.settings
-        line = Line(transport, "client", answer_s=settings.answer, start_s=settings.timeout)
+        line = RawConnection(
+            transport, "client", answer_s=settings.answer, start_s=settings.timeout
+        )
         lines.append(line)
         line.observer.where = name
         await line.open()
-        return Editor(line, self._version, settings, self._folder, self._patience)
+        return ScenarioClient(line, self._version, settings, self._folder, self._turn_timeout)
 
-    async def _close(self, name: str, editor: Editor, *, told: bool = True) -> None:
+    async def _close(self, name: str, editor: ScenarioClient, *, told: bool = True) -> None:
         """Hang up, and add what the observer has seen."""
         await editor.aclose()
-        report = editor.line.observer.finish()
+        report = editor.connection.observer.finish()
         rules = {
             rule: found
             for rule, found in report.rules.items()
@@ -374,20 +388,20 @@ class _Part:
         }
         report.rules = rules
         self._report.merge(report)
-        self._run.result.faults += editor.line.faults
-        self._logins(editor)
+        self._run.result.run_errors += editor.connection.kit_errors
+        self._record_login(editor)
         self._connections += 1
-        if self._run.closed is not None:
-            self._run.closed(f"v{self._version}-{self._connections}-{name}", editor.line)
+        if self._run.on_close is not None:
+            self._run.on_close(f"v{self._version}-{self._connections}-{name}", editor.connection)
 
-    def _logins(self, editor: Editor) -> None:
+    def _record_login(self, editor: ScenarioClient) -> None:
         """Remember whether the login of the settings failed, and that turns were taken."""
-        call = editor.logged_in
+        call = editor.login_request
         if call is not None and not call.ok:
-            veil = Veil(self._run.settings.env)
-            self._login.error = _excerpt(veil(_error(call)))
-        calls = editor.line.observer.talk.calls
-        self._login.turns += sum(one.ok for one in calls if one.method == "session/prompt")
+            veil = SecretMask(self._run.settings.env)
+            self._login_problem.error = _excerpt(veil(_error(call)))
+        calls = editor.connection.observer.state.requests
+        self._login_problem.turns += sum(one.ok for one in calls if one.method == "session/prompt")
 
 
 @tolerates("false-v2")
@@ -407,18 +421,20 @@ def _ids(methods: Any) -> list[str]:
     return [excerpt(ident) for ident in ids if isinstance(ident, str)]
 
 
-def _last(line: Line, lost: Exception | None, ended: Exception | None, veil: Veil) -> str:
+def _exit_details(
+    line: RawConnection, lost: Exception | None, ended: Exception | None, veil: SecretMask
+) -> str:
     """Say how an agent ended that did not get far, and what it wrote besides frames."""
-    parts = [exit_words(lost)]
+    parts = [describe_exit(lost)]
     if line.noise:
         parts.append(f"it wrote {_excerpt(veil(line.noise[0]))!r}")
-    if words := last_words(ended, veil):
+    if words := last_stderr_lines(ended, veil):
         parts.append("its last words on stderr:\n" + "\n".join(f"    {one}" for one in words))
     return "".join(f"; {part}" for part in parts if part)
 
 
-def _error(call: Call) -> str:
-    return shown(call.reply.error) if call.reply else "none"
+def _error(call: Request) -> str:
+    return format_value(call.response.error) if call.response else "none"
 
 
 def _excerpt(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-__all__ = ("PROMPTS", "Settings", "WrongSettings", "read_settings", "template")
+__all__ = ("PROMPTS", "InvalidSettings", "Settings", "read_settings", "template")
 
 # What each prompt has to bring about, and how an agent with a language model may be asked for it.
 # An empty one is not asked: what it is for cannot be said to any agent.
@@ -54,7 +54,7 @@ PROMPTS: dict[str, tuple[str, str]] = {
 }
 
 
-class WrongSettings(Exception):
+class InvalidSettings(Exception):
     """The settings cannot be used; the text says why."""
 
 
@@ -94,16 +94,16 @@ def read_settings(path: Path) -> Settings:
         data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
         settings = convert(data, Settings)
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongSettings(f"Cannot read {path}: {error}") from None
+        raise InvalidSettings(f"Cannot read {path}: {error}") from None
     except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise WrongSettings(f"{path}: {error}") from None
+        raise InvalidSettings(f"{path}: {error}") from None
     unknown = sorted(settings.prompts.keys() - PROMPTS.keys())
     if unknown:
-        raise WrongSettings(
+        raise InvalidSettings(
             f"{path}: there is no purpose {unknown[0]!r}; there are {', '.join(PROMPTS)}"
         )
     if not (settings.timeout > 0 and settings.answer > 0 and settings.budget > 0):  # nan is not
-        raise WrongSettings(f"{path}: `timeout`, `answer` and `budget` are seconds, more than 0")
+        raise InvalidSettings(f"{path}: `timeout`, `answer` and `budget` are seconds, more than 0")
     return settings
 
 

@@ -13,38 +13,40 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Editor, Json, Prompted
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.agent.client import Json, ScenarioClient, SentPrompt
+from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("Sign", "deeds", "tool_of")
+__all__ = ("SideEffectSign", "side_effects", "tool_of")
 
-_MOST_FILES = 10_000
+_MAX_FILES = 10_000
 
 
-class Sign(NamedTuple):
+class SideEffectSign(NamedTuple):
     """Something that shows that a tool call was worked on."""
 
-    words: str
-    seen: tuple[Call | Note, ...]
+    description: str
+    evidence: tuple[Request | Notification, ...]
 
 
-def deeds(editor: Editor, prompted: Prompted, answered: list[Call]) -> Iterator[Sign]:
+def side_effects(
+    editor: ScenarioClient, prompted: SentPrompt, answered: list[Request]
+) -> Iterator[SideEffectSign]:
     """Yield what was done of that for which permission was asked, once that was answered.
 
     The editor's folder is the turn's own, and was empty before.
     """
     told = {call.frame.number: _told(editor, prompted, call) for call in answered}
-    asked = "".join(told.values()) + _text(prompted.call)
-    for path in sorted(islice(editor.folder.rglob("*"), _MOST_FILES)):
+    asked = "".join(told.values()) + _text(prompted.request)
+    for path in sorted(islice(editor.folder.rglob("*"), _MAX_FILES)):
         if _names(asked, path.name) and not path.is_dir():
-            yield Sign(f"{path.name} is there", ())
+            yield SideEffectSign(f"{path.name} is there", ())
     for call in answered:
         for used in _later(editor, prompted, call):
             if what := _named(used, told[call.frame.number]):
-                yield Sign(f"{used.method} for {what}", (call, used))
+                yield SideEffectSign(f"{used.method} for {what}", (call, used))
 
 
-def tool_of(call: Call) -> Json:
+def tool_of(call: Request) -> Json:
     """Return the tool call that a permission request is about, or an empty object."""
     params = call.params if is_object(call.params) else {}
     subject = params.get("subject")
@@ -52,14 +54,14 @@ def tool_of(call: Call) -> Json:
     return tool if is_object(tool) else {}
 
 
-def _told(editor: Editor, prompted: Prompted, call: Call) -> str:
+def _told(editor: ScenarioClient, prompted: SentPrompt, call: Request) -> str:
     """Return all that was said of what the user was asked for."""
-    session = editor.line.observer.talk.session(prompted.session)
+    session = editor.connection.observer.state.find_session(prompted.session)
     tool = session.tools.get(str(tool_of(call).get("toolCallId"))) if session else None
     return _text(call) + "\n".join(_strings(tool.fields if tool else None))
 
 
-def _text(call: Call) -> str:
+def _text(call: Request) -> str:
     return "\n".join(_strings(call.params)) + "\n"
 
 
@@ -80,20 +82,20 @@ def _names(text: str, name: str) -> bool:
     return bool(name) and bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text))
 
 
-def _later(editor: Editor, prompted: Prompted, answered: Call) -> list[Call]:
+def _later(editor: ScenarioClient, prompted: SentPrompt, answered: Request) -> list[Request]:
     """Return what the agent asked of the client in this session after an answer."""
-    if answered.reply is None:
+    if answered.response is None:
         return []
     return [
         call
-        for call in editor.line.calls
+        for call in editor.connection.requests
         if call.session_id == prompted.session
-        and call.frame.number > answered.reply.frame.number
+        and call.frame.number > answered.response.frame.number
         and is_object(call.params)
     ]
 
 
-def _named(used: Call, told: str) -> str:
+def _named(used: Request, told: str) -> str:
     """Return what a request is for when that is what the user was asked."""
     match used.method:
         case "fs/write_text_file":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from accord_conformance.agent.settings import Settings
 
-__all__ = ("Patience",)
+__all__ = ("TurnTimeout",)
 
 _TRIES = 3
 
 
-class Patience:
+class TurnTimeout:
     """Waits for turns as long as the settings say, until a few have not ended and none has.
 
     The others get only the time of an answer then: an agent that ends no turn would otherwise
@@ -28,10 +28,10 @@ class Patience:
         settings = self._settings
         return min(settings.timeout, settings.answer) if lost else settings.timeout
 
-    def ended(self) -> None:
+    def turn_ended(self) -> None:
         """A turn has ended."""
         self._any = True
 
-    def missed(self) -> None:
+    def turn_timed_out(self) -> None:
         """A turn has not ended in time."""
         self._missed += 1

@@ -15,7 +15,7 @@ from accord_conformance.cli import check_agent, check_client
 __all__ = ("command",)
 
 _NOT_READ = 2
-_MOST_UNREAD = 10
+_MAX_UNREAD = 10
 
 _Function = Callable[..., Any]
 
@@ -59,10 +59,10 @@ def _rules(only: tuple[str, ...], version: str | None, as_json: bool) -> int:
 
     from accord_conformance.agent.scenarios import AGENT_SCENARIOS
     from accord_conformance.client.scenarios import SCENARIOS
-    from accord_conformance.rules.selection import UnknownName, rules_of
+    from accord_conformance.rules.selection import UnknownName, select_rules
 
     try:
-        chosen = rules_of(only, [*AGENT_SCENARIOS, *SCENARIOS])
+        chosen = select_rules(only, [*AGENT_SCENARIOS, *SCENARIOS])
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
     found = [rule for rule in chosen if version is None or int(version) in rule.versions]
@@ -99,20 +99,20 @@ def _trace(
     A first line `{"subject": "agent"}`, which `accord check agent --trace` writes, says that only
     the agent is to be judged. The exit status is 2 when some lines cannot be read.
     """
-    from accord_conformance.reports.run_result import Result, verdict
-    from accord_conformance.traffic.recording import observe
+    from accord_conformance.reports.run_result import RunResult, verdict
+    from accord_conformance.traffic.recording import judge_recording
 
     unread: list[str] = []
     try:
-        observer = observe(file, judged=side, unread=unread)
+        observer = judge_recording(file, judged=side, unread=unread)
     except ValueError as error:
         raise click.UsageError(f"{file.name}: {error}") from None
-    if not observer.talk.frames:
+    if not observer.state.frames:
         raise click.UsageError(f"{file.name} has no frames")
     report = observer.finish()
     report.subject = file.name
     report.side = observer.only
-    found = verdict(Result(file.name, [report], strict=strict))
+    found = verdict(RunResult(file.name, [report], strict=strict))
     if as_json:
         from accord_conformance.reports.json_text import json_text
 
@@ -123,10 +123,10 @@ def _trace(
         show_report(report)
         if side is None and report.side is not None:
             click.echo(f"Only the {report.side} is judged, as {file.name} says; see --side.")
-        show_verdict(found.words, found.status)
-    for line in unread[:_MOST_UNREAD]:
+        show_verdict(found.text, found.status)
+    for line in unread[:_MAX_UNREAD]:
         click.echo(f"{file.name}, {visible(line)}", err=True)
-    if len(unread) > _MOST_UNREAD:
+    if len(unread) > _MAX_UNREAD:
         click.echo(f"{file.name}: {len(unread)} lines could not be read", err=True)
     if unread:
         return _NOT_READ

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accord_conformance.cli.report_files import prove_folder, prove_writable, write_whole
+from accord_conformance.cli.report_files import check_directory, check_writable, write_atomically
 
 if TYPE_CHECKING:
     from accord_conformance.agent.settings import Settings
-    from accord_conformance.reports.run_result import Result
+    from accord_conformance.reports.run_result import RunResult
 
 __all__ = ("agent", "init", "report_bytes", "report_text")
 
@@ -106,29 +106,29 @@ def agent(
         settings.budget = budget
     if update_baseline and baseline is None:
         raise click.UsageError("--update-baseline needs --baseline")
-    known = _known(baseline, may_be_new=update_baseline)
+    known = _baseline(baseline, may_be_new=update_baseline)
     versions = (1, 2) if version == "both" else (int(version),)
     reports = {f"--{name.removesuffix('_file')}": path for name, path in files.items()}
-    prove_writable(reports | ({"--baseline": baseline} if update_baseline else {}))
+    check_writable(reports | ({"--baseline": baseline} if update_baseline else {}))
     if trace is not None:
-        prove_folder(trace, "--trace")
+        check_directory(trace, "--trace")
     faults: list[str] = []
     result = _run(settings, versions, only, trace, faults)
-    result.strict, result.known = strict, known
+    result.strict, result.baseline = strict, known
     # Before it is shown: whoever reads may be gone.
     faults += _write(result, files)
     from accord_conformance.cli.show_run import show_result
 
-    broken = set(result.broken(strict=strict))
-    show_result(result, known & broken, known & result.passed())
+    broken = set(result.failed_rules(strict=strict))
+    show_result(result, known & broken, known & result.passed_rules())
     if faults:
         raise click.UsageError("; ".join(faults))
-    if update_baseline and baseline is not None and result.checked and not result.errors:
+    if update_baseline and baseline is not None and result.supported and not result.kit_errors:
         from accord_conformance.reports.baseline import write_baseline
 
         try:
             # What was not played this time is as broken as it was.
-            write_baseline(baseline, broken | (known - result.passed()))
+            write_baseline(baseline, broken | (known - result.passed_rules()))
         except OSError as error:
             raise click.UsageError(f"Cannot write {baseline}: {error.strerror}") from None
         return 0
@@ -138,13 +138,13 @@ def agent(
 
 
 def _settings(config: Path | None, timeout: float | None, command: tuple[str, ...]) -> Settings:
-    from accord_conformance.agent.settings import Settings, WrongSettings, read_settings
+    from accord_conformance.agent.settings import InvalidSettings, Settings, read_settings
 
     settings = Settings()
     try:
         if config is not None or Path(_FILE).exists():
             settings = read_settings(config or Path(_FILE))
-    except WrongSettings as wrong:
+    except InvalidSettings as wrong:
         raise click.UsageError(str(wrong)) from None
     if command:
         settings.command = list(command)
@@ -158,7 +158,7 @@ def _settings(config: Path | None, timeout: float | None, command: tuple[str, ..
     return settings
 
 
-def _known(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]]:
+def _baseline(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]]:
     if baseline is None or (may_be_new and not baseline.exists()):
         return set()
     from accord_conformance.reports.baseline import read_baseline
@@ -178,28 +178,28 @@ def _run(
     only: tuple[str, ...],
     trace: Path | None,
     faults: list[str],
-) -> Result:
+) -> RunResult:
     """Play the scenarios; what cannot be written of the frames is added to `faults`."""
     from accord.errors import TransportError
-    from accord.local.run import run as run_to_end
+    from accord.local.run import run_program as run_to_end
     from accord.transports.process import ProcessTransport, process
     from accord_conformance.agent.run import AgentRun
     from accord_conformance.agent.scenarios import AGENT_SCENARIOS
     from accord_conformance.cli.progress import Progress
-    from accord_conformance.harness.raw_connection import Line
+    from accord_conformance.harness.raw_connection import RawConnection
     from accord_conformance.harness.traces import write_trace
-    from accord_conformance.rules.selection import UnknownName, prove_skips, scenarios_of
+    from accord_conformance.rules.selection import UnknownName, select_scenarios, validate_skips
 
     try:
-        prove_skips(settings.skip, AGENT_SCENARIOS)
-        chosen = scenarios_of(only, AGENT_SCENARIOS)
+        validate_skips(settings.skip, AGENT_SCENARIOS)
+        chosen = select_scenarios(only, AGENT_SCENARIOS)
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
 
     def connect(noise: Callable[[str], None]) -> ProcessTransport:
         return process(*settings.command, env=settings.env, on_noise=noise)()
 
-    def closed(name: str, line: Line) -> None:
+    def closed(name: str, line: RawConnection) -> None:
         if trace is None or faults:
             return
         try:
@@ -212,7 +212,7 @@ def _run(
 
     def begun(version: int, name: str) -> None:
         progress.total = run.total
-        progress.begun(version, name)
+        progress.on_start(version, name)
 
     run = AgentRun(
         connect,
@@ -220,12 +220,12 @@ def _run(
         settings,
         subject=subject,
         budget_s=settings.budget,
-        begun=begun,
-        told=progress.told,
-        closed=closed,
+        on_start=begun,
+        on_result=progress.on_result,
+        on_close=closed,
     )
 
-    async def play() -> Result:
+    async def play() -> RunResult:
         async with progress:
             return await run.run(versions)
 
@@ -235,25 +235,25 @@ def _run(
         raise click.UsageError(f"The agent cannot be started: {error}") from None
 
 
-def _write(result: Result, files: dict[str, Path | None]) -> list[str]:
+def _write(result: RunResult, files: dict[str, Path | None]) -> list[str]:
     """Write the reports, as many as can be; return what is wrong with the others."""
     wrong: list[str] = []
     for name, path in files.items():
         if path is None:
             continue
         try:
-            write_whole(path, report_bytes(name, result))
+            write_atomically(path, report_bytes(name, result))
         except OSError as error:
             wrong.append(f"Cannot write {path}: {error.strerror}")
     return wrong
 
 
-def report_bytes(name: str, result: Result) -> bytes:
+def report_bytes(name: str, result: RunResult) -> bytes:
     """Return a report as it is in a file: half surrogates are no text."""
     return report_text(name, result).encode("utf-8", "replace")
 
 
-def report_text(name: str, result: Result) -> str:
+def report_text(name: str, result: RunResult) -> str:
     """Return a report in the format that an option of this name writes."""
     match name:
         case "json_file":

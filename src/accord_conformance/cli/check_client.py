@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accord_conformance.cli.report_files import prove_writable, write_whole
+from accord_conformance.cli.report_files import check_writable, write_atomically
 
 if TYPE_CHECKING:
-    from accord_conformance.reports.run_result import Result
+    from accord_conformance.reports.run_result import RunResult
 
 __all__ = ("client",)
 
@@ -82,20 +82,20 @@ def client(
     named = {"--report": report, "--trace": trace}
     named |= {f"--{name.removesuffix('_file')}": path for name, path in files.items()}
     outputs = {name: _own(path) for name, path in named.items() if path is not None}
-    prove_writable(outputs)
+    check_writable(outputs)
     if sys.stdin.isatty():
         click.echo("This is an agent: have the client under test start it.", err=True)
     told: dict[str, str] = {}
 
-    def written(result: Result) -> None:
+    def written(result: RunResult) -> None:
         result.strict = strict
         for name, path in outputs.items():
             if name == "--trace":
-                data = trace_bytes(run.line)
+                data = trace_bytes(run.connection)
             else:
                 data = report_bytes(_FORMATS[name], result)
             try:
-                write_whole(path, data, private=name == "--trace")
+                write_atomically(path, data, private=name == "--trace")
             except OSError as error:
                 told[name] = f"{name}: cannot write {path}: {error.strerror}"
             else:
@@ -109,19 +109,19 @@ def client(
             loop.add_signal_handler(signal.SIGHUP, task.cancel)
         result = await run.run()
         result.strict = strict
-        for fault in result.errors:
+        for fault in result.kit_errors:
             click.echo(f"accord check client: error in the kit:\n{visible(fault)}", err=True)
         return verdict(result).status
 
     run = ClientRun(
-        stdio(give_back=False),
+        stdio(restore=False),
         SCENARIOS,
         versions=(1, 2) if spoken == "both" else (int(spoken),),
         answer=answer,
         login=login,
         answer_s=timeout,
-        patience_s=patience,
-        written=written,
+        user_timeout_s=patience,
+        on_result=written,
     )
     try:
         status = asyncio.run(serve())

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from typing import Self
 
-    from accord_conformance.reports.run_result import Played
+    from accord_conformance.reports.run_result import ScenarioResult
 
 __all__ = ("Progress",)
 
 _AT_A_TERMINAL_S = 0.5
 _ELSEWHERE_S = 10.0
-_MOST_NAMED = 2
+_MAX_NAMED = 2
 _CLEAR = "\r\x1b[K"
 
 
@@ -38,12 +38,12 @@ class Progress:
         self._playing: dict[str, float] = {}  # since when
         self._task: asyncio.Task[None] | None = None
 
-    def begun(self, version: int, name: str) -> None:
+    def on_start(self, version: int, name: str) -> None:
         """A scenario, or the handshake of a version, begins."""
         self._version = version
         self._playing[name] = time.monotonic()
 
-    def told(self, played: Played) -> None:
+    def on_result(self, played: ScenarioResult) -> None:
         """A scenario is over."""
         self._over += 1
         self._playing.pop("handshake", None)
@@ -52,7 +52,7 @@ class Progress:
     def line(self) -> str:
         """Return where the run is."""
         now = time.monotonic()
-        oldest = sorted(self._playing.items(), key=lambda item: item[1])[:_MOST_NAMED]
+        oldest = sorted(self._playing.items(), key=lambda item: item[1])[:_MAX_NAMED]
         names = ", ".join(f"{name} ({now - since:.0f} s)" for name, since in oldest)
         of = f" of {self.total}" if self.total else ""
         budget = f" (limit {self._budget_s:g} s)" if self._budget_s else ""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-__all__ = ("prove_folder", "prove_writable", "write_whole")
+__all__ = ("check_directory", "check_writable", "write_atomically")
 
 _PRIVATE = 0o600
 
 
-def prove_writable(files: Mapping[str, Path | None]) -> None:
+def check_writable(files: Mapping[str, Path | None]) -> None:
     """Raise `click.UsageError` when one of the files cannot be written, or is named twice.
 
     The keys are for the message. What a file holds is left as it is.
@@ -33,7 +33,7 @@ def prove_writable(files: Mapping[str, Path | None]) -> None:
             raise click.UsageError(f"{name}: cannot write {path}: {error.strerror}") from None
 
 
-def prove_folder(path: Path, name: str) -> None:
+def check_directory(path: Path, name: str) -> None:
     """Make a folder if it is not there; raise `click.UsageError` when nothing can be put there."""
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def prove_folder(path: Path, name: str) -> None:
         raise click.UsageError(f"{name}: cannot write into {path}: {error.strerror}") from None
 
 
-def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
+def write_atomically(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write a file so that readers never see half of it; raise `OSError`, and leave the old one.
 
     Only the user can read a private file; else an old file keeps its mode.
@@ -52,7 +52,7 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
     if _is_special(path):
         path.write_bytes(data)
         return
-    if not _beside(path):
+    if not _can_create_sibling(path):
         path.write_bytes(data)
         if private:
             path.chmod(_PRIVATE)
@@ -81,7 +81,7 @@ def _try(path: Path) -> None:
     part.unlink()
 
 
-def _beside(path: Path) -> bool:
+def _can_create_sibling(path: Path) -> bool:
     """Tell whether there may be another file beside this one."""
     return os.access(Path(os.path.realpath(path)).parent, os.W_OK)
 

@@ -19,7 +19,7 @@ from accord_conformance.traffic.frame import Frame
 
 __all__ = ("show_failures", "show_frames", "show_report", "show_rules", "show_verdict")
 
-MOST_SHOWN = 3  # findings of one rule; the rest are counted
+MAX_SHOWN = 3  # findings of one rule; the rest are counted
 _FRAME_CHARACTERS = 400
 
 
@@ -60,11 +60,13 @@ def show_report(report: Report) -> None:
     console.print(table)
     if quiet:
         console.print(f"[dim]Not exercised at all: {', '.join(quiet)}.[/]")
-    failed, warned, advised = (len(report.problems(one)) for one in ("failed", "warned", "advised"))
+    failed, warned, advised = (
+        len(report.problem_rules(one)) for one in ("failed", "warned", "advised")
+    )
     version = f"version {report.version}" if report.version else "no version agreed"
     console.print(
-        f"\n{report.frames} frames, {version}: {_count(failed, 'rule')} broken, "
-        f"{_count(warned, 'warning')}, {advised} advised."
+        f"\n{report.frames} frames, {version}: {_plural(failed, 'rule')} broken, "
+        f"{_plural(warned, 'warning')}, {advised} advised."
     )
 
 
@@ -75,7 +77,7 @@ def show_failures(report: Report) -> None:
     """Show each broken rule with the frames that show it: what decides first, advice last."""
     console = Console(highlight=False, emoji=False)
     for outcome, style in _STYLES.items():
-        rules = report.problems(outcome)
+        rules = report.problem_rules(outcome)
         if outcome == "advised" and rules:
             console.print(f"[{style}]Advice[/]: the protocol itself does not demand this.\n")
         for rule in rules:
@@ -86,10 +88,10 @@ def _rule(console: Console, rule: Requirement, report: Report, style: str) -> No
     result = report.rules[rule.id]
     head = f"[{style}]{rule.id}[/] [bold]{rule.level}[/] {escape(rule.rule)}"
     console.print(head, soft_wrap=True)
-    for finding in result.failures[:MOST_SHOWN]:
+    for finding in result.failures[:MAX_SHOWN]:
         _finding(console, finding)
-    if result.broken > MOST_SHOWN:
-        console.print(f"  … and {_count(result.broken - MOST_SHOWN, 'more time')}")
+    if result.failed > MAX_SHOWN:
+        console.print(f"  … and {_plural(result.failed - MAX_SHOWN, 'more time')}")
     if rule.hint:
         console.print(f"  [bold]fix[/]     {escape(rule.hint)}", soft_wrap=True)
     said = ", ".join(link.url or link.label for link in links(rule, report.version))
@@ -123,5 +125,5 @@ def _safe(text: str) -> str:
     return escape(one_line(text))
 
 
-def _count(number: int, what: str) -> str:
+def _plural(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

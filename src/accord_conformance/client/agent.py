@@ -12,53 +12,59 @@ from msgspec import Struct, field
 
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.client import fixtures
-from accord_conformance.client.client_rules import Watch
-from accord_conformance.client.state_probe import Claim, Not, Window, claim, looked
-from accord_conformance.harness.raw_connection import Line, Silence
+from accord_conformance.client.client_rules import ClientRules
+from accord_conformance.client.state_probe import (
+    ExpectedState,
+    IsNot,
+    StateProbe,
+    expect,
+    probe_state,
+)
+from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised
-from accord_conformance.judges.base import Seen
-from accord_conformance.traffic.connection_state import SETUPS
+from accord_conformance.judges.base import Evidence
+from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("PAUSE_S", "Play", "Posed", "Posing", "Prompted", "Start")
+__all__ = ("PAUSE_S", "ActivePrompt", "ClientOpenedSession", "OnPrompt", "ScenarioAgent", "Start")
 
 Json: TypeAlias = dict[str, Any]
 
 PAUSE_S = 0.1  # in which something wrong would show before `initialize` is answered
 
 
-class Posed(Struct, eq=False):
+class ClientOpenedSession(Struct, eq=False):
     """A session of the client's; `said` is replayed when it is loaded."""
 
     id: str
     cwd: str
-    roots: list[str] = field(default_factory=list[str])
+    additional_directories: list[str] = field(default_factory=list[str])
     mode: str = "kind"
-    said: list[Json] = field(default_factory=list[Json])
+    sent_updates: list[Json] = field(default_factory=list[Json])
     cancels: int = 0
     begun: asyncio.Event = field(default_factory=asyncio.Event)  # what its beginning shows is told
 
     @property
-    def all_roots(self) -> list[str]:
+    def directories(self) -> list[str]:
         """The directories in which it may use files."""
-        return [self.cwd, *self.roots]
+        return [self.cwd, *self.additional_directories]
 
 
-class Prompted(Struct, eq=False):
+class ActivePrompt(Struct, eq=False):
     """A prompt that is being worked on; `text` is what the client's user wrote."""
 
-    session: Posed
+    session: ClientOpenedSession
     text: str
     cancels: int  # of the session, when it came
 
 
 # Begins work that somebody else waits for, and ends.
 Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
-Play: TypeAlias = Callable[[Prompted], Awaitable[None]]
+OnPrompt: TypeAlias = Callable[[ActivePrompt], Awaitable[None]]
 
 
-class Posing:
+class ScenarioAgent:
     """One connection with a client under test; `play` works on its prompts,
     in tasks that `start` begins.
 
@@ -68,9 +74,9 @@ class Posing:
 
     def __init__(
         self,
-        line: Line,
-        watch: Watch,
-        play: Play,
+        connection: RawConnection,
+        rules: ClientRules,
+        play: OnPrompt,
         start: Start,
         *,
         versions: tuple[int, ...] = (1, 2),
@@ -78,221 +84,233 @@ class Posing:
         login: bool = False,
         pause_s: float = PAUSE_S,
     ) -> None:
-        self.line = line
-        self.watch = watch
-        self.sessions: dict[str, Posed] = {}
+        self.connection = connection
+        self.rules = rules
+        self.sessions: dict[str, ClientOpenedSession] = {}
         self.answers_probes = True
-        self._play = play
+        self._on_prompt = play
         self._versions = versions
         self._answer = answer
         self.pause_s = pause_s
-        self._asks_for_login = login
+        self._requires_login = login
         self._logged_in = not login
         self._numbers = itertools.count(1)
-        self._windows: dict[str, Window] = {}
+        self._probes: dict[str, StateProbe] = {}
         self._listings = 0  # that were begun
         self._statuses = 0  # that were asked for
         self._start = start
-        line.serve = self._serve
-        line.heard = self._heard
+        connection.on_request = self._on_request
+        connection.on_notification = self._on_notification
 
     @property
     def version(self) -> int:
         """The version that is spoken, 1 until one is."""
-        return self.line.observer.talk.version or 1
+        return self.connection.observer.state.version or 1
 
     # Telling.
 
-    def update(self, session: Posed, kind: str, /, **fields: Any) -> Frame:
+    def update(self, session: ClientOpenedSession, kind: str, /, **fields: Any) -> Frame:
         """Send a `session/update`; return it."""
         told = {"sessionUpdate": kind, **fields}
-        self.line.note("session/update", {"sessionId": session.id, "update": told})
+        self.connection.send_notification(
+            "session/update", {"sessionId": session.id, "update": told}
+        )
         return self.last_frame
 
-    def say(self, session: Posed, words: str) -> None:
+    def say(self, session: ClientOpenedSession, words: str) -> None:
         """Say something to the user, as a message of its own."""
-        content = fixtures.text(words + "\n\n")
+        content = fixtures.text_block(words + "\n\n")
         ident = f"said-{next(self._numbers)}"
         told = {"sessionUpdate": "agent_message_chunk", "messageId": ident, "content": content}
-        session.said.append(told)
-        self.line.note("session/update", {"sessionId": session.id, "update": told})
+        session.sent_updates.append(told)
+        self.connection.send_notification(
+            "session/update", {"sessionId": session.id, "update": told}
+        )
 
     @property
     def last_frame(self) -> Frame:
         """What was sent or received last."""
-        return self.line.observer.talk.frames[-1]
+        return self.connection.observer.state.frames[-1]
 
-    async def alive(self) -> bool:
+    async def is_alive(self) -> bool:
         """Tell whether the client still answers, twice: what it was sent before, it has read."""
         for _ in range(2):
             if not self.answers_probes:
                 try:
-                    await self.line.until(lambda: self.line.hung_up, "end", within_s=self.pause_s)
-                except Silence:
+                    await self.connection.wait_until(
+                        lambda: self.connection.is_closed, "end", within_s=self.pause_s
+                    )
+                except NoResponse:
                     continue
                 return False
-            call = self.line.ask(fixtures.ABSENT_METHOD, {})
+            call = self.connection.send_request(fixtures.ABSENT_METHOD, {})
             try:
-                await self.line.reply(call)
-            except Silence:
+                await self.connection.wait_for_response(call)
+            except NoResponse:
                 return False
-        return not self.line.hung_up
+        return not self.connection.is_closed
 
-    async def responds(self) -> bool:
+    async def stays_alive(self) -> bool:
         """Return whether the client answers, and stays for a moment after that."""
-        if not await self.alive():
+        if not await self.is_alive():
             return False
         await self.pause()
-        return not self.line.hung_up
+        return not self.connection.is_closed
 
     # Serving.
 
-    def _serve(self, call: Call) -> None:
+    def _on_request(self, call: Request) -> None:
         params: Json = call.params if is_object(call.params) else {}
-        self.watch.called(call, params)
+        self.rules.on_request(call, params)
         if not isinstance(params.get("sessionId", ""), str):
-            self.line.refuse(call, -32602, "Invalid params: sessionId is a string")
+            self.connection.respond_error(call, -32602, "Invalid params: sessionId is a string")
             return
         if call.method == "initialize":
             self._start(self._initialize(call, params))
-        elif self.line.observer.talk.initialized is None:
-            self.line.refuse(call, -32600, "Not initialized yet")
-        elif call.method in SETUPS and not self._logged_in:
-            self.watch.login_asked(call)
-            self.line.refuse(call, -32000, "Log in first")
+        elif self.connection.observer.state.initialized is None:
+            self.connection.respond_error(call, -32600, "Not initialized yet")
+        elif call.method in SETUP_METHODS and not self._logged_in:
+            self.rules.login_asked(call)
+            self.connection.respond_error(call, -32000, "Log in first")
         elif (serve := self._table.get(call.method)) is not None:
             serve(self, call, params)
         else:
-            self.line.refuse(call, -32601, "Method not found", {"method": call.method})
+            self.connection.respond_error(call, -32601, "Method not found", {"method": call.method})
 
-    def _heard(self, note: Note) -> None:
+    def _on_notification(self, note: Notification) -> None:
         session = self.sessions.get(note.session_id or "")
         if note.method == "session/cancel" and session is not None:
             session.cancels += 1
 
-    async def _initialize(self, call: Call, params: Json) -> None:
-        line, asked = self.line, params.get("protocolVersion")
+    async def _initialize(self, call: Request, params: Json) -> None:
+        line, asked = self.connection, params.get("protocolVersion")
         if not isinstance(asked, int):
-            line.refuse(call, -32602, "Expected a version")
+            line.respond_error(call, -32602, "Expected a version")
             return
         if self._answer is not None:
-            line.answer(call, {**fixtures.handshake(1), "protocolVersion": self._answer})
-            await self.watch.left(line)
+            line.respond(call, {**fixtures.initialize_result(1), "protocolVersion": self._answer})
+            await self.rules.check_disconnect(line)
             return
-        again = line.observer.talk.initialized is not None
+        again = line.observer.state.initialized is not None
         version = asked if asked in self._versions else max(self._versions)
         if not again:
             await self._early(asked)
-        if line.hung_up:
+        if line.is_closed:
             return
-        line.answer(call, fixtures.handshake(version, login=self._asks_for_login))
-        self.watch.initialized(call)
+        line.respond(call, fixtures.initialize_result(version, login=self._requires_login))
+        self.rules.initialized(call)
 
     async def _early(self, asked: int) -> None:
         """Send what may come before `initialize` is answered."""
-        line = self.line
-        line.note("$/cancel_request", {"requestId": "nothing"})
+        line = self.connection
+        line.send_notification("$/cancel_request", {"requestId": "nothing"})
         cancel = self.last_frame
         await self.pause()
-        self.watch.judge(
+        self.rules.judge(
             "R-REQCAN-14",
-            not line.hung_up,
+            not line.is_closed,
             cancel,
             expected="a client that goes on after `$/cancel_request` before `initialize` is over",
             got="it hung up",
         )
-        if asked < 2 or line.hung_up:
+        if asked < 2 or line.is_closed:
             return
-        early = line.ask(fixtures.ABSENT_METHOD, {"early": True}, ident="early")
+        early = line.send_request(fixtures.ABSENT_METHOD, {"early": True}, ident="early")
         await self.pause()
-        self.watch.held(early, line)
+        self.rules.check_deferred(early, line)
 
     async def pause(self) -> None:
         """Wait for a moment, in which something wrong would show."""
         try:
-            await self.line.until(lambda: self.line.hung_up, "end", within_s=self.pause_s)
-        except Silence:
+            await self.connection.wait_until(
+                lambda: self.connection.is_closed, "end", within_s=self.pause_s
+            )
+        except NoResponse:
             return
 
     # Logging in.
 
-    def _log_in(self, call: Call, params: Json) -> None:
-        self.watch.login_tried(call, params.get("methodId"))
+    def _log_in(self, call: Request, params: Json) -> None:
+        self.rules.login_tried(call, params.get("methodId"))
         if params.get("methodId") == fixtures.LOGIN:
             self._logged_in = True
-            self.line.answer(call, {})
+            self.connection.respond(call, {})
         else:
-            self.line.refuse(call, -32602, "There is no such way to log in")
+            self.connection.respond_error(call, -32602, "There is no such way to log in")
 
-    def _log_out(self, call: Call, _: Json) -> None:
-        self._logged_in = not self._asks_for_login
-        self.line.answer(call, {})
+    def _log_out(self, call: Request, _: Json) -> None:
+        self._logged_in = not self._requires_login
+        self.connection.respond(call, {})
 
     # Sessions.
 
-    def _open(self, ident: str, params: Json) -> Posed:
+    def _open(self, ident: str, params: Json) -> ClientOpenedSession:
         roots = params.get("additionalDirectories")
         roots = [root for root in roots if isinstance(root, str)] if is_array(roots) else []
         old = self.sessions.get(ident)
-        session = Posed(ident, str(params.get("cwd")), roots)
+        session = ClientOpenedSession(ident, str(params.get("cwd")), roots)
         if old is not None:
-            session.said, session.begun = old.said, old.begun
+            session.sent_updates, session.begun = old.sent_updates, old.begun
         self.sessions[ident] = session
         return session
 
-    def _new(self, call: Call, params: Json) -> None:
+    def _new(self, call: Request, params: Json) -> None:
         session = self._open(f"check-{next(self._numbers)}", params)
-        self.watch.opened(session.id, call, params)
+        self.rules.opened(session.id, call, params)
         self._start(self._begin(call, session))
 
-    async def _begin(self, call: Call, session: Posed) -> None:
+    async def _begin(self, call: Request, session: ClientOpenedSession) -> None:
         """Answer, with an update before and updates behind."""
         try:
-            if not self.line.hung_up:
+            if not self.connection.is_closed:
                 await self._begin_with_updates(call, session)
         finally:
             session.begun.set()
 
-    async def _begin_with_updates(self, call: Call, session: Posed) -> None:
-        sent: list[Seen] = [
+    async def _begin_with_updates(self, call: Request, session: ClientOpenedSession) -> None:
+        sent: list[Evidence] = [
             self.update(session, "session_info_update", title="Check of this client")
         ]
         if self.version == 2:
             sent += [self.update(session, "state_update", state="running")]
-        self.line.answer(
-            call, {"sessionId": session.id, **fixtures.setup(self.version, session.mode)}
+        self.connection.respond(
+            call, {"sessionId": session.id, **fixtures.session_setup(self.version, session.mode)}
         )
         self.update(
             session, "available_commands_update", availableCommands=fixtures.commands(self.version)
         )
         await self._first_probe()
-        if self.version == 2 and not self.line.hung_up:
-            await self._look(session, [*sent, call], claim("R-SESS-28", "", state=Not(("idle",))))
+        if self.version == 2 and not self.connection.is_closed:
+            await self._judge_state(
+                session, [*sent, call], expect("R-SESS-28", "", state=IsNot(("idle",)))
+            )
             self.update(session, "state_update", state="idle")
 
-    async def _look(self, session: Posed, sent: list[Seen], *claims: Claim) -> None:
+    async def _judge_state(
+        self, session: ClientOpenedSession, sent: list[Evidence], *claims: ExpectedState
+    ) -> None:
         """Judge what the client holds of a session, where it tells."""
-        if self.answers_probes and not self.line.hung_up:
-            with suppress(NotExercised, Silence):
-                await self._window(session).claims(sent, *claims)
+        if self.answers_probes and not self.connection.is_closed:
+            with suppress(NotExercised, NoResponse):
+                await self._probe(session).check(sent, *claims)
 
-    def _window(self, session: Posed) -> Window:
-        if session.id not in self._windows:
-            window = Window(self.line, session.id, self.watch.judge, self.pause_s)
-            self._windows[session.id] = window
-        return self._windows[session.id]
+    def _probe(self, session: ClientOpenedSession) -> StateProbe:
+        if session.id not in self._probes:
+            window = StateProbe(self.connection, session.id, self.rules.judge, self.pause_s)
+            self._probes[session.id] = window
+        return self._probes[session.id]
 
     async def _first_probe(self) -> None:
         """Find out whether unknown requests are answered, by which all else is asked."""
         if not self.answers_probes:
             return
-        call = self.line.ask(fixtures.ABSENT_METHOD, {})
+        call = self.connection.send_request(fixtures.ABSENT_METHOD, {})
         try:
-            await self.line.reply(call)
-        except Silence:
+            await self.connection.wait_for_response(call)
+        except NoResponse:
             self.answers_probes = False
-            if not self.line.hung_up:
-                self.watch.judge(
+            if not self.connection.is_closed:
+                self.rules.judge(
                     "R-EXT-05",
                     False,
                     call,
@@ -300,26 +318,28 @@ class Posing:
                     got="none",
                 )
 
-    def _load(self, call: Call, params: Json) -> None:
+    def _load(self, call: Request, params: Json) -> None:
         ident = params.get("sessionId")
         if not isinstance(ident, str) or ident not in self.sessions:
-            self.line.refuse(call, -32002, "Unknown session", {"sessionId": ident})
+            self.connection.respond_error(call, -32002, "Unknown session", {"sessionId": ident})
             return
         session = self._open(ident, params)
         replays = call.method == "session/load" or is_object(params.get("replayFrom"))
         if replays:
-            rewritten = fixtures.REWRITTEN if self.version == 2 else []
-            for told in [*session.said, *rewritten]:
-                self.line.note("session/update", {"sessionId": ident, "update": told})
+            rewritten = fixtures.REPLAYED_UPDATES if self.version == 2 else []
+            for told in [*session.sent_updates, *rewritten]:
+                self.connection.send_notification(
+                    "session/update", {"sessionId": ident, "update": told}
+                )
         if self.version == 2:
             self.update(session, "state_update", state="idle")
-        self.line.answer(call, fixtures.setup(self.version, session.mode))
+        self.connection.respond(call, fixtures.session_setup(self.version, session.mode))
         if replays and self.version == 2:
-            whole = [fixtures.text("C"), fixtures.text("D")]
-            replayed = claim("R-SESS-17", "messages", fixtures.REPLAYED, content=whole)
-            self._start(self._look(session, [call], replayed))
+            whole = [fixtures.text_block("C"), fixtures.text_block("D")]
+            replayed = expect("R-SESS-17", "messages", fixtures.REPLAYED_ID, content=whole)
+            self._start(self._judge_state(session, [call], replayed))
 
-    def _list(self, call: Call, params: Json) -> None:
+    def _list(self, call: Request, params: Json) -> None:
         self._listings += params.get("cursor") is None
         # What the first listing says of further directories, the others do not.
         more: Json = {"additionalDirectories": [fixtures.ELSEWHERE]} if self._listings == 1 else {}
@@ -338,131 +358,135 @@ class Posing:
             case cursor if cursor == last:
                 page = {"sessions": infos[2:]}
             case _:
-                self.line.refuse(call, -32602, "Not a cursor of ours")
+                self.connection.respond_error(call, -32602, "Not a cursor of ours")
                 return
-        self.line.answer(call, page)
+        self.connection.respond(call, page)
         for info in page["sessions"] if "nextCursor" not in page else ():
             said = [fixtures.ELSEWHERE] if more else None
-            listed = claim("R-LIST-09", "sessions", info["sessionId"], additionalDirectories=said)
-            self._start(self._look(self.sessions[info["sessionId"]], [call], listed))
+            listed = expect("R-LIST-09", "sessions", info["sessionId"], additionalDirectories=said)
+            self._start(self._judge_state(self.sessions[info["sessionId"]], [call], listed))
 
-    def _status(self, call: Call, params: Json) -> None:
+    def _status(self, call: Request, params: Json) -> None:
         session = self.sessions.get(params.get("sessionId", ""))
         if session is None:
-            self.line.refuse(call, -32002, "Unknown session", {"sessionId": None})
+            self.connection.respond_error(call, -32002, "Unknown session", {"sessionId": None})
             return
         self._statuses += 1
         if self._statuses % 2:
             said: Json = {"status": "open"}
             if self.version == 2:
                 said["state"] = {"state": "running"}
-            self.line.answer(call, said)
-            known = claim("R-STATUS-07", "statuses", session.id, state=Not(("idle",)))
-            self._start(self._look(session, [call], known))
+            self.connection.respond(call, said)
+            known = expect("R-STATUS-07", "statuses", session.id, state=IsNot(("idle",)))
+            self._start(self._judge_state(session, [call], known))
             return
         # Of a kind that nobody knows, and without a state.
-        self.line.answer(call, {"status": "accord_later"})
-        saved = claim("R-STATUS-05", "statuses", session.id, status="saved")
-        unknown = claim("R-STATUS-07", "statuses", session.id, state=Not(("idle",)))
-        self._start(self._look(session, [call], saved, unknown))
+        self.connection.respond(call, {"status": "accord_later"})
+        saved = expect("R-STATUS-05", "statuses", session.id, status="saved")
+        unknown = expect("R-STATUS-07", "statuses", session.id, state=IsNot(("idle",)))
+        self._start(self._judge_state(session, [call], saved, unknown))
 
-    def _login_status(self, call: Call, _: Json) -> None:
-        self.line.answer(call, {"state": "authenticated" if self._logged_in else "unauthenticated"})
+    def _login_status(self, call: Request, _: Json) -> None:
+        self.connection.respond(
+            call, {"state": "authenticated" if self._logged_in else "unauthenticated"}
+        )
 
-    def _forget(self, call: Call, params: Json) -> None:
+    def _forget(self, call: Request, params: Json) -> None:
         if call.method == "session/delete":
             self.sessions.pop(params.get("sessionId", ""), None)
-        self.line.answer(call, {})
+        self.connection.respond(call, {})
 
-    def _set_option(self, call: Call, params: Json) -> None:
+    def _set_option(self, call: Request, params: Json) -> None:
         session = self.sessions.get(params.get("sessionId", ""))
         value: Any = params.get("value", params.get("modeId"))
         known = params.get("configId", "mode") == "mode"
         if session is None or not known or not (value == "kind" or value == "strict"):
-            self.line.refuse(call, -32602, "No such option or value")
+            self.connection.respond_error(call, -32602, "No such option or value")
             return
         session.mode = value
         if call.method == "session/set_mode":
-            self.line.answer(call, {})
+            self.connection.respond(call, {})
         else:
-            options = fixtures.options(self.version, session.mode)
-            self.line.answer(call, {"configOptions": options})
+            options = fixtures.config_options(self.version, session.mode)
+            self.connection.respond(call, {"configOptions": options})
 
-    def _providers(self, call: Call, _: Json) -> None:
+    def _providers(self, call: Request, _: Json) -> None:
         offered = {"providerId": "main", "supported": ["openai", "accord-unheard-of", "_accord"]}
         current = {"apiType": "accord-unheard-of", "baseUrl": "https://example.com"}
-        self.line.answer(call, {"providers": [{**offered, "required": True, "current": current}]})
-        self._start(self._bears_providers(call))
+        self.connection.respond(
+            call, {"providers": [{**offered, "required": True, "current": current}]}
+        )
+        self._start(self._require_providers(call))
 
-    async def _bears_providers(self, call: Call) -> None:
-        alive = await self.alive()
+    async def _require_providers(self, call: Request) -> None:
+        alive = await self.is_alive()
         expected = "a client that goes on after protocols that it does not know"
-        got = "it hung up" if self.line.hung_up else "it answers nothing any more"
-        self.watch.judge("R-PROV-11", alive, call, expected=expected, got=got)
+        got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
+        self.rules.judge("R-PROV-11", alive, call, expected=expected, got=got)
 
-    def _refused(self, call: Call, _: Json) -> None:
-        self.line.refuse(call, -32602, "It cannot be changed")
+    def _refused(self, call: Request, _: Json) -> None:
+        self.connection.respond_error(call, -32602, "It cannot be changed")
 
     # Prompts.
 
-    def _prompt(self, call: Call, params: Json) -> None:
+    def _prompt(self, call: Request, params: Json) -> None:
         session = self.sessions.get(params.get("sessionId", ""))
         if session is None:
-            self.line.refuse(call, -32002, "Unknown session")
+            self.connection.respond_error(call, -32002, "Unknown session")
             return
         blocks = params.get("prompt")
         blocks = blocks if is_array(blocks) else []
         texts = [block.get("text") for block in blocks if is_object(block)]
         words = "\n".join(one for one in texts if isinstance(one, str))
-        self._start(self._turn(call, Prompted(session, words, session.cancels), blocks))
+        self._start(self._turn(call, ActivePrompt(session, words, session.cancels), blocks))
 
-    async def _turn(self, call: Call, prompted: Prompted, blocks: list[Any]) -> None:
-        session, line = prompted.session, self.line
+    async def _turn(self, call: Request, prompted: ActivePrompt, blocks: list[Any]) -> None:
+        session, line = prompted.session, self.connection
         await session.begun.wait()
-        if line.hung_up:
+        if line.is_closed:
             return
         if self.version == 2:
             ident = f"prompt-{next(self._numbers)}"
-            line.answer(call, {"messageId": ident})
+            line.respond(call, {"messageId": ident})
             echo = {"sessionUpdate": "user_message", "messageId": ident, "content": blocks}
-            session.said.append(echo)
-            line.note("session/update", {"sessionId": session.id, "update": echo})
+            session.sent_updates.append(echo)
+            line.send_notification("session/update", {"sessionId": session.id, "update": echo})
             # A client that takes the answer for the end would leave now.
             await self.pause()
-            self.watch.waits_for_idle(line, call)
-            if not line.hung_up:
+            self.rules.expects_idle(line, call)
+            if not line.is_closed:
                 await self._idle_update(session)
             self.update(session, "state_update", state="running")
-        await self._play(prompted)
+        await self._on_prompt(prompted)
         reason = "end_turn" if session.cancels == prompted.cancels else "cancelled"
         if self.version == 2:
             self.update(session, "state_update", state="idle", stopReason=reason)
         else:
-            line.answer(call, {"stopReason": reason})
+            line.respond(call, {"stopReason": reason})
 
-    async def _idle_update(self, session: Posed) -> None:
+    async def _idle_update(self, session: ClientOpenedSession) -> None:
         state = await self._state_of(session)
         fields = {"toolCallId": "idle", "title": "While nothing runs", "status": "completed"}
         sent = self.update(session, "tool_call_update", **fields)
-        alive = await self.alive()
+        alive = await self.is_alive()
         if alive and state is not None:
-            await self._look(session, [sent], claim("R-TOOL-11", "", state=state))
-        got = "it hung up" if self.line.hung_up else "it answers nothing any more"
+            await self._judge_state(session, [sent], expect("R-TOOL-11", "", state=state))
+        got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
         expected = "a client that goes on after an update while the session is idle"
-        self.watch.judge("R-PROMPT-18", alive, sent, expected=expected, got=got)
+        self.rules.judge("R-PROMPT-18", alive, sent, expected=expected, got=got)
 
-    async def _state_of(self, session: Posed) -> str | None:
+    async def _state_of(self, session: ClientOpenedSession) -> str | None:
         """Return what the client holds for the session's state, where it tells."""
         if not self.answers_probes:
             return None
         try:
-            call = await looked(self.line, session.id)
-        except (NotExercised, Silence):
+            call = await probe_state(self.connection, session.id)
+        except (NotExercised, NoResponse):
             return None
         state = None if call is None else call.result.get("state")
         return state if isinstance(state, str) else None
 
-    _table: dict[str, Callable[[Posing, Call, Json], None]] = {
+    _table: dict[str, Callable[[ScenarioAgent, Request, Json], None]] = {
         "authenticate": _log_in,
         "auth/login": _log_in,
         "auth/logout": _log_out,

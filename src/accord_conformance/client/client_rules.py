@@ -8,18 +8,18 @@ from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.client.fixtures import BROKEN_LOGIN, COMMAND
-from accord_conformance.harness.raw_connection import Line, Silence
-from accord_conformance.judges.base import Seen, found
+from accord_conformance.harness.raw_connection import NoResponse, RawConnection
+from accord_conformance.judges.base import Evidence, make_finding
 from accord_conformance.reports.report import Report
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.connection_state import SETUPS
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.connection_state import SETUP_METHODS
+from accord_conformance.traffic.message import Request
 
-__all__ = ("WATCHED", "Watch")
+__all__ = ("CLIENT_RULES", "ClientRules")
 
 Json: TypeAlias = dict[str, Any]
 
-WATCHED = (
+CLIENT_RULES = (
     "R-AUTH-12",
     "R-AUTH-30",
     "R-INIT-07",
@@ -45,66 +45,70 @@ WATCHED = (
 )
 
 
-class Watch:
+class ClientRules:
     """Judges one connection's client; `report` is where all findings of the kit go."""
 
     def __init__(self, report: Report, version: Callable[[], int | None]) -> None:
         self.report = report
         self.where = ""
         self._version = version
-        self._prompts: dict[str, tuple[Any, Call]] = {}
-        self._first: Call | None = None  # the initialize that asked for version 2
-        self._second_page: Call | None = None
-        self._refused: Call | None = None  # for want of a login
-        self._login: Call | None = None
+        self._prompts: dict[str, tuple[Any, Request]] = {}
+        self._first: Request | None = None  # the initialize that asked for version 2
+        self._second_page: Request | None = None
+        self._refused: Request | None = None  # for want of a login
+        self._login: Request | None = None
 
-    def judge(self, rule: str, kept: bool, *seen: Seen, expected: str = "", got: str = "") -> None:
+    def judge(
+        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
+    ) -> None:
         """Tell whether a rule was kept; nothing is told when it is not of the version spoken."""
         version = self._version()
         if version is not None and version not in requirements()[rule].versions:
             return
         self.report.add(
-            found(rule, kept, "client", *seen, expected=expected, got=got, where=self.where)
+            make_finding(
+                rule, passed, "client", *seen, expected=expected, got=got, where=self.where
+            )
         )
 
     # The handshake.
 
-    def held(self, early: Call, line: Line) -> None:
+    def check_deferred(self, early: Request, line: RawConnection) -> None:
         """Judge what was asked before `initialize` is answered: it waits."""
         self.judge(
             "R-INIT-36",
-            early.reply is None and not line.hung_up,
+            early.response is None and not line.is_closed,
             early,
             expected="requests that come before `initialize` is answered are held",
-            got="it hung up" if line.hung_up else "an answer before that",
+            got="it hung up" if line.is_closed else "an answer before that",
         )
 
-    def initialized(self, call: Call) -> None:
+    def initialized(self, call: Request) -> None:
         """`initialize` has been answered."""
         asked = call.params.get("protocolVersion") if is_object(call.params) else None
         if asked == 2 and self._version() == 1:
             self._first = call
 
-    async def left(self, line: Line) -> None:
+    async def check_disconnect(self, line: RawConnection) -> None:
         """Judge that it leaves when it gets a version that nobody speaks."""
-        before = len(line.calls)
-        with suppress(Silence):
-            await line.until(lambda: line.hung_up or len(line.calls) > before, "end")
-        more = line.calls[before:]
-        call = line.calls[0]
+        before = len(line.requests)
+        with suppress(NoResponse):
+            await line.wait_until(lambda: line.is_closed or len(line.requests) > before, "end")
+        more = line.requests[before:]
+        call = line.requests[0]
         asked = call.params.get("protocolVersion") if is_object(call.params) else None
         got = f"it calls {more[0].method}" if more else "it stays"
         expected = "a client that hangs up, as it cannot speak this version"
         seen = (call, *more)
-        self.judge("R-INIT-07", not more and line.hung_up, *seen, expected=expected, got=got)
-        if asked == 2 and (more or line.hung_up):
+        self.judge("R-INIT-07", not more and line.is_closed, *seen, expected=expected, got=got)
+        if asked == 2 and (more or line.is_closed):
             self.judge("R-INIT-32", not more, *seen, expected=expected, got=got)
 
-    def login_asked(self, call: Call) -> None:
+    def login_asked(self, call: Request) -> None:
         """Something is refused for want of a login."""
         self._refused = call
 
-    def login_tried(self, call: Call, method: Any) -> None:
+    def login_tried(self, call: Request, method: Any) -> None:
         """The client logs in."""
         self._login = call
         self.judge(
@@ -117,11 +121,11 @@ class Watch:
 
     # Requests.
 
-    def called(self, call: Call, params: Json) -> None:
+    def on_request(self, call: Request, params: Json) -> None:
         """The client asks for something."""
         self._fell_back(call, params)
         ident = params.get("sessionId")
-        if call.method in SETUPS and self._login is not None and self._refused is not None:
+        if call.method in SETUP_METHODS and self._login is not None and self._refused is not None:
             self.judge("R-AUTH-12", True)
             self._refused = None
         match call.method:
@@ -137,11 +141,11 @@ class Watch:
             case _:
                 pass
 
-    def opened(self, ident: str, call: Call, params: Json) -> None:
+    def opened(self, ident: str, call: Request, params: Json) -> None:
         """A session gets its id."""
         self._prompts[ident] = params.get("systemPrompt"), call
 
-    def _fell_back(self, call: Call, params: Json) -> None:
+    def _fell_back(self, call: Request, params: Json) -> None:
         first, self._first = self._first, None
         if first is None or not is_object(first.params):
             return
@@ -158,7 +162,7 @@ class Watch:
             got=call.method,
         )
 
-    def _reopened(self, call: Call, params: Json, ident: str) -> None:
+    def _reopened(self, call: Request, params: Json, ident: str) -> None:
         known = self._prompts.get(ident)
         if known is None or known[0] is None:
             return
@@ -172,7 +176,7 @@ class Watch:
             got="another" if params.get("systemPrompt") else "none",
         )
 
-    def _listed(self, call: Call, params: Json) -> None:
+    def _listed(self, call: Request, params: Json) -> None:
         cursor = params.get("cursor")
         if cursor is None:
             self._unfollowed()
@@ -195,7 +199,7 @@ class Watch:
             got="the listing ends",
         )
 
-    def _switched(self, call: Call, params: Json) -> None:
+    def _switched(self, call: Request, params: Json) -> None:
         if params.get("configId", "mode") == "mode":
             self.judge(
                 "R-MODE-04",
@@ -205,7 +209,7 @@ class Watch:
                 got=call.method,
             )
 
-    def _prompted(self, call: Call, params: Json) -> None:
+    def _prompted(self, call: Request, params: Json) -> None:
         blocks = params.get("prompt")
         for block in blocks if is_array(blocks) else []:
             words = block.get("text") if is_object(block) else None
@@ -220,27 +224,27 @@ class Watch:
 
     # Turns, and the end.
 
-    def waits_for_idle(self, line: Line, call: Call) -> None:
+    def expects_idle(self, line: RawConnection, call: Request) -> None:
         """The prompt was answered a moment ago, and no state was told yet."""
         self.judge(
             "R-PROMPT-17",
-            not line.hung_up,
+            not line.is_closed,
             call,
             expected="a client that follows the state of the session",
             got="it hung up when the prompt was answered",
         )
 
-    def terminated(self, line: Line) -> None:
+    def terminated(self, line: RawConnection) -> None:
         """Tell that a signal came while stdin was open."""
         self.judge(
             "R-STDIO-07",
             False,
-            line.observer.talk.frames[-1] if line.observer.talk.frames else None,
+            line.observer.state.frames[-1] if line.observer.state.frames else None,
             expected="stdin closed, and only then a signal",
             got="SIGTERM while stdin was open",
         )
 
-    def finished(self, line: Line) -> None:
+    def finished(self, line: RawConnection) -> None:
         """Nothing more will come."""
         self._unfollowed()
         if self._refused is not None and self._login is not None and self._login.ok:
@@ -252,5 +256,5 @@ class Watch:
                 expected="the request once more, after the login that it was refused for",
                 got="no such request",
             )
-        if line.hung_up and line.lost is None:
+        if line.is_closed and line.close_error is None:
             self.judge("R-STDIO-07", True)

@@ -12,13 +12,13 @@ __all__ = (
     "COMMAND",
     "ELSEWHERE",
     "LOGIN",
-    "REPLAYED",
-    "REWRITTEN",
+    "REPLAYED_ID",
+    "REPLAYED_UPDATES",
     "commands",
-    "handshake",
-    "options",
-    "setup",
-    "text",
+    "config_options",
+    "initialize_result",
+    "session_setup",
+    "text_block",
 )
 
 Json: TypeAlias = dict[str, Any]
@@ -26,7 +26,7 @@ Json: TypeAlias = dict[str, Any]
 COMMAND = "accord-check"
 # A key of a time to come, in capabilities and elsewhere.
 ABSENT_METHOD = "_accord/probe"
-_UNHEARD: Json = {"accordUnheardOf": {"of": ["a", "later", "version"]}}
+_UNKNOWN_KEYS: Json = {"accordUnheardOf": {"of": ["a", "later", "version"]}}
 _INFO = {"name": "accord-check", "title": "Accord's conformance kit", "version": __version__}
 ELSEWHERE = "/accord-check/elsewhere"  # a directory that is not there
 LOGIN, BROKEN_LOGIN = "check", "check-broken"
@@ -40,46 +40,46 @@ _LOGINS_2: list[Json] = [
 ]
 
 
-def handshake(version: int, *, login: bool = False) -> Json:
+def initialize_result(version: int, *, login: bool = False) -> Json:
     """Return the result of `initialize`, with capabilities that nobody knows."""
     methods = (_LOGINS_1 if version == 1 else _LOGINS_2) if login else []
     if version == 1:
         sessions: Json = {"list": {}, "resume": {}, "close": {}, "delete": {}, "status": {}}
         offers: Json = {
             "loadSession": True,
-            "promptCapabilities": {"image": True, "embeddedContext": True, **_UNHEARD},
+            "promptCapabilities": {"image": True, "embeddedContext": True, **_UNKNOWN_KEYS},
             "mcpCapabilities": {"http": False, "sse": False},
-            "sessionCapabilities": {**sessions, "systemPrompt": {}, **_UNHEARD},
+            "sessionCapabilities": {**sessions, "systemPrompt": {}, **_UNKNOWN_KEYS},
             "auth": {"status": {}},
             "providers": {},
-            **_UNHEARD,
+            **_UNKNOWN_KEYS,
         }
         return {
             "protocolVersion": version,
             "agentCapabilities": offers,
             "agentInfo": _INFO,
             "authMethods": methods,
-            **_UNHEARD,
+            **_UNKNOWN_KEYS,
         }
     sessions = {
-        "prompt": {"image": {}, "embeddedContext": {}, **_UNHEARD},
+        "prompt": {"image": {}, "embeddedContext": {}, **_UNKNOWN_KEYS},
         "mcp": {"stdio": {}},
         "delete": {},
         "status": {},
         "systemPrompt": {},
-        **_UNHEARD,
+        **_UNKNOWN_KEYS,
     }
     others: Json = {"auth": {"status": {}}, "providers": {}}
     return {
         "protocolVersion": version,
-        "capabilities": {"session": sessions, **others, **_UNHEARD},
+        "capabilities": {"session": sessions, **others, **_UNKNOWN_KEYS},
         "info": _INFO,
         "authMethods": methods,
-        **_UNHEARD,
+        **_UNKNOWN_KEYS,
     }
 
 
-def options(version: int, mode: str, *more: Json) -> list[Json]:
+def config_options(version: int, mode: str, *more: Json) -> list[Json]:
     """Return the configuration of a session, with `more` options at its end."""
     ident = "id" if version == 1 else "configId"
     modes = [{"value": "kind", "name": "Kind"}, {"value": "strict", "name": "Strict"}]
@@ -94,9 +94,9 @@ def options(version: int, mode: str, *more: Json) -> list[Json]:
     return [choice, *more]
 
 
-def setup(version: int, mode: str) -> Json:
+def session_setup(version: int, mode: str) -> Json:
     """Return what every answer to a session's setup says; v1 tells of its modes twice."""
-    said: Json = {"configOptions": options(version, mode)}
+    said: Json = {"configOptions": config_options(version, mode)}
     if version == 1:
         available = [{"id": "kind", "name": "Kind"}, {"id": "strict", "name": "Strict"}]
         said["modes"] = {"currentModeId": mode, "availableModes": available}
@@ -112,15 +112,19 @@ def commands(version: int) -> list[Json]:
     return [{"name": COMMAND, "description": about, "input": field}]
 
 
-def text(words: str) -> Json:
+def text_block(words: str) -> Json:
     """Return a block of text."""
     return {"type": "text", "text": words}
 
 
 # What a history of version 2 ends with: in the end the message is C and D.
-REPLAYED = "replayed"
-REWRITTEN: list[Json] = [
-    {"sessionUpdate": kind, "messageId": REPLAYED, "content": text(word) if chunk else [text(word)]}
+REPLAYED_ID = "replayed"
+REPLAYED_UPDATES: list[Json] = [
+    {
+        "sessionUpdate": kind,
+        "messageId": REPLAYED_ID,
+        "content": text_block(word) if chunk else [text_block(word)],
+    }
     for word, kind, chunk in (
         ("A", "agent_message", False),
         ("B", "agent_message_chunk", True),

@@ -7,20 +7,20 @@ from typing import Any, TypeAlias
 from accord.client.events import Compaction, Plan, SessionMessage, StateChanged, Subagent, ToolCall
 from accord.client.message import Message
 from accord.client.session import SessionView
-from accord.client.transcript import Shell
-from accord.types.content import Content, Other
+from accord.client.transcript import TerminalTranscript
+from accord.types.content import ContentBlock, Other
 from accord.types.convert_v2 import content_to_wire, tool_content_to_wire
-from accord.types.session import SessionOption, Usage
+from accord.types.session import ContextUsage, SessionOption
 from accord.types.tool_calls import ToolContent
 from accord.wire.codec import to_builtins
 
-__all__ = ("told",)
+__all__ = ("session_state",)
 
 Json: TypeAlias = dict[str, Any]
 
 
-def told(session: SessionView) -> Json:
-    """Return the answer to `_accord/shown` for a session, with all that its transcript has."""
+def session_state(session: SessionView) -> Json:
+    """Return the result of `_accord/session_state`: what the transcript of a session has."""
     transcript = session.transcript
     shown: Json = {
         "messages": list(map(_message, transcript.messages)),
@@ -43,11 +43,11 @@ def told(session: SessionView) -> Json:
     return shown
 
 
-def _content(contents: tuple[Content, ...]) -> list[Json]:
+def _content(contents: tuple[ContentBlock, ...]) -> list[Json]:
     return list(map(_block, contents))
 
 
-def _block(content: Content) -> Json:
+def _block(content: ContentBlock) -> Json:
     return content.raw if isinstance(content, Other) else to_builtins(content_to_wire(content))
 
 
@@ -73,15 +73,15 @@ def _tool_call(call: ToolCall) -> Json:
         "locations": [{"path": place.path, "line": place.line} for place in call.locations],
         "rawInput": call.raw_input,
         "rawOutput": call.raw_output,
-        "capabilities": _capabilities(call.can_cancel),
+        "capabilities": _capabilities(call.cancellable),
     }
 
 
-def _capabilities(can_cancel: bool) -> Json:
-    return {"cancel": {}} if can_cancel else {}
+def _capabilities(cancellable: bool) -> Json:
+    return {"cancel": {}} if cancellable else {}
 
 
-def _terminal(shell: Shell) -> Json:
+def _terminal(shell: TerminalTranscript) -> Json:
     terminal = shell.terminal
     ended = {"exitCode": terminal.exit_code, "signal": terminal.signal}
     return {
@@ -91,7 +91,7 @@ def _terminal(shell: Shell) -> Json:
         "output": shell.text,
         "exitStatus": ended if terminal.exited else None,
         "size": terminal.size and {"cols": terminal.size[0], "rows": terminal.size[1]},
-        "capabilities": _capabilities(terminal.can_cancel),
+        "capabilities": _capabilities(terminal.cancellable),
     }
 
 
@@ -127,9 +127,9 @@ def _subagent(session: SessionView, child: Subagent) -> Json:
         "title": child.title,
         "description": child.description,
         "state": None if child.state is None else _state(child.state),
-        "capabilities": _capabilities(child.can_cancel),
+        "capabilities": _capabilities(child.cancellable),
         "cwd": view.cwd,
-        "additionalDirectories": [root for root in view.roots if root != view.cwd],
+        "additionalDirectories": [root for root in view.directories if root != view.cwd],
     }
 
 
@@ -144,7 +144,7 @@ def _session_message(message: SessionMessage) -> Json:
     }
 
 
-def _usage(usage: Usage | None) -> Json | None:
+def _usage(usage: ContextUsage | None) -> Json | None:
     if usage is None:
         return None
     cost = usage.cost and {"amount": usage.cost.amount, "currency": usage.cost.currency}

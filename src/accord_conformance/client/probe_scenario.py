@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from accord_conformance.client.context import Scene
-from accord_conformance.client.state_probe import NO_WINDOW, Window, looked
+from accord_conformance.client.context import ClientContext
+from accord_conformance.client.state_probe import NO_PROBE, StateProbe, probe_state
 from accord_conformance.harness.scenario import NotExercised, Scenario, scenario
 
-__all__ = ("shows", "window_of")
+__all__ = ("probe_scenario", "require_probe")
 
 
-async def window_of(scene: Scene) -> Window:
+async def require_probe(scene: ClientContext) -> StateProbe:
     """Return the window on the scene's session; raise `NotExercised` where there is none."""
-    posing, ident = scene.posing, scene.session.id
-    if not posing.answers_probes or await looked(posing.line, ident) is None:
-        raise NotExercised(NO_WINDOW)
-    return Window(posing.line, ident, scene.judge, posing.pause_s)
+    posing, ident = scene.agent, scene.session.id
+    if not posing.answers_probes or await probe_state(posing.connection, ident) is None:
+        raise NotExercised(NO_PROBE)
+    return StateProbe(posing.connection, ident, scene.judge, posing.pause_s)
 
 
-def shows(
+def probe_scenario(
     name: str, *rules: str, versions: tuple[int, ...] = (1, 2)
-) -> Callable[[Callable[[Any, Window], Awaitable[None]]], Scenario[Any]]:
+) -> Callable[[Callable[[Any, StateProbe], Awaitable[None]]], Scenario[Any]]:
     """Make a scenario of a coroutine function that gets the scene and the window."""
 
-    def make(play: Callable[[Any, Window], Awaitable[None]]) -> Scenario[Any]:
-        async def played(scene: Scene) -> None:
-            window = await window_of(scene)
+    def make(play: Callable[[Any, StateProbe], Awaitable[None]]) -> Scenario[Any]:
+        async def played(scene: ClientContext) -> None:
+            window = await require_probe(scene)
             await play(scene, window)
-            window.over()
+            window.require_judged()
 
         played.__doc__ = play.__doc__
         return scenario(name, *rules, versions=versions)(played)

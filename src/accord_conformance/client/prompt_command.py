@@ -11,32 +11,32 @@ from msgspec import Struct
 from accord_conformance.client.fixtures import COMMAND
 from accord_conformance.harness.scenario import Scenario
 
-__all__ = ("Wish", "wish_of")
+__all__ = ("PromptCommand", "parse_prompt_command")
 
-_WISH = re.compile(rf"(?:\bcheck:|/{COMMAND}\b)[ \t]*([\w./-]*)")
+_COMMAND = re.compile(rf"(?:\bcheck:|/{COMMAND}\b)[ \t]*([\w./-]*)")
 
 
-class Wish(Struct, frozen=True):
+class PromptCommand(Struct, frozen=True):
     """Scenarios to play, or what to say instead."""
 
     scenarios: tuple[Scenario[Any], ...] = ()
-    words: str = ""
+    message: str = ""
 
 
-def wish_of(text: str, scenarios: Sequence[Scenario[Any]]) -> Wish:
+def parse_prompt_command(text: str, scenarios: Sequence[Scenario[Any]]) -> PromptCommand:
     """Return what a user wants who writes this; a name may be that of a whole area."""
-    found = _WISH.search(text)
+    found = _COMMAND.search(text)
     name = found[1] if found else ""
     if name == "all":
-        return Wish(tuple(scenarios))
+        return PromptCommand(tuple(scenarios))
     if name == "list":
-        return Wish(words="\n".join(f"- `{one.name}`: {one.about}" for one in scenarios))
+        return PromptCommand(message="\n".join(f"- `{one.name}`: {one.about}" for one in scenarios))
     chosen = tuple(one for one in scenarios if name in (one.name, one.area))
     if chosen:
-        return Wish(chosen)
+        return PromptCommand(chosen)
     unknown = f"There is no scenario {name!r}. " if name else ""
     areas = ", ".join(dict.fromkeys(f"`{one.area}`" for one in scenarios))
-    return Wish(
-        words=f"{unknown}I check this client. Say `check: all`, `check: list`, or `check:` and a "
+    return PromptCommand(
+        message=f"{unknown}I check this client. Say `check: all`, `check: list`, or `check:` and a "
         f"scenario or one of {areas}."
     )

@@ -12,27 +12,32 @@ from typing import Any
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.transports.base import Transport
-from accord_conformance.client.agent import PAUSE_S, Posing, Prompted
-from accord_conformance.client.client_rules import Watch
-from accord_conformance.client.context import Gone, Scene
+from accord_conformance.client.agent import PAUSE_S, ActivePrompt, ScenarioAgent
+from accord_conformance.client.client_rules import ClientRules
+from accord_conformance.client.context import ClientContext, ClientGone
 from accord_conformance.client.fixtures import ABSENT_METHOD, COMMAND
-from accord_conformance.client.prompt_command import Wish, wish_of
-from accord_conformance.harness.raw_connection import Line, Silence
+from accord_conformance.client.prompt_command import PromptCommand, parse_prompt_command
+from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised, Scenario
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Ending, Played, Result, verdict
+from accord_conformance.reports.run_result import (
+    RunResult,
+    ScenarioOutcome,
+    ScenarioResult,
+    verdict,
+)
 from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
-__all__ = ("PATIENCE_S", "ClientRun")
+__all__ = ("USER_TIMEOUT_S", "ClientRun")
 
-PATIENCE_S = 30.0  # for a person to answer, or to do what they were told
+USER_TIMEOUT_S = 30.0  # for a person to answer, or to do what they were told
 _GRACE_S = 0.3
 _NAME_CHARACTERS = 200
 _KEEP_S = 1.0  # between two reports, while something comes
 _REST = 20  # times as long as it took to write one
-_SHOWN = 5  # frames of what a client got before it went away
-_SILENCES = 3  # requests without an answer: then nothing else is played
+_MAX_SHOWN = 5  # frames of what a client got before it went away
+_MAX_TIMEOUTS = 3  # requests without an answer: then nothing else is played
 _END_S = 24 * 3600.0  # a client may stay open all day
 
 
@@ -50,84 +55,88 @@ class ClientRun:
     def __init__(
         self,
         transport: Transport,
-        scenarios: Sequence[Scenario[Scene]],
+        scenarios: Sequence[Scenario[ClientContext]],
         *,
         versions: tuple[int, ...] = (1, 2),
         answer: int | None = None,
         login: bool = False,
         pause_s: float = PAUSE_S,
         answer_s: float = 10.0,
-        patience_s: float = PATIENCE_S,
-        written: Callable[[Result], None] = lambda _: None,
+        user_timeout_s: float = USER_TIMEOUT_S,
+        on_result: Callable[[RunResult], None] = lambda _: None,
     ) -> None:
-        self.line = Line(transport, "agent", answer_s=answer_s)
+        self.connection = RawConnection(transport, "agent", answer_s=answer_s)
         self.scenarios = scenarios
-        self.patience_s = patience_s
-        self._own = Report()
-        self._played: list[Played] = []
+        self.user_timeout_s = user_timeout_s
+        self._report = Report()
+        self._scenario_results: list[ScenarioResult] = []
         self._began = time.monotonic()
-        self._written = written
-        self._watch = Watch(self._own, lambda: self.line.observer.talk.version)
+        self._on_result = on_result
+        self._rules = ClientRules(self._report, lambda: self.connection.observer.state.version)
         self._tasks: asyncio.TaskGroup | None = None
-        self._posing = Posing(
-            self.line,
-            self._watch,
-            self._play,
+        self._agent = ScenarioAgent(
+            self.connection,
+            self._rules,
+            self._on_prompt,
             self._start,
             versions=versions,
             answer=answer,
             login=login,
             pause_s=pause_s,
         )
-        self._nobody = False
-        self._silences = 0
+        self._user_absent = False
+        self._timeouts = 0
 
-    async def run(self) -> Result:
+    async def run(self) -> RunResult:
         """Serve until the client hangs up; raise `TransportError` when there is no way to it."""
-        await self.line.open()
+        await self.connection.open()
         try:
             await self._serve()
-            self._watch.finished(self.line)
-            self.line.observer.finish()
+            self._rules.finished(self.connection)
+            self.connection.observer.finish()
         finally:
             # Also when it is interrupted.
             result = self.result()
-            self._written(result)
+            self._on_result(result)
         return result
 
     async def _serve(self) -> None:
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                keeping = self._tasks.create_task(self._keep_written())
-                with suppress(Silence):
-                    await self.line.until(lambda: self.line.hung_up, "end", within_s=_END_S)
+                keeping = self._tasks.create_task(self._write_regularly())
+                with suppress(NoResponse):
+                    await self.connection.wait_until(
+                        lambda: self.connection.is_closed, "end", within_s=_END_S
+                    )
                 keeping.cancel()
         except* _Terminated:
-            self._watch.terminated(self.line)
+            self._rules.terminated(self.connection)
         finally:
-            await self.line.aclose()
+            await self.connection.aclose()
 
-    async def _keep_written(self) -> None:
+    async def _write_regularly(self) -> None:
         """Write what there is while it grows: a client may end us at any time."""
         frames, rest_s = 0, _KEEP_S
         while True:
             await asyncio.sleep(rest_s)
-            if (now := len(self.line.observer.talk.frames)) != frames:
+            if (now := len(self.connection.observer.state.frames)) != frames:
                 frames, began = now, time.monotonic()
-                self._written(self.result())
+                self._on_result(self.result())
                 # Of a day's frames it takes a while, in which nothing is answered.
                 rest_s = max(_KEEP_S, _REST * (time.monotonic() - began))
 
     def terminate(self) -> None:
         """End: a signal wants it, which the client may have sent instead of hanging up."""
-        if not self.line.hung_up:
+        if not self.connection.is_closed:
             self._start(self._terminate())
 
     async def _terminate(self) -> None:
         # What was closed just before the signal may not be read yet.
         try:
-            await self.line.until(lambda: self.line.hung_up, "end", within_s=_GRACE_S)
-        except Silence:
+            await self.connection.wait_until(
+                lambda: self.connection.is_closed, "end", within_s=_GRACE_S
+            )
+        except NoResponse:
             raise _Terminated from None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -139,30 +148,30 @@ class ClientRun:
             await work
         except _Terminated:
             raise
-        except Silence:
+        except NoResponse:
             return  # what was waited for is judged where it is waited for
         except Exception:  # noqa: BLE001  # a mistake of the kit ends no run
-            self.line.fault()
+            self.connection.record_kit_error()
 
-    def result(self) -> Result:
+    def result(self) -> RunResult:
         """Return what has been found so far."""
-        observed = self.line.observer.report
+        observed = self.connection.observer.report
         report = Report(subject=self._subject(), side="client")
-        report.version = self.line.observer.talk.version
+        report.version = self.connection.observer.state.version
         report.merge(observed)
-        report.merge(self._own)
-        report.frames = len(self.line.observer.talk.frames)
+        report.merge(self._report)
+        report.frames = len(self.connection.observer.state.frames)
         seconds = time.monotonic() - self._began
-        return Result(
+        return RunResult(
             self._subject(),
             [report],
-            list(self._played),
+            list(self._scenario_results),
             seconds=seconds,
-            faults=list(self.line.faults),
+            run_errors=list(self.connection.kit_errors),
         )
 
     def _subject(self) -> str:
-        call: Call | None = self.line.observer.talk.initialized
+        call: Request | None = self.connection.observer.state.initialized
         params = call.params if call is not None and is_object(call.params) else {}
         info = params.get("clientInfo") or params.get("info")
         if not is_object(info):
@@ -172,16 +181,18 @@ class ClientRun:
 
     # Prompts.
 
-    async def _play(self, prompted: Prompted) -> None:
-        mine = [one for one in self.scenarios if self._posing.version in one.versions]
-        wish = wish_of(prompted.text, mine)
+    async def _on_prompt(self, prompted: ActivePrompt) -> None:
+        mine = [one for one in self.scenarios if self._agent.version in one.versions]
+        wish = parse_prompt_command(prompted.text, mine)
         match wish:
-            case Wish(scenarios=()):
-                self._posing.say(prompted.session, wish.words)
-            case Wish():
-                await self._play_all(prompted, wish.scenarios)
+            case PromptCommand(scenarios=()):
+                self._agent.say(prompted.session, wish.message)
+            case PromptCommand():
+                await self._run_scenarios(prompted, wish.scenarios)
 
-    async def _play_all(self, prompted: Prompted, scenarios: Sequence[Scenario[Scene]]) -> None:
+    async def _run_scenarios(
+        self, prompted: ActivePrompt, scenarios: Sequence[Scenario[ClientContext]]
+    ) -> None:
         waiting = list(scenarios)
         while waiting:
             scenario = waiting.pop(0)
@@ -189,90 +200,92 @@ class ClientRun:
                 words = (
                     f"This turn was cancelled: `{scenario.name}` and what follows is not played."
                 )
-                self._posing.say(prompted.session, words)
+                self._agent.say(prompted.session, words)
                 break
-            if not await self._play_one(prompted, scenario):
-                self._left_out(waiting)
+            if not await self._run_scenario(prompted, scenario):
+                self._add_unplayed(waiting)
                 break
-        self._posing.say(prompted.session, self._summary())
+        self._agent.say(prompted.session, self._summary())
 
-    def _left_out(self, scenarios: Sequence[Scenario[Scene]]) -> None:
+    def _add_unplayed(self, scenarios: Sequence[Scenario[ClientContext]]) -> None:
         """Tell of the scenarios for which there is no client any more."""
-        why = "hung up" if self.line.hung_up else "does not answer"
+        why = "hung up" if self.connection.is_closed else "does not answer"
         for one in scenarios:
-            played = Played(
+            played = ScenarioResult(
                 scenario=one.name,
                 about=one.about,
-                version=self._posing.version,
-                ending="unfinished",
+                version=self._agent.version,
+                outcome="unfinished",
                 reason=f"not played, as the client {why}",
             )
-            self._played.append(played)
+            self._scenario_results.append(played)
 
-    async def _play_one(self, prompted: Prompted, scenario: Scenario[Scene]) -> bool:
+    async def _run_scenario(
+        self, prompted: ActivePrompt, scenario: Scenario[ClientContext]
+    ) -> bool:
         """Play a scenario; return whether the client is there, and answers most of the time."""
-        patience_s = 0.0 if self._nobody else self.patience_s
-        scene = Scene(scenario, self._posing, prompted, patience_s)
-        self._watch.where = self.line.observer.where = scenario.name
+        patience_s = 0.0 if self._user_absent else self.user_timeout_s
+        scene = ClientContext(scenario, self._agent, prompted, patience_s)
+        self._rules.where = self.connection.observer.where = scenario.name
         before = self._failed()
-        first = len(self.line.observer.talk.frames)
+        first = len(self.connection.observer.state.frames)
         began = time.monotonic()
-        ending: Ending = "finished"
+        ending: ScenarioOutcome = "finished"
         reason = advice = trace = ""
         goes_on, left = True, False
         try:
-            await scenario.play(scene)
+            await scenario.run(scene)
         except NotExercised as missed:
             ending, reason = "not exercised", str(missed)
-        except Gone as gone:
+        except ClientGone as gone:
             ending, reason, goes_on = "unfinished", str(gone), False
-            left = self.line.hung_up and not scene.nobody
-        except Silence as silence:
-            left = self.line.hung_up
+            left = self.connection.is_closed and not scene.user_absent
+        except NoResponse as silence:
+            left = self.connection.is_closed
             ending, reason = "unfinished", str(silence)
-            if not self.line.hung_up:
+            if not self.connection.is_closed:
                 ending, advice = "wrong", "Answer it, if only with an error: agents wait for that."
-                self._silences += 1
-                goes_on = self._silences < _SILENCES
+                self._timeouts += 1
+                goes_on = self._timeouts < _MAX_TIMEOUTS
         except Exception as error:  # noqa: BLE001  # a mistake of the kit ends no run
             ending, reason, trace = "error in the kit", repr(error), traceback.format_exc()
         finally:
             sent = self._sent(first)
             await scene.aclose()
-        if ending in ("finished", "not exercised") and not await self._posing.responds():
-            goes_on, left = False, self.line.hung_up
+        if ending in ("finished", "not exercised") and not await self._agent.stays_alive():
+            goes_on, left = False, self.connection.is_closed
             ending = "unfinished" if left else "wrong"
             got = "it went away" if left else "it does not answer any more"
             reason, advice = f"{got} after this scenario", "What it got last must not stop it."
             scene.blame(sent, got)
         left = left and not scene.cancelled
-        self._watch.where = self.line.observer.where = ""
-        self._nobody |= scene.nobody
-        played = Played(
+        self._rules.where = self.connection.observer.where = ""
+        self._user_absent |= scene.user_absent
+        played = ScenarioResult(
             scenario=scenario.name,
             about=scenario.about,
-            version=self._posing.version,
-            ending=ending,
+            version=self._agent.version,
+            outcome=ending,
             reason=reason,
             seconds=time.monotonic() - began,
-            left=left,
+            disconnected=left,
             advice=advice,
-            frames=sent[-_SHOWN:] if left else (),
+            frames=sent[-_MAX_SHOWN:] if left else (),
             traceback=trace,
         )
-        self._played.append(played)
+        self._scenario_results.append(played)
         new = sorted(self._failed() - before)
         how = f"{ending}: {reason}" if reason else "played"
         broken = f"; broken: {', '.join(new)}" if new else ""
-        if not self.line.hung_up:
-            self._posing.say(prompted.session, f"`{scenario.name}` {how}{broken}")
-        self._written(self.result())
-        return not self.line.hung_up and goes_on
+        if not self.connection.is_closed:
+            self._agent.say(prompted.session, f"`{scenario.name}` {how}{broken}")
+        self._on_result(self.result())
+        return not self.connection.is_closed and goes_on
 
     def _sent(self, first: int) -> tuple[Frame, ...]:
         """Return what was sent from some frame on, other than probes."""
         probe = ABSENT_METHOD.encode()
-        frames = self.line.observer.talk.frames[first:]
+        frames = self.connection.observer.state.frames[first:]
         return tuple(
             one
             for one in frames
@@ -280,16 +293,16 @@ class ClientRun:
         )
 
     def _failed(self) -> set[str]:
-        return set(self.result().reports[0].broken(strict=True))
+        return set(self.result().reports[0].failed_rules(strict=True))
 
     def _summary(self) -> str:
         result = self.result()
         report = result.reports[0]
         lines = [
-            f"**{verdict(result).words}** "
+            f"**{verdict(result).text}** "
             f"Say `check: NAME` or `/{COMMAND} NAME` to play a scenario again."
         ]
-        for rule in report.problems():
+        for rule in report.problem_rules():
             lines += [
                 f"- {report.outcome(rule)}: **{rule.id}** ({rule.level}) {rule.rule} "
                 f"Expected {finding.expected}; got {finding.got}. {rule.hint}".rstrip()

@@ -1,7 +1,7 @@
 """The window: what a client that was built for it tells of what it holds, compared with the rules.
 
-The kit asks with `_accord/shown`, behind the updates that matter. What a client does not tell is
-not judged; a client may be a moment behind, so it is asked again before anything is broken.
+The kit asks with `_accord/session_state` after the updates that matter. What a client does not
+report is not judged; a client may be a moment late, so the kit asks again before a rule fails.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.text.lenient_json import dumps, is_array, is_object
-from accord_conformance.harness.raw_connection import Line, Silence
+from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised
-from accord_conformance.judges.base import Seen
-from accord_conformance.traffic.message import Call
+from accord_conformance.judges.base import Evidence
+from accord_conformance.traffic.message import Request
 
 __all__ = (
-    "GIVEN",
-    "NO_WINDOW",
-    "SHOWN",
-    "Claim",
-    "Exactly",
-    "Given",
-    "Has",
-    "Listed",
-    "Many",
-    "Not",
-    "OrNothing",
-    "Told",
-    "Window",
-    "claim",
-    "looked",
-    "or_gone",
+    "IS_PRESENT",
+    "NO_PROBE",
+    "PROBE_METHOD",
+    "ContainsInOrder",
+    "EqualsOrEmpty",
+    "ExpectedState",
+    "HasExactly",
+    "HasItem",
+    "HasLength",
+    "IsNot",
+    "IsPresent",
+    "ReportFinding",
+    "StateProbe",
+    "expect",
+    "expect_or_absent",
+    "probe_state",
 )
 
 Json: TypeAlias = dict[str, Any]
 
-SHOWN = "_accord/shown"
-NO_WINDOW = f"the client does not answer `{SHOWN}` (docs/how-to/check-a-client.md)"
+PROBE_METHOD = "_accord/session_state"
+NO_PROBE = f"the client does not answer `{PROBE_METHOD}` (docs/how-to/check-a-client.md)"
 _TRIES = 4
-_MOST = 200  # characters of a value in a report
+_MAX_CHARACTERS = 200  # characters of a value in a report
 # By which of its members an entry of each list is found.
 _KEYS = {
     "messages": "messageId",
@@ -62,37 +62,37 @@ _BACKGROUND = ("toolCallId", "terminalId", "sessionId", "type")
 # What is expected, where it is not a certain value. None: there is nothing.
 
 
-class Not(Struct, frozen=True):
+class IsNot(Struct, frozen=True):
     """Anything but these texts."""
 
     texts: tuple[str, ...]
 
 
-class Has(Struct, frozen=True):
+class ContainsInOrder(Struct, frozen=True):
     """A text with these in it, in this order."""
 
     texts: tuple[str, ...]
 
 
-class Exactly(Struct, frozen=True):
+class HasExactly(Struct, frozen=True):
     """An object with these members and no others."""
 
     value: Json
 
 
-class Many(Struct, frozen=True):
+class HasLength(Struct, frozen=True):
     """A list of so many."""
 
     count: int
 
 
-class OrNothing(Struct, frozen=True):
+class EqualsOrEmpty(Struct, frozen=True):
     """This text, which is that of what is not there."""
 
     text: str
 
 
-class Listed(Struct, frozen=True):
+class HasItem(Struct, frozen=True):
     """A list of objects, one of which has this text under the key, and none the other."""
 
     key: str
@@ -100,14 +100,14 @@ class Listed(Struct, frozen=True):
     gone: str
 
 
-class Given(Struct, frozen=True):
+class IsPresent(Struct, frozen=True):
     """Anything that is not nothing, be it an empty object."""
 
 
-GIVEN = Given()
+IS_PRESENT = IsPresent()
 
 
-class Claim(Struct, frozen=True):
+class ExpectedState(Struct, frozen=True):
     """What a rule says of an entry: of a list (`table`) by its id, or of the session itself ("").
 
     With `or_gone` it is right as well that there is no such entry.
@@ -117,66 +117,68 @@ class Claim(Struct, frozen=True):
     table: str
     ident: str
     members: Json
-    or_gone: bool = False
+    or_absent: bool = False
 
 
-def claim(rule: str, table: str, ident: str = "", /, **members: Any) -> Claim:
+def expect(rule: str, table: str, ident: str = "", /, **members: Any) -> ExpectedState:
     """Return what a rule says of an entry."""
-    return Claim(rule, table, ident, members)
+    return ExpectedState(rule, table, ident, members)
 
 
-def or_gone(of: Claim) -> Claim:
+def expect_or_absent(of: ExpectedState) -> ExpectedState:
     """Return a claim that also holds when there is no such entry."""
-    return replace(of, or_gone=True)
+    return replace(of, or_absent=True)
 
 
-class Told(Protocol):
+class ReportFinding(Protocol):
     """Takes what was found."""
 
     def __call__(
-        self, rule: str, kept: bool, *seen: Seen, expected: str = "", got: str = ""
+        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
     ) -> None: ...
 
 
-async def looked(line: Line, session: str) -> Call | None:
+async def probe_state(line: RawConnection, session: str) -> Request | None:
     """Ask what the client holds of a session; None when it does not tell just now.
 
     Raises `NotExercised` when it never does.
     """
     try:
-        call = await line.call(SHOWN, {"sessionId": session})
-    except Silence:
-        if line.hung_up:
+        call = await line.call(PROBE_METHOD, {"sessionId": session})
+    except NoResponse:
+        if line.is_closed:
             raise
-        raise NotExercised(f"the client does not answer `{SHOWN}` in time") from None
+        raise NotExercised(f"the client does not answer `{PROBE_METHOD}` in time") from None
     if call.code == -32601:
-        raise NotExercised(NO_WINDOW)
+        raise NotExercised(NO_PROBE)
     return call if call.ok and is_object(call.result) else None
 
 
-class Window:
+class StateProbe:
     """Looks at one session; `told` takes what is found."""
 
-    def __init__(self, line: Line, session: str, told: Told, pause_s: float) -> None:
-        self.line = line
+    def __init__(
+        self, connection: RawConnection, session: str, report: ReportFinding, pause_s: float
+    ) -> None:
+        self.connection = connection
         self.session = session
-        self._told = told
+        self._report = report
         self._pause_s = pause_s
-        self._known: set[tuple[str, str]] = set()  # members that were told of
-        self._silent: dict[str, None] = {}  # what is not told of
+        self._reported: set[tuple[str, str]] = set()  # members that were told of
+        self._unreported: dict[str, None] = {}  # what is not told of
         self._judged = False
 
     async def learn(self) -> None:
         """Look, only to see what the client tells of at all."""
-        call = await looked(self.line, self.session)
+        call = await probe_state(self.connection, self.session)
         if call is not None:
             self._remember(call.result)
 
-    async def claims(self, sent: Sequence[Seen], *claims: Claim) -> None:
+    async def check(self, sent: Sequence[Evidence], *claims: ExpectedState) -> None:
         """Judge what has come of updates; `sent` are those that show it."""
         open_claims = list(claims)
         for left in reversed(range(_TRIES)):
-            call = await looked(self.line, self.session)
+            call = await probe_state(self.connection, self.session)
             if call is not None:
                 self._remember(call.result)
                 open_claims = [one for one in open_claims if self._is_open(one, call, sent, left)]
@@ -184,15 +186,17 @@ class Window:
                 return
             await self._pause()
 
-    def over(self) -> None:
+    def require_judged(self) -> None:
         """Raise `NotExercised` when nothing could be judged."""
         if not self._judged:
-            raise NotExercised(f"the client does not tell of {', '.join(self._silent)}")
+            raise NotExercised(f"the client does not tell of {', '.join(self._unreported)}")
 
     async def _pause(self) -> None:
         try:
-            await self.line.until(lambda: self.line.hung_up, "end", within_s=self._pause_s)
-        except Silence:
+            await self.connection.wait_until(
+                lambda: self.connection.is_closed, "end", within_s=self._pause_s
+            )
+        except NoResponse:
             return
 
     def _remember(self, shown: Json) -> None:
@@ -200,22 +204,24 @@ class Window:
             for entry in _entries(shown, table):
                 for name, value in entry.items():
                     if not _is_nothing(value) or is_object(value):
-                        self._known.add((table, name))
+                        self._reported.add((table, name))
 
-    def _is_open(self, one: Claim, call: Call, sent: Sequence[Seen], left: int) -> bool:
+    def _is_open(
+        self, one: ExpectedState, call: Request, sent: Sequence[Evidence], left: int
+    ) -> bool:
         """Judge a claim; tell whether it is to be looked at again."""
         shown = call.result
         key = _KEYS.get(one.table, "")
-        if key and (one.table, key) not in self._known and one.ident:
-            if left and not self._silent:
+        if key and (one.table, key) not in self._reported and one.ident:
+            if left and not self._unreported:
                 return True  # it may be about to learn of the session itself
-            self._silent[f"`{one.table}`"] = None
+            self._unreported[f"`{one.table}`"] = None
             return False
         found = _entry(shown, one.table, one.ident)
-        names = [name for name in one.members if self._tells(one.table, name, found)]
+        names = [name for name in one.members if self._is_reported(one.table, name, found)]
         for name in one.members.keys() - set(names):
-            self._silent[f"`{one.table}.{name}`" if one.table else f"`{name}`"] = None
-        if found is None and (one.or_gone or (names and one.table == "notices")):
+            self._unreported[f"`{one.table}.{name}`" if one.table else f"`{name}`"] = None
+        if found is None and (one.or_absent or (names and one.table == "notices")):
             kept, names = True, list(one.members)
         elif not names:
             return False
@@ -229,7 +235,7 @@ class Window:
         where = f"{one.table} {one.ident}".strip() or "the session"
         wanted = {name: _plain(one.members[name]) for name in names}
         got = "no such entry" if found is None else {name: found.get(name) for name in names}
-        self._told(
+        self._report(
             one.rule,
             kept,
             *sent,
@@ -239,8 +245,8 @@ class Window:
         )
         return False
 
-    def _tells(self, table: str, name: str, found: Json | None) -> bool:
-        if (table, name) in self._known:
+    def _is_reported(self, table: str, name: str, found: Json | None) -> bool:
+        if (table, name) in self._reported:
             return True
         return found is not None and found.get(name) is not None
 
@@ -269,20 +275,20 @@ def _fits(expected: Any, got: Any) -> bool:
     match expected:
         case None:
             return _is_nothing(got)
-        case Not(texts=texts):
+        case IsNot(texts=texts):
             return _name(got) not in texts
-        case Has(texts=texts):
+        case ContainsInOrder(texts=texts):
             return _in_order(texts, got)
-        case Given():
+        case IsPresent():
             return got is not None and got is not False
-        case Exactly(value=value):
+        case HasExactly(value=value):
             got = got if is_object(got) else {}
             return value.keys() == got.keys() and _fits(value, got)
-        case Many(count=count):
+        case HasLength(count=count):
             return is_array(got) and len(got) == count
-        case OrNothing(text=text):
+        case EqualsOrEmpty(text=text):
             return _is_nothing(got) or _name(got) == text
-        case Listed(key=key, there=there, gone=gone):
+        case HasItem(key=key, there=there, gone=gone):
             ids = [one.get(key) for one in got if is_object(one)] if is_array(got) else []
             return there in ids and gone not in ids
         case str():
@@ -339,19 +345,19 @@ def _text(block: Any) -> str | None:
 
 def _plain(expected: Any) -> Any:
     match expected:
-        case Not(texts=texts):
+        case IsNot(texts=texts):
             return f"not {' nor '.join(texts)}"
-        case Has(texts=texts):
+        case ContainsInOrder(texts=texts):
             return " … ".join(texts)
-        case Given():
+        case IsPresent():
             return "something"
-        case Exactly(value=value):
+        case HasExactly(value=value):
             return value
-        case Many(count=count):
+        case HasLength(count=count):
             return f"{count} of them"
-        case OrNothing(text=text):
+        case EqualsOrEmpty(text=text):
             return text
-        case Listed(there=there, gone=gone):
+        case HasItem(there=there, gone=gone):
             return f"with {there}, without {gone}"
         case _:
             return expected
@@ -359,4 +365,4 @@ def _plain(expected: Any) -> Any:
 
 def _words(value: Json) -> str:
     text = dumps(value).decode()
-    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

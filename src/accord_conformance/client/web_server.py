@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ("Server",)
+__all__ = ("WebServer",)
 
 
-class Server:
+class WebServer:
     """Listens on this machine alone, while entered."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Server:
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"http://{host}:{port}"
 
-    async def asked(self, *, within_s: float) -> list[str]:
+    async def wait_for_visits(self, *, within_s: float) -> list[str]:
         """Return the paths that were asked for until now, or as soon as there is one."""
         try:
             async with asyncio.timeout(within_s):

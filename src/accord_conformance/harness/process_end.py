@@ -10,7 +10,7 @@ from accord.errors import ConnectionLost
 from accord.text.excerpt import excerpt, visible
 from accord.transports.process_group import exit_text
 
-__all__ = ("Veil", "exit_words", "last_words")
+__all__ = ("SecretMask", "describe_exit", "last_stderr_lines")
 
 _LINES = 20  # below an error there may be a trace
 _CHARACTERS = 200
@@ -18,7 +18,7 @@ _SECRET = re.compile("key|token|secret|passw|credential", re.IGNORECASE)
 _SHORTEST = 4  # what is shorter stands in other words, too
 
 
-class Veil:
+class SecretMask:
     """Puts names in the place of secrets: of all that `env` gives, and of our own environment."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -37,14 +37,14 @@ class Veil:
         return visible(text)
 
 
-def exit_words(lost: Exception | None) -> str:
+def describe_exit(lost: Exception | None) -> str:
     """Say how a process ended, as far as it did; empty when there is nothing to say."""
     if not isinstance(lost, ConnectionLost) or lost.exit_status is None:
         return ""
     return f"it {exit_text(lost.exit_status)}"
 
 
-def last_words(lost: Exception | None, veil: Veil) -> list[str]:
+def last_stderr_lines(lost: Exception | None, veil: SecretMask) -> list[str]:
     """Return the last lines of what a process wrote to stderr."""
     if not isinstance(lost, ConnectionLost) or not lost.stderr:
         return []

@@ -16,29 +16,29 @@ from accord.transports.base import Frame as Bytes
 from accord.transports.base import Transport
 from accord_conformance.judges.observer import Observer
 from accord_conformance.traffic.frame import Frame, Side, other
-from accord_conformance.traffic.message import Call, Note, RawMessage, read
+from accord_conformance.traffic.message import Notification, RawMessage, Request, parse_frame
 
-__all__ = ("Line", "NoSession", "Serve", "Silence")
+__all__ = ("NoResponse", "NoSessionResponse", "RawConnection", "RequestHandler")
 
 # Gets what the peer asks for, and answers with `answer` or `refuse`, at once, later or never.
-Serve: TypeAlias = Callable[[Call], None]
+RequestHandler: TypeAlias = Callable[[Request], None]
 
-ANSWER_S = 10.0
+RESPONSE_S = 10.0
 _LAST = 5  # frames to show of what a peer got before it went away
 _MOMENT_S = 0.5  # for what is answered at once, if at all
-_LEAST_S = 3.0  # for an answer of a peer that has left another request without one
+_MIN_S = 3.0  # for an answer of a peer that has left another request without one
 _SLOWER = 10  # times as long as its slowest answer
 
 
-class Silence(Exception):
+class NoResponse(Exception):
     """What was waited for did not come in time, or the peer hung up before."""
 
 
-class NoSession(Silence):
+class NoSessionResponse(NoResponse):
     """A request for a session got no answer."""
 
 
-class Line:
+class RawConnection:
     """One connection, of which this program plays the `side`.
 
     Nothing is checked or mended on the way: `send` takes any bytes. Requests of the peer go to
@@ -57,27 +57,29 @@ class Line:
         transport: Transport,
         side: Side,
         *,
-        answer_s: float = ANSWER_S,
+        answer_s: float = RESPONSE_S,
         start_s: float = 0.0,
     ) -> None:
         self.side: Side = side
         self.observer = Observer(only=other(side))
-        self.calls: list[Call] = []  # of the peer
-        self.notes: list[Note] = []  # of the peer
+        self.requests: list[Request] = []  # of the peer
+        self.notifications: list[Notification] = []  # of the peer
         self.noise: list[str] = []  # lines of the peer that are no JSON
-        self.hung_up = False
-        self.lost: Exception | None = None
-        self.faults: list[str] = []
-        self.serve: Serve = lambda call: self.refuse(call, -32601, "Method not found")
-        self.heard: Callable[[Note], None] = lambda _: None
+        self.is_closed = False
+        self.close_error: Exception | None = None
+        self.kit_errors: list[str] = []
+        self.on_request: RequestHandler = lambda call: self.respond_error(
+            call, -32601, "Method not found"
+        )
+        self.on_notification: Callable[[Notification], None] = lambda _: None
         self.answer_s = answer_s
         self._start_s = start_s
         self._transport = transport
         self._began = time.monotonic()
         self._last_id = 0
         self._slowest_s = 0.0  # of the answers that were waited for
-        self._silences = 0
-        self._news = asyncio.Event()
+        self._timeouts = 0
+        self._changed = asyncio.Event()
 
     async def open(self) -> None:
         """Start; raise `TransportError`."""
@@ -88,9 +90,9 @@ class Line:
         self.observer.end(self.side)
         await self._transport.aclose()
 
-    async def ended(self) -> Exception | None:
+    async def exit_error(self) -> Exception | None:
         """Say how the peer ended, after it hung up or `aclose`; in about a second at most."""
-        return await self._transport.lost()
+        return await self._transport.exit_error()
 
     # Sending.
 
@@ -98,102 +100,104 @@ class Line:
         """Send a frame as it is; return it as reports show it."""
         self._observe(self.side, frame)
         self._transport.write([frame])
-        return self.observer.talk.frames[-1]
+        return self.observer.state.frames[-1]
 
-    def message(self, **fields: Any) -> Frame:
+    def send_message(self, **fields: Any) -> Frame:
         """Send a message with these fields."""
         return self.send(msgspec.json.encode({"jsonrpc": "2.0", **fields}))
 
-    def note(self, method: str, params: Any = None) -> Frame:
+    def send_notification(self, method: str, params: Any = None) -> Frame:
         """Send a notification."""
-        return self.message(method=method, **({} if params is None else {"params": params}))
+        return self.send_message(method=method, **({} if params is None else {"params": params}))
 
-    def ask(self, method: str, params: Any = None, *, ident: Any = None) -> Call:
+    def send_request(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
         """Send a request; the call has its `reply` once it came."""
         if ident is None:
             self._last_id += 1
             ident = self._last_id
-        self.message(id=ident, method=method, **({} if params is None else {"params": params}))
-        call = self.observer.talk.find(self.side, ident)
+        self.send_message(id=ident, method=method, **({} if params is None else {"params": params}))
+        call = self.observer.state.find_request(self.side, ident)
         assert call is not None
         return call
 
-    def answer(self, call: Call, result: Any) -> None:
+    def respond(self, call: Request, result: Any) -> None:
         """Answer a request of the peer."""
-        self.message(id=call.id, result=result)
+        self.send_message(id=call.id, result=result)
 
-    def refuse(self, call: Call, code: int, message: str, data: Any = None) -> None:
+    def respond_error(self, call: Request, code: int, message: str, data: Any = None) -> None:
         """Answer a request of the peer with an error."""
         error = {"code": code, "message": message}
-        self.message(id=call.id, error=error if data is None else {**error, "data": data})
+        self.send_message(id=call.id, error=error if data is None else {**error, "data": data})
 
     # Waiting.
 
-    async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Call:
+    async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
         """Send a request and return it answered; raise `Silence`."""
-        call = self.ask(method, params, ident=ident)
-        await self.reply(call)
+        call = self.send_request(method, params, ident=ident)
+        await self.wait_for_response(call)
         return call
 
-    async def reply(self, call: Call, *, within_s: float | None = None) -> None:
+    async def wait_for_response(self, call: Request, *, within_s: float | None = None) -> None:
         """Return when a request has been answered; raise `Silence`."""
         began = time.monotonic()
         try:
-            await self.until(
-                lambda: call.reply is not None, f"answer to {call.method}", within_s=within_s
+            await self.wait_until(
+                lambda: call.response is not None, f"answer to {call.method}", within_s=within_s
             )
-        except Silence:
-            self._silences += 1
+        except NoResponse:
+            self._timeouts += 1
             raise
         self._slowest_s = max(self._slowest_s, time.monotonic() - began)
 
-    async def soon(self, holds: Callable[[], bool], what: str) -> None:
+    async def wait_soon(self, holds: Callable[[], bool], what: str) -> None:
         """Return when something holds that is owed at once; raise `Silence`.
 
         A request that is sent after it tells when the peer has read it: then only a moment is left.
         """
         began = time.monotonic()
-        after = self.ask("_accord/settle", {})
-        await self.until(lambda: holds() or after.reply is not None, what)
+        after = self.send_request("_accord/settle", {})
+        await self.wait_until(lambda: holds() or after.response is not None, what)
         if not holds():
             took_s = time.monotonic() - began
-            await self.until(holds, what, within_s=min(self.answer_s, max(_MOMENT_S, 4 * took_s)))
+            await self.wait_until(
+                holds, what, within_s=min(self.answer_s, max(_MOMENT_S, 4 * took_s))
+            )
 
-    async def until(
+    async def wait_until(
         self, holds: Callable[[], bool], what: str, *, within_s: float | None = None
     ) -> None:
         """Return when something holds, which only a message can bring about; raise `Silence`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._patience_s() if within_s is None else within_s):
+            async with asyncio.timeout(self._timeout_s() if within_s is None else within_s):
                 while not holds():
-                    if self.hung_up:
+                    if self.is_closed:
                         break
-                    self._news.clear()
-                    await self._news.wait()
+                    self._changed.clear()
+                    await self._changed.wait()
         if not holds():
-            raise Silence(f"no {what}" + (": the peer hung up" if self.hung_up else ""))
+            raise NoResponse(f"no {what}" + (": the peer hung up" if self.is_closed else ""))
 
-    def _patience_s(self) -> float:
-        silent = not any(frame.sender != self.side for frame in self.observer.talk.frames)
+    def _timeout_s(self) -> float:
+        silent = not any(frame.sender != self.side for frame in self.observer.state.frames)
         if silent:
             return max(self.answer_s, self._start_s)
-        if self._silences:
-            return min(self.answer_s, max(_LEAST_S, _SLOWER * self._slowest_s))
+        if self._timeouts:
+            return min(self.answer_s, max(_MIN_S, _SLOWER * self._slowest_s))
         return self.answer_s
 
     def last_sent(self) -> tuple[Frame, ...]:
         """Return what the peer got since it last said something, or last of all."""
-        frames = self.observer.talk.frames
+        frames = self.observer.state.frames
         since = max((frame.number for frame in frames if frame.sender != self.side), default=0)
         sent = [frame for frame in frames if frame.sender == self.side]
         return tuple([frame for frame in sent if frame.number > since][-_LAST:] or sent[-1:])
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Return when the peer has answered something harmless: what it was sent, it has read.
 
         For what must bring no answer. An agent refuses the method, which is all that it proves.
         """
-        with suppress(Silence):
+        with suppress(NoResponse):
             await self.call("_accord/settle", {})
 
     # What the transport hears.
@@ -201,17 +205,17 @@ class Line:
     def frames_received(self, frames: Sequence[Bytes]) -> None:
         for frame in frames:
             self._received(bytes(frame))
-        self._news.set()
+        self._changed.set()
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
         self.noise.append(f"a frame of more than {limit} bytes")
-        self._news.set()
+        self._changed.set()
 
     def eof_received(self, error: Exception | None) -> None:
-        self.hung_up = True
-        self.lost = error
+        self.is_closed = True
+        self.close_error = error
         self.observer.end(other(self.side))
-        self._news.set()
+        self._changed.set()
 
     def writable(self) -> None:
         return
@@ -220,47 +224,47 @@ class Line:
         """The peer wrote a line that is no JSON."""
         self.noise.append(text)
         self._observe(other(self.side), text.encode())
-        self._news.set()
+        self._changed.set()
 
     def _observe(self, side: Side, text: bytes) -> None:
         self.observer.receive(side, text, self._now())
 
-    def fault(self) -> None:
+    def record_kit_error(self) -> None:
         """Record the exception that is being handled as an error in the kit."""
-        self.faults.append(traceback.format_exc())
+        self.kit_errors.append(traceback.format_exc())
 
     def _received(self, text: bytes) -> None:
         try:
             self._dispatch(text)
         except Exception:  # noqa: BLE001  # nor a mistake of what serves the peer
-            self.fault()
+            self.record_kit_error()
 
     def _dispatch(self, text: bytes) -> None:
         peer: Side = other(self.side)
         self._observe(peer, text)
-        match read(Frame(0, 0.0, peer, text)):
-            case RawMessage(fields=fields) as raw if not raw.is_reply:
+        match parse_frame(Frame(0, 0.0, peer, text)):
+            case RawMessage(fields=fields) as raw if not raw.is_response:
                 if "id" in fields:
-                    if (call := self.observer.talk.find(peer, fields["id"])) is not None:
-                        self.calls.append(call)
+                    if (call := self.observer.state.find_request(peer, fields["id"])) is not None:
+                        self.requests.append(call)
                         self._serve(call)
                 else:
                     params = fields.get("params")
-                    frame = self.observer.talk.frames[-1]
+                    frame = self.observer.state.frames[-1]
                     params = params if lenient_json.is_object(params) else {}
-                    note = Note(frame, peer, fields["method"], params)
-                    self.notes.append(note)
-                    self.heard(note)
+                    note = Notification(frame, peer, fields["method"], params)
+                    self.notifications.append(note)
+                    self.on_notification(note)
             case _:
                 pass
 
-    def _serve(self, call: Call) -> None:
+    def _serve(self, call: Request) -> None:
         try:
-            self.serve(call)
+            self.on_request(call)
         except Exception:  # noqa: BLE001  # the peer is not left without an answer
-            self.fault()
-            if call.reply is None:
-                self.refuse(call, -32603, "Error in the conformance kit")
+            self.record_kit_error()
+            if call.response is None:
+                self.respond_error(call, -32603, "Error in the conformance kit")
 
     def _now(self) -> float:
         return time.monotonic() - self._began

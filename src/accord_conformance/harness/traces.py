@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from accord_conformance.harness.raw_connection import Line
+from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.traffic import recording
 from accord_conformance.traffic.frame import other
 
@@ -14,7 +14,7 @@ __all__ = ("trace_bytes", "write_trace")
 PRIVATE = 0o600  # the mode of a trace
 
 
-def write_trace(folder: Path, name: str, line: Line) -> Path:
+def write_trace(folder: Path, name: str, line: RawConnection) -> Path:
     """Write the frames of a connection into a folder; return the file.
 
     Only the user can read the file: prompts, file contents and secrets pass in frames.
@@ -28,8 +28,8 @@ def write_trace(folder: Path, name: str, line: Line) -> Path:
     return path
 
 
-def trace_bytes(line: Line) -> bytes:
+def trace_bytes(line: RawConnection) -> bytes:
     """Return the frames of a connection as a file has them; the peer is who is to be judged."""
-    frames = line.observer.talk.frames
+    frames = line.observer.state.frames
     rows = (recording.write(frame.time, frame.sender, frame.text) for frame in frames)
-    return b"".join((recording.write_subject(other(line.side)), *rows))
+    return b"".join((recording.write_judged_side(other(line.side)), *rows))

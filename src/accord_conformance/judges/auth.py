@@ -7,15 +7,15 @@ from typing import Any
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import items
-from accord_conformance.traffic.message import Call
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Login",)
+__all__ = ("Auth",)
 
 _LOGIN = ("authenticate", "auth/login")
 
 
-class Login(Judge):
+class Auth(Judge):
     """R-AUTH and R-ASTAT."""
 
     rules = (
@@ -35,17 +35,17 @@ class Login(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._logged_in: Call | None = None
-        self._logged_out: Call | None = None
+        self._logged_in: Request | None = None
+        self._logged_out: Request | None = None
         self._needed = False  # a session was refused for want of a login
 
-    def called(self, call: Call) -> None:
-        if call.sender != "client" or self.talk.version is None:
+    def on_request(self, call: Request) -> None:
+        if call.sender != "client" or self.state.version is None:
             return
         if call.method in ("auth/login", "auth/logout"):
             self.judge(
                 "R-AUTH-05",
-                bool(self.talk.auth_methods),
+                bool(self.state.auth_methods),
                 call,
                 expected="no login or logout without `authMethods`",
                 got=call.method,
@@ -60,7 +60,7 @@ class Login(Judge):
                 method is not None,
                 call,
                 expected="the id of an advertised method",
-                got=shown(ident),
+                got=format_value(ident),
             )
         if method is not None:
             self.judge(
@@ -68,22 +68,22 @@ class Login(Judge):
                 method.get("type") != "terminal",
                 call,
                 expected="an id whose method is not of type terminal",
-                got=shown(ident),
+                got=format_value(ident),
             )
 
     def _method(self, ident: Any) -> dict[str, Any] | None:
-        for method in self.talk.auth_methods:
+        for method in self.state.auth_methods:
             if is_object(method) and ident in (method.get("id"), method.get("methodId")):
                 return method
         return None
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
         if call.method == "initialize" and call.ok and is_object(call.result):
             for method in items(call.result, "authMethods"):
                 self._offered(call, method)
-        elif call.method in ("auth/login", "auth/logout") and self.talk.auth_methods:
+        elif call.method in ("auth/login", "auth/logout") and self.state.auth_methods:
             self.judge(
                 "R-AUTH-04",
                 call.code != -32601,
@@ -95,7 +95,7 @@ class Login(Judge):
                 self.judge(
                     "R-AUTH-06",
                     call.code != -32601,
-                    self.talk.initialized,
+                    self.state.initialized,
                     call,
                     expected=f"{call.method} is served without `capabilities.auth` as with it",
                     got="-32601, method not found",
@@ -121,7 +121,7 @@ class Login(Judge):
                 self._logged_out,
                 call,
                 expected="-32000 after the logout, as before the login",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
         elif call.method == "session/new" and self._logged_in is not None:
             self.judge(
@@ -137,12 +137,12 @@ class Login(Judge):
 
     def _says_auth(self) -> bool:
         """Tell whether the agent's capabilities have a word on logins."""
-        call = self.talk.initialized
+        call = self.state.initialized
         result = call.result if call is not None and is_object(call.result) else {}
         capabilities = result.get("capabilities")
         return is_object(capabilities) and capabilities.get("auth") is not None
 
-    def _login(self, call: Call) -> None:
+    def _login(self, call: Request) -> None:
         ident = call.params.get("methodId") if is_object(call.params) else None
         if self._method(ident) is None and isinstance(ident, str):
             self.judge(
@@ -155,14 +155,14 @@ class Login(Judge):
         elif call.ok:
             self._logged_in, self._logged_out = call, None
 
-    def _offered(self, call: Call, method: dict[str, Any]) -> None:
+    def _offered(self, call: Request, method: dict[str, Any]) -> None:
         kind = method.get("type")
         self.judge(
             "R-AUTH-24",
             kind != "env_var",
             call,
             expected="no method of the former type env_var",
-            got=shown(method),
+            got=format_value(method),
             by="agent",
         )
         if kind != "terminal":
@@ -172,7 +172,7 @@ class Login(Judge):
             _opted_in(call.params),
             call,
             expected="a method of type terminal only for clients that opted in",
-            got=shown(method),
+            got=format_value(method),
         )
         env = method.get("env")
         if is_array(env):
@@ -182,7 +182,7 @@ class Login(Judge):
                 len(names) == len(set(map(repr, names))),
                 call,
                 expected="each name once in `env`",
-                got=shown(names),
+                got=format_value(names),
             )
 
 

@@ -12,14 +12,14 @@ from typing import ClassVar
 
 from accord_conformance.reports.finding import Finding
 from accord_conformance.rules.manifest import Authority, requirements
-from accord_conformance.traffic.connection_state import Talk
+from accord_conformance.traffic.connection_state import ConnectionState
 from accord_conformance.traffic.frame import Frame, Side
-from accord_conformance.traffic.message import Broken, Call, Note, RawMessage
+from accord_conformance.traffic.message import InvalidFrame, Notification, RawMessage, Request
 from accord_conformance.traffic.session_state import Turn
 
-__all__ = ("Judge", "Seen", "found", "frames_of")
+__all__ = ("Evidence", "Judge", "frames_from", "make_finding")
 
-Seen = Call | Note | Broken | RawMessage | Turn | Frame | None
+Evidence = Request | Notification | InvalidFrame | RawMessage | Turn | Frame | None
 
 
 class Judge:
@@ -27,36 +27,36 @@ class Judge:
 
     rules: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, talk: Talk, tell: Callable[[Finding], None]) -> None:
-        self.talk = talk
-        self._tell = tell
+    def __init__(self, state: ConnectionState, report: Callable[[Finding], None]) -> None:
+        self.state = state
+        self._report = report
 
-    def broken(self, broken: Broken) -> None:
+    def on_invalid_frame(self, broken: InvalidFrame) -> None:
         """A frame came that is no message."""
 
-    def message(self, raw: RawMessage) -> None:
+    def on_message(self, raw: RawMessage) -> None:
         """A message came, before it is known what it asks or answers."""
 
-    def stray(self, raw: RawMessage) -> None:
+    def on_unmatched_response(self, raw: RawMessage) -> None:
         """An answer came that answers nothing."""
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         """A request came."""
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         """A request got its answer."""
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         """A notification came."""
 
-    def finished(self) -> None:
+    def on_end(self) -> None:
         """Nothing more will come."""
 
     def judge(
         self,
         rule: str,
-        kept: bool,
-        *seen: Seen,
+        passed: bool,
+        *seen: Evidence,
         expected: str = "",
         got: str = "",
         by: Side | None = None,
@@ -69,26 +69,28 @@ class Judge:
         """
         assert rule in self.rules, f"{type(self).__name__} does not name {rule}"
         requirement = requirements()[rule]
-        if self.talk.version is not None and self.talk.version not in requirement.versions:
+        if self.state.version is not None and self.state.version not in requirement.versions:
             return
         if by is None:
             assert requirement.who in ("agent", "client"), f"who broke {rule}?"
             by = "agent" if requirement.who == "agent" else "client"
-        self._tell(found(rule, kept, by, *seen, expected=expected, got=got, authority=authority))
+        self._report(
+            make_finding(rule, passed, by, *seen, expected=expected, got=got, authority=authority)
+        )
 
 
-def found(
+def make_finding(
     rule: str,
-    kept: bool,
+    passed: bool,
     by: Side,
-    *seen: Seen,
+    *seen: Evidence,
     expected: str = "",
     got: str = "",
     where: str = "",
     authority: Authority | None = None,
 ) -> Finding:
     """Return what to tell of a rule: frames and words only where it was broken."""
-    if kept:
+    if passed:
         return Finding(rule=rule, passed=True, by=by)
     return Finding(
         rule=rule,
@@ -96,19 +98,19 @@ def found(
         by=by,
         expected=expected,
         got=got,
-        frames=frames_of(*seen),
+        frames=frames_from(*seen),
         where=where,
         authority=authority,
     )
 
 
-def frames_of(*seen: Seen) -> tuple[Frame, ...]:
+def frames_from(*seen: Evidence) -> tuple[Frame, ...]:
     """Return the frames that show something, each once and in their order."""
-    frames = {frame.number: frame for item in seen for frame in _frames_of(item)}
+    frames = {frame.number: frame for item in seen for frame in _frames_in(item)}
     return tuple(frames[number] for number in sorted(frames))
 
 
-def _frames_of(seen: Seen) -> list[Frame]:
+def _frames_in(seen: Evidence) -> list[Frame]:
     """Return the frames that show something."""
     match seen:
         case None:
@@ -116,8 +118,8 @@ def _frames_of(seen: Seen) -> list[Frame]:
         case Frame():
             return [seen]
         case Turn():
-            return _frames_of(seen.call)
-        case Call():
-            return [seen.frame, *([seen.reply.frame] if seen.reply else [])]
+            return _frames_in(seen.request)
+        case Request():
+            return [seen.frame, *([seen.response.frame] if seen.response else [])]
         case _:
             return [seen.frame]

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.judges.base import Judge, Seen
+from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Contents",)
+__all__ = ("Content",)
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}.*")
@@ -21,21 +21,21 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}.*"
 _FREE = ("_meta", "rawInput", "rawOutput", "data")
 
 
-class Contents(Judge):
+class Content(Judge):
     """R-CONT-06 and its kin, R-PLAN-11, and the trace context in `_meta`."""
 
     rules = ("R-CONT-06", "R-PLAN-11", "R-EXT-02")
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         self._value(call.params, call.sender, call)
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         self._value(note.params, note.sender, note)
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         self._value(call.result, other(call.sender), call)
 
-    def _value(self, value: Any, by: Side, seen: Seen) -> None:
+    def _value(self, value: Any, by: Side, seen: Evidence) -> None:
         meta = value.get("_meta") if is_object(value) else None
         if is_object(meta) and "traceparent" in meta:
             parent = meta["traceparent"]
@@ -44,20 +44,20 @@ class Contents(Judge):
                 isinstance(parent, str) and bool(_TRACEPARENT.fullmatch(parent)),
                 seen,
                 expected="`traceparent` as the W3C has it",
-                got=shown(parent),
+                got=format_value(parent),
                 by=by,
             )
         for found in _objects(value):
             self._object(found, by, seen)
 
-    def _object(self, value: dict[str, Any], by: Side, seen: Seen) -> None:
+    def _object(self, value: dict[str, Any], by: Side, seen: Evidence) -> None:
         for key, text in _encoded(value):
             self.judge(
                 "R-CONT-06",
                 _is_base64(text),
                 seen,
                 expected=f"Base64 as `{key}`",
-                got=shown(text),
+                got=format_value(text),
                 by=by,
             )
         for key, text in _uris(value):
@@ -66,7 +66,7 @@ class Contents(Judge):
                 bool(_SCHEME.match(text)),
                 seen,
                 expected=f"an absolute URI as `{key}`",
-                got=shown(text),
+                got=format_value(text),
                 by=by,
             )
         annotations = value.get("annotations")
@@ -77,7 +77,7 @@ class Contents(Judge):
                 0 <= priority <= 1,
                 seen,
                 expected="a priority from 0 to 1",
-                got=shown(priority),
+                got=format_value(priority),
                 by=by,
             )
         if value.get("type") == "file" and "planId" in value and isinstance(value.get("uri"), str):
@@ -86,7 +86,7 @@ class Contents(Judge):
                 bool(_SCHEME.match(value["uri"])),
                 seen,
                 expected="an absolute URI",
-                got=shown(value["uri"]),
+                got=format_value(value["uri"]),
             )
 
 

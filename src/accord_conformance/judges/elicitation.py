@@ -7,8 +7,8 @@ from typing import Any
 
 from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Elicitation",)
 
@@ -30,34 +30,34 @@ class Elicitation(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._pages: dict[str, Call] = {}  # outstanding: not answered, or consented and not done
+        self._pages: dict[str, Request] = {}  # outstanding: not answered, or consented and not done
         self._ever: set[str] = set()
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.method != _CREATE or not is_object(call.params):
             return
         params = call.params
-        if "requestId" in params and self.talk.version == 2:
+        if "requestId" in params and self.state.version == 2:
             self.judge(
                 "R-ELIC-05",
-                self.talk.find("client", params["requestId"]) is not None,
+                self.state.find_request("client", params["requestId"]) is not None,
                 call,
                 expected="the id of a request of the client that waits",
-                got=shown(params["requestId"]),
+                got=format_value(params["requestId"]),
             )
         schema = params.get("requestedSchema")
-        if params.get("mode") == "form" and is_object(schema) and self.talk.version == 1:
+        if params.get("mode") == "form" and is_object(schema) and self.state.version == 1:
             self.judge(
                 "R-ELIC-07",
                 "type" in schema and "properties" in schema,
                 call,
                 expected="`type` and `properties` in `requestedSchema`",
-                got=shown(schema),
+                got=format_value(schema),
             )
         if params.get("mode") == "url":
             self._page(call, params)
 
-    def _page(self, call: Call, params: dict[str, Any]) -> None:
+    def _page(self, call: Request, params: dict[str, Any]) -> None:
         ident, url = params.get("elicitationId"), params.get("url")
         if isinstance(ident, str):
             self.judge(
@@ -66,7 +66,7 @@ class Elicitation(Judge):
                 self._pages.get(ident),
                 call,
                 expected="an id that no outstanding page has",
-                got=shown(ident),
+                got=format_value(ident),
             )
             self._pages[ident] = call
             self._ever.add(ident)
@@ -79,19 +79,19 @@ class Elicitation(Judge):
                 got="a user name and password in it",
             )
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.method != _CREATE or not is_object(call.params):
             return
         mode = call.params.get("mode")
-        offered = getattr(self.talk.capabilities["client"], "elicitation", None)
-        known = mode in ("form", "url") and None not in self.talk.capabilities.values()
+        offered = getattr(self.state.capabilities["client"], "elicitation", None)
+        known = mode in ("form", "url") and None not in self.state.capabilities.values()
         if known and getattr(offered, str(mode), None) is None:
             self.judge(
                 "R-ELIC-03",
                 call.code in (-32602, -32601) if offered is None else call.code == -32602,
                 call,
                 expected="-32602 for a mode that was not advertised",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
         result = call.result if is_object(call.result) else {}
         if result.get("action") != "accept":
@@ -101,7 +101,7 @@ class Elicitation(Judge):
             # Version 2 leaves open what the values of custom fields are.
             content = result.get("content")
             flat = not is_object(content) or not any(map(is_object, content.values()))
-            if self.talk.version == 1:
+            if self.state.version == 1:
                 self.judge(
                     "R-ELIC-24",
                     flat,
@@ -110,7 +110,7 @@ class Elicitation(Judge):
                     got="an object",
                 )
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         if note.method != "elicitation/complete" or not is_object(note.params):
             return
         ident = note.params.get("elicitationId")
@@ -119,7 +119,7 @@ class Elicitation(Judge):
             str(ident) in self._ever,
             note,
             expected="the id of a page that was asked for on this connection",
-            got=shown(ident),
+            got=format_value(ident),
         )
         if isinstance(ident, str):
             self._pages.pop(ident, None)

@@ -6,26 +6,26 @@ from typing import Any
 
 from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Services",)
+__all__ = ("FilesAndTerminals",)
 
 
 class _Terminal:
     """One terminal of the client."""
 
-    def __init__(self, created: Call) -> None:
+    def __init__(self, created: Request) -> None:
         self.created = created
         limit = created.params.get("outputByteLimit")
         self.limit: int | None = limit if isinstance(limit, int) else None
-        self.exited: Call | None = None
-        self.killed: Call | None = None
-        self.released: Call | None = None
+        self.exited: Request | None = None
+        self.killed: Request | None = None
+        self.released: Request | None = None
         self.given_back = False  # the agent asked to release it, perhaps without an answer
 
 
-class Services(Judge):
+class FilesAndTerminals(Judge):
     """R-FS and R-TERM, and that terminals of version 2 are there to be seen."""
 
     rules = (
@@ -43,7 +43,7 @@ class Services(Judge):
         self._terminals: dict[tuple[str, str], _Terminal] = {}
         self._shows = False  # the agent has shown a terminal of its own
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.method == "terminal/release" and is_object(call.params):
             terminal = self._terminals.get(_key(call, call.params))
             if terminal is not None:
@@ -57,12 +57,12 @@ class Services(Judge):
                 got=call.method,
             )
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         update = note.params.get("update") if is_object(note.params) else None
         if note.sender == "agent" and is_object(update):
             self._shows |= update.get("sessionUpdate") == "terminal_update"
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "agent" or not is_object(call.params):
             return
         if call.method == "fs/read_text_file":
@@ -74,7 +74,7 @@ class Services(Judge):
             if terminal is not None:
                 self._use(terminal, call)
 
-    def _read(self, call: Call) -> None:
+    def _read(self, call: Request) -> None:
         limit = call.params.get("limit")
         text = call.result.get("content") if is_object(call.result) else None
         if isinstance(limit, int) and isinstance(text, str):
@@ -87,11 +87,11 @@ class Services(Judge):
                 got=f"{lines} lines",
             )
 
-    def _use(self, terminal: _Terminal, call: Call) -> None:
+    def _use(self, terminal: _Terminal, call: Request) -> None:
         if terminal.released is not None:
             # Two may have crossed: only what was sent after the answer is later.
-            assert terminal.released.reply is not None
-            if call.frame.number > terminal.released.reply.frame.number:
+            assert terminal.released.response is not None
+            if call.frame.number > terminal.released.response.frame.number:
                 self.judge(
                     "R-TERM-10",
                     not call.ok,
@@ -101,7 +101,7 @@ class Services(Judge):
                     got="a result",
                 )
             return
-        killed = terminal.killed and terminal.killed.reply
+        killed = terminal.killed and terminal.killed.response
         if killed and call.frame.number > killed.frame.number:
             self.judge(
                 "R-TERM-08",
@@ -109,7 +109,7 @@ class Services(Judge):
                 terminal.killed,
                 call,
                 expected="a terminal that still answers after it was killed",
-                got=f"error {shown(call.code)}",
+                got=f"error {format_value(call.code)}",
             )
         if not call.ok:
             return
@@ -125,7 +125,7 @@ class Services(Judge):
             case _:
                 pass
 
-    def _output(self, terminal: _Terminal, call: Call) -> None:
+    def _output(self, terminal: _Terminal, call: Request) -> None:
         output = call.result.get("output")
         if terminal.limit is not None and isinstance(output, str):
             size = len(output.encode("utf-8", "surrogatepass"))
@@ -137,7 +137,7 @@ class Services(Judge):
                 expected=f"at most {terminal.limit} bytes",
                 got=f"{size} bytes",
             )
-        exited = terminal.exited and terminal.exited.reply
+        exited = terminal.exited and terminal.exited.response
         if exited and call.frame.number > exited.frame.number:
             self.judge(
                 "R-TERM-06",
@@ -145,13 +145,13 @@ class Services(Judge):
                 terminal.exited,
                 call,
                 expected="`exitStatus` once the command has exited",
-                got=shown(call.result.get("exitStatus")),
+                got=format_value(call.result.get("exitStatus")),
             )
 
-    def finished(self) -> None:
+    def on_end(self) -> None:
         if self._shows:
             self.judge("R-DTERM-11", True)
-        if not self.talk.ended:
+        if not self.state.ended_sides:
             return  # the recording may stop in the middle
         for terminal in self._terminals.values():
             self.judge(
@@ -163,5 +163,5 @@ class Services(Judge):
             )
 
 
-def _key(call: Call, named: dict[str, Any]) -> tuple[str, str]:
+def _key(call: Request, named: dict[str, Any]) -> tuple[str, str]:
     return call.session_id or "", str(named.get("terminalId"))

@@ -10,8 +10,8 @@ from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import id_key
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.message import Broken, Call, Note, RawMessage
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import InvalidFrame, Notification, RawMessage, Request
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Framing",)
 
@@ -42,16 +42,16 @@ class Framing(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._answered: dict[Side, dict[Any, Call]] = {"agent": {}, "client": {}}
+        self._answered: dict[Side, dict[Any, Request]] = {"agent": {}, "client": {}}
         self._faulty: set[Side] = set()  # sent something that the other may not have understood
         self._from_the_start = True
         # What a side sent that is answered under no id: the rule, and the code it asks for.
-        self._owed: dict[Side, list[tuple[str, int, Broken]]] = {"agent": [], "client": []}
+        self._owed: dict[Side, list[tuple[str, int, InvalidFrame]]] = {"agent": [], "client": []}
         # Ids of what is neither request nor answer: JSON-RPC lets the error for it have that id.
         self._misused: dict[Side, set[Any]] = {"agent": set(), "client": set()}
-        self._in_batches: dict[Side, dict[str, Broken]] = {"agent": {}, "client": {}}
+        self._in_batches: dict[Side, dict[str, InvalidFrame]] = {"agent": {}, "client": {}}
 
-    def broken(self, broken: Broken) -> None:
+    def on_invalid_frame(self, broken: InvalidFrame) -> None:
         sender = broken.frame.sender
         self._faulty.add(sender)
         text = broken.frame.text.strip()
@@ -83,7 +83,7 @@ class Framing(Judge):
         else:
             self._noise(broken)
 
-    def _noise(self, broken: Broken) -> None:
+    def _noise(self, broken: InvalidFrame) -> None:
         rule = "R-STDIO-04" if broken.frame.sender == "agent" else "R-STDIO-05"
         self.judge(
             rule,
@@ -93,9 +93,9 @@ class Framing(Judge):
             got="a line that is none",
         )
 
-    def message(self, raw: RawMessage) -> None:
+    def on_message(self, raw: RawMessage) -> None:
         sender, fields = raw.frame.sender, raw.fields
-        if len(self.talk.frames) == 1 and raw.is_reply:
+        if len(self.state.frames) == 1 and raw.is_response:
             self._from_the_start = False  # what it answers was not recorded
         self.judge("R-STDIO-03", True, by=sender)
         self.judge("R-BATCH-12", True, by=sender)
@@ -107,7 +107,7 @@ class Framing(Judge):
             ok,
             raw,
             expected='`jsonrpc` is "2.0"',
-            got=shown(version) if "jsonrpc" in fields else "no `jsonrpc`",
+            got=format_value(version) if "jsonrpc" in fields else "no `jsonrpc`",
             by=sender,
         )
         both = "method" in fields and not fields.keys().isdisjoint(("result", "error"))
@@ -121,7 +121,7 @@ class Framing(Judge):
         )
         if not ok or both:
             self._faulty.add(sender)
-        if raw.is_reply:
+        if raw.is_response:
             self._envelope(raw)
 
     def _envelope(self, raw: RawMessage) -> None:
@@ -133,7 +133,7 @@ class Framing(Judge):
         elif "result" not in fields and error is None:
             got = "neither"
         elif error is not None and not _is_error(error):
-            got = shown(error)
+            got = format_value(error)
         else:
             got = ""
         self.judge(
@@ -151,53 +151,53 @@ class Framing(Judge):
                 code in _INT32,
                 raw,
                 expected="a code of 32 bits",
-                got=shown(code),
+                got=format_value(code),
                 by=sender,
             )
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         sender = call.sender
-        ok = _is_id(call.id) and not (call.id is None and self.talk.version == 2)
-        if call.id is None and self.talk.version is None:
+        ok = _is_id(call.id) and not (call.id is None and self.state.version == 2)
+        if call.id is None and self.state.version is None:
             ok = True  # v1 allows it, and nobody has said yet
         self.judge(
             "R-GEN-06",
             ok,
             call,
             expected="a string or a 64-bit integer as id",
-            got=shown(call.id),
+            got=format_value(call.id),
             by=sender,
         )
-        earlier = self.talk.find(sender, call.id)
+        earlier = self.state.find_request(sender, call.id)
         self.judge(
             "R-GEN-13",
             earlier is None,
             earlier,
             call,
             expected="an id that no unanswered request has",
-            got=shown(call.id),
+            got=format_value(call.id),
             by=sender,
         )
         if not ok or earlier is not None:
             self._faulty.add(sender)
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         replier = other(call.sender)
         self.judge("R-GEN-06", True, by=replier)
         if call.cancelled is not None:
             self.judge("R-REQCAN-05", True, by=replier)
-        if self.talk.version == 2 and (call.id is None or not _is_id(call.id)):
+        if self.state.version == 2 and (call.id is None or not _is_id(call.id)):
             self.judge(
                 "R-GEN-14",
                 call.id is None and call.code == -32600,
                 call,
                 expected="-32600 with a null id",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
                 by=replier,
             )
         self._answered[call.sender][id_key(call.id)] = call
 
-    def stray(self, raw: RawMessage) -> None:
+    def on_unmatched_response(self, raw: RawMessage) -> None:
         replier = raw.frame.sender
         asker = other(replier)
         if raw.fields.get("id") is None:
@@ -224,16 +224,18 @@ class Framing(Judge):
             return
         if id_key(ident) in self._misused[asker] and "error" in raw.fields:
             return
-        alike = [call for call in self.talk.open[asker].values() if str(call.id) == str(ident)]
+        alike = [
+            call for call in self.state.open_requests[asker].values() if str(call.id) == str(ident)
+        ]
         if alike or self._from_the_start:
-            expected = shown(alike[0].id) if alike else "the id of a request that waits"
+            expected = format_value(alike[0].id) if alike else "the id of a request that waits"
             self.judge(
                 "R-GEN-06",
                 False,
                 *alike[:1],
                 raw,
                 expected=expected,
-                got=shown(ident),
+                got=format_value(ident),
                 by=replier,
             )
 
@@ -250,11 +252,15 @@ class Framing(Judge):
                 item[2],
                 raw,
                 expected=f"{item[1]} with a null id",
-                got=shown(code),
+                got=format_value(code),
                 by=raw.frame.sender,
             )
             return
-        if self._faulty.isdisjoint({asker}) and self.talk.notes[asker] and self._from_the_start:
+        if (
+            self._faulty.isdisjoint({asker})
+            and self.state.notification_counts[asker]
+            and self._from_the_start
+        ):
             self.judge(
                 "R-GEN-05",
                 False,
@@ -264,7 +270,7 @@ class Framing(Judge):
                 by=raw.frame.sender,
             )
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         self.judge("R-GEN-05", True, by=other(note.sender))
 
 

@@ -7,15 +7,15 @@ from typing import Any
 from accord.errors import DecodeError
 from accord.rules.gates import is_open
 from accord.text.lenient_json import is_object
-from accord.v1.param_gates import NEEDS as NEEDS_V1
-from accord.v2.param_gates import NEEDS as NEEDS_V2
+from accord.v1.param_gates import PARAM_GATES as NEEDS_V1
+from accord.v2.param_gates import PARAM_GATES as NEEDS_V2
 from accord.wire.codec import convert
 from accord.wire.method import Method
-from accord_conformance.judges.base import Judge, Seen
+from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.traffic.connection_state import methods, update_of
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 
 __all__ = ("Gates",)
 
@@ -77,7 +77,7 @@ _OF_PARAMS = (
     ("agent.prompt_capabilities", "R-PROMPT-02"),
     ("agent.session.prompt", "R-PROMPT-02"),
 )
-_NOBODYS = "agent.session.unknown"
+_UNGATED = "agent.session.unknown"
 # Rules of their own say that these are served, or not: R-INIT-27, R-AUTH-04, R-CONF-18, R-PROV-01,
 # R-MOA-09.
 _JUDGED_ELSEWHERE = {
@@ -100,34 +100,34 @@ class Gates(Judge):
         )
     )
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.method != "initialize":
             self._method(call.method, call.sender, call, is_request=True)
             self._params(call)
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         self._method(note.method, note.sender, note, is_request=False)
-        if note.method != "session/update" or self.talk.version is None:
+        if note.method != "session/update" or self.state.version is None:
             return
         update = update_of(note)
         kind = update.get("sessionUpdate")
         if isinstance(kind, str) and kind in _OF_UPDATE:
             rule, gate = _OF_UPDATE[kind]
-            if self.talk.version == 1:
+            if self.state.version == 1:
                 self._gate(rule, gate, f"the update {kind}", note.sender, note)
         if kind == "config_option_update":
             self._booleans(update, note)
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender == "client" and is_object(call.result):
             self._booleans(call.result, call)
         if call.code == -32601:
             self._not_found(call)
 
-    def _not_found(self, call: Call) -> None:
+    def _not_found(self, call: Request) -> None:
         """Judge that nobody disowns a method which it offered."""
-        version = self.talk.version
-        if version is None or None in self.talk.capabilities.values():
+        version = self.state.version
+        if version is None or None in self.state.capabilities.values():
             return
         if (version, call.method) in _JUDGED_ELSEWHERE:
             return
@@ -138,24 +138,24 @@ class Gates(Judge):
             owner: Side = "agent" if gate.startswith("agent.") else "client"
             if call.method == "elicitation/create":
                 gate = _elicitation_gate(call) or gate
-            if owner != call.sender and is_open(gate, self.talk.capabilities):
+            if owner != call.sender and is_open(gate, self.state.capabilities):
                 self.judge(
                     "R-ERR-01",
                     False,
-                    self.talk.initialized,
+                    self.state.initialized,
                     call,
                     expected=f"{call.method} is served, as {_wire(gate)} offers it",
                     got="-32601, method not found",
                     by=owner,
                 )
 
-    def _booleans(self, value: dict[str, Any], seen: Seen) -> None:
+    def _booleans(self, value: dict[str, Any], seen: Evidence) -> None:
         if any(option.get("type") == "boolean" for option in items(value, "configOptions")):
             gate = "client.session.config_options.boolean"
             self._gate("R-CONF-08", gate, "a boolean option", "agent", seen)
 
-    def _method(self, name: str, sender: Side, seen: Seen, *, is_request: bool) -> None:
-        version = self.talk.version
+    def _method(self, name: str, sender: Side, seen: Evidence, *, is_request: bool) -> None:
+        version = self.state.version
         if version is None:
             return
         for method in methods(version):
@@ -166,8 +166,8 @@ class Gates(Judge):
                     gate = _elicitation_gate(seen) or gate
                 self._gate(rule, gate, name, sender, seen)
 
-    def _params(self, call: Call) -> None:
-        version = self.talk.version
+    def _params(self, call: Request) -> None:
+        version = self.state.version
         needs = NEEDS_V1 if version == 1 else NEEDS_V2
         if version is None:
             return
@@ -175,27 +175,27 @@ class Gates(Judge):
             if method.name == call.method and method.call in needs:
                 self._needs(method, needs[method.call], call)
 
-    def _needs(self, method: Method, needs: Any, call: Call) -> None:
+    def _needs(self, method: Method, needs: Any, call: Request) -> None:
         try:
             params = convert(call.params, method.params)
         except DecodeError:
             return  # the judge of shapes tells of it
         for what, gate in needs(params):
-            if gate == _NOBODYS:
+            if gate == _UNGATED:
                 continue
             rule = next((rule for path, rule in _OF_PARAMS if gate.startswith(path)), "R-INIT-29")
             self._gate(rule, gate, what, call.sender, call)
 
-    def _gate(self, rule: str, gate: str, what: str, by: Side, seen: Seen) -> None:
-        if None in self.talk.capabilities.values():
+    def _gate(self, rule: str, gate: str, what: str, by: Side, seen: Evidence) -> None:
+        if None in self.state.capabilities.values():
             return
-        opened = is_open(gate, self.talk.capabilities)
+        opened = is_open(gate, self.state.capabilities)
         owner: Side = "agent" if gate.startswith("agent.") else "client"
         offered = "" if owner == by else f", offered by the {other(by)}"
         self.judge(
             rule,
             opened,
-            self.talk.initialized,
+            self.state.initialized,
             seen,
             expected=f"{what} only with the capability {_wire(gate)}{offered}",
             got=f"{what} without it",
@@ -203,8 +203,8 @@ class Gates(Judge):
         )
 
 
-def _elicitation_gate(seen: Seen) -> str | None:
-    params = seen.params if isinstance(seen, Call) else None
+def _elicitation_gate(seen: Evidence) -> str | None:
+    params = seen.params if isinstance(seen, Request) else None
     mode = params.get("mode") if is_object(params) else None
     return f"client.elicitation.{mode}" if mode in ("form", "url") else None
 

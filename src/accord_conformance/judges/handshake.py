@@ -8,9 +8,9 @@ from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_object
 from accord.v2.error import UnsupportedProtocolVersionErrorData
 from accord_conformance.judges.base import Judge
-from accord_conformance.traffic.connection_state import SETUPS
-from accord_conformance.traffic.message import Call
-from accord_conformance.traffic.strict_types import problems, shown
+from accord_conformance.traffic.connection_state import SETUP_METHODS
+from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.strict_types import find_problems, format_value
 
 __all__ = ("OTHER_KEYS", "Handshake", "is_of_other_version")
 
@@ -42,37 +42,37 @@ class Handshake(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._asked = False  # initialize was sent
-        self._early: list[Call] = []
+        self._early: list[Request] = []
         self._used = False  # something else was asked since initialize succeeded
-        self._too_late: list[Call] = []
-        self._failed: Call | None = None  # asked for another version than 1
+        self._too_late: list[Request] = []
+        self._failed: Request | None = None  # asked for another version than 1
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.sender != "client":
             return
         if call.method == "initialize":
             self._asked = True
-            if self._used and self.talk.version == 2:
+            if self._used and self.state.version == 2:
                 self._too_late.append(call)
             return
-        if self.talk.initialized is not None:
+        if self.state.initialized is not None:
             self._used = True
         elif not self._asked:
             self._early.append(call)
-        if call.method in SETUPS and self._is_from_the_start():
+        if call.method in SETUP_METHODS and self._is_from_the_start():
             self.judge(
                 "R-INIT-01",
-                self.talk.initialized is not None,
+                self.state.initialized is not None,
                 call,
                 expected="an answered `initialize` before it",
                 got=f"{call.method} without one",
             )
 
     def _is_from_the_start(self) -> bool:
-        first = self.talk.frames[0]
-        return self.talk.initialized is not None or b'"method"' in first.text
+        first = self.state.frames[0]
+        return self.state.initialized is not None or b'"method"' in first.text
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
         if call.method == "initialize":
@@ -84,7 +84,7 @@ class Handshake(Judge):
                 call.code == -32600,
                 call,
                 expected="-32600 before `initialize`",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
                 by="agent",
             )
         if call.method in _BASELINE:
@@ -93,9 +93,9 @@ class Handshake(Judge):
             self._serves("R-INIT-27", call)
 
     def _offers_session(self) -> bool:
-        return getattr(self.talk.capabilities["agent"], "session", None) is not None
+        return getattr(self.state.capabilities["agent"], "session", None) is not None
 
-    def _serves(self, rule: str, call: Call) -> None:
+    def _serves(self, rule: str, call: Request) -> None:
         self.judge(
             rule,
             call.code != -32601,
@@ -104,7 +104,7 @@ class Handshake(Judge):
             got="-32601, method not found",
         )
 
-    def _initialize(self, call: Call) -> None:
+    def _initialize(self, call: Request) -> None:
         requested = call.params.get("protocolVersion") if is_object(call.params) else None
         if call in self._too_late:
             self.judge(
@@ -112,7 +112,7 @@ class Handshake(Judge):
                 call.code == -32600,
                 call,
                 expected="-32600 after any other request",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
             return
         if not call.ok:
@@ -132,7 +132,7 @@ class Handshake(Judge):
                 self._failed,
                 call,
                 expected="version 1 as the answer to another one",
-                got=f"error {shown(self._failed.code)}",
+                got=f"error {format_value(self._failed.code)}",
             )
         if answered == 2 and is_false_v2(result):
             self.judge(
@@ -153,7 +153,7 @@ class Handshake(Judge):
         if answered == 1 and not is_of_other_version(result):
             self._infos(call, result)
 
-    def _version(self, call: Call, requested: int, answered: int) -> None:
+    def _version(self, call: Request, requested: int, answered: int) -> None:
         if not 1 <= requested <= 65_535:
             return  # an agent of v1 answers 1 to whatever it was asked
         if answered < requested <= 2:
@@ -163,10 +163,10 @@ class Handshake(Judge):
             answered <= requested,
             call,
             expected=f"version {requested}, or a lower one",
-            got=shown(answered),
+            got=format_value(answered),
         )
 
-    def _infos(self, call: Call, result: dict[str, Any]) -> None:
+    def _infos(self, call: Request, result: dict[str, Any]) -> None:
         missing = "nothing"
         if "agentInfo" not in result or result["agentInfo"] is None:
             self.judge("R-INIT-19", False, call, expected="`agentInfo`", got=missing)
@@ -174,8 +174,8 @@ class Handshake(Judge):
         says = params.get("clientInfo") is not None or params.get("info") is not None
         self.judge("R-INIT-20", says, call, expected="`clientInfo`", got=missing)
 
-    def _refused(self, call: Call) -> None:
-        error = call.reply.error if call.reply else None
+    def _refused(self, call: Request) -> None:
+        error = call.response.error if call.response else None
         requested = call.params.get("protocolVersion") if is_object(call.params) else None
         if isinstance(requested, int) and 1 < requested <= 65_535 and call.code != -32022:
             self._failed = call
@@ -183,10 +183,10 @@ class Handshake(Judge):
             data = error.get("data")
             self.judge(
                 "R-INIT-31",
-                not problems(UnsupportedProtocolVersionErrorData, data),
+                not find_problems(UnsupportedProtocolVersionErrorData, data),
                 call,
                 expected="`data` with `requested` and `supported`",
-                got=shown(data),
+                got=format_value(data),
             )
 
 

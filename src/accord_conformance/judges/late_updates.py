@@ -6,15 +6,15 @@ from typing import Any
 
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("LateWords",)
+__all__ = ("LateUpdates",)
 
 _CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
 
 
-class LateWords(Judge):
+class LateUpdates(Judge):
     """R-CANCEL-09 of version 2, by messages: work on tool calls may go on in the background."""
 
     rules = ("R-CANCEL-09",)
@@ -22,15 +22,15 @@ class LateWords(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._begun: dict[str, set[str]] = {}  # messages of the work, by session
-        self._over: dict[str, Note] = {}  # the state that told of the end, by session
+        self._over: dict[str, Notification] = {}  # the state that told of the end, by session
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.method == "session/resume" and call.session_id is not None:
             self._forget(call.session_id)  # all of it may be told again
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         session = note.session_id
-        if self.talk.version != 2 or note.method != "session/update" or session is None:
+        if self.state.version != 2 or note.method != "session/update" or session is None:
             return
         update = update_of(note)
         kind = update.get("sessionUpdate")
@@ -39,7 +39,7 @@ class LateWords(Judge):
         elif kind in _CHUNKS and isinstance(update.get("messageId"), str):
             self._chunk(session, update["messageId"], note)
 
-    def _state(self, session: str, update: dict[str, Any], note: Note) -> None:
+    def _state(self, session: str, update: dict[str, Any], note: Notification) -> None:
         if update.get("state") != "idle":
             if session in self._over:
                 self._forget(session)
@@ -51,7 +51,7 @@ class LateWords(Judge):
         self._over.pop(session, None)
         self._begun.pop(session, None)
 
-    def _chunk(self, session: str, message: str, note: Note) -> None:
+    def _chunk(self, session: str, message: str, note: Notification) -> None:
         begun = self._begun.setdefault(session, set())
         over = self._over.get(session)
         if over is None:
@@ -63,5 +63,5 @@ class LateWords(Judge):
                 over,
                 note,
                 expected="all of a message before the idle state of its cancelled turn",
-                got=f"more of {shown(message)} after it",
+                got=f"more of {format_value(message)} after it",
             )

@@ -8,9 +8,9 @@ from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.judges.turns import NOTICED_S
-from accord_conformance.traffic.connection_state import SETUPS
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.connection_state import SETUP_METHODS
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("McpOverAcp",)
 
@@ -42,14 +42,14 @@ class McpOverAcp(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._requests: dict[_Key, Call] = {}
-        self._while_declared: dict[int, Call] = {}  # setups, by the frame of the request
+        self._requests: dict[_Key, Request] = {}
+        self._while_declared: dict[int, Request] = {}  # setups, by the frame of the request
         self._served = False  # the client answered such a message before
 
-    def called(self, call: Call) -> None:
-        if self.talk.version is None or not is_object(call.params):
+    def on_request(self, call: Request) -> None:
+        if self.state.version is None or not is_object(call.params):
             return
-        if call.sender == "client" and call.method in SETUPS:
+        if call.sender == "client" and call.method in SETUP_METHODS:
             self._servers(call, call.params)
         elif call.sender == "agent" and call.method == _CARRY:
             key = _key(call.params)
@@ -61,11 +61,11 @@ class McpOverAcp(Judge):
                 if setup is not None:
                     self._while_declared[call.frame.number] = setup
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         key = _key(note.params)
         if note.sender != "client" or note.method != _CARRY or key is None:
             return
-        if self.talk.version is None:
+        if self.state.version is None:
             return
         request = self._requests.get(key)
         self.judge(
@@ -73,13 +73,13 @@ class McpOverAcp(Judge):
             request is not None,
             note,
             expected="notifications that belong to a request of the agent",
-            got=f"one for {shown(key[1])}, which it never made",
+            got=f"one for {format_value(key[1])}, which it never made",
             by="client",
         )
         if request is not None:
             self.judge(
                 "R-MOA-15",
-                request.reply is None,
+                request.response is None,
                 request,
                 note,
                 expected="no notification after the answer",
@@ -87,8 +87,8 @@ class McpOverAcp(Judge):
                 by="client",
             )
 
-    def answered(self, call: Call) -> None:
-        if call.sender != "agent" or call.method != _CARRY or self.talk.version is None:
+    def on_response(self, call: Request) -> None:
+        if call.sender != "agent" or call.method != _CARRY or self.state.version is None:
             return
         if call.cancelled is not None:
             self._cancelled(call)
@@ -97,7 +97,7 @@ class McpOverAcp(Judge):
         self._served |= call.ok
         self._early(call)
 
-    def _early(self, call: Call) -> None:
+    def _early(self, call: Request) -> None:
         """Judge what came of a request that was made while its server was being declared."""
         setup = self._while_declared.pop(call.frame.number, None)
         if setup is not None and call.code != _CANCELLED:
@@ -110,16 +110,16 @@ class McpOverAcp(Judge):
                 got=f"error {_NO_SERVER}",
             )
 
-    def _declaring(self, server: str) -> Call | None:
+    def _declaring(self, server: str) -> Request | None:
         """Return the unanswered call that declares a server."""
-        for method in SETUPS:
-            for setup in self.talk.waiting("client", method):
+        for method in SETUP_METHODS:
+            for setup in self.state.unanswered("client", method):
                 servers = items(setup.params, "mcpServers") if is_object(setup.params) else []
                 if any(s.get("type") == "acp" and s.get("serverId") == server for s in servers):
                     return setup
         return None
 
-    def _servers(self, call: Call, params: dict[str, Any]) -> None:
+    def _servers(self, call: Request, params: dict[str, Any]) -> None:
         found = [
             server.get("serverId")
             for server in items(params, "mcpServers")
@@ -131,10 +131,10 @@ class McpOverAcp(Judge):
                 len(found) == len(set(found)),
                 call,
                 expected="another serverId for each server",
-                got=shown(found),
+                got=format_value(found),
             )
 
-    def _inner(self, call: Call, params: dict[str, Any]) -> None:
+    def _inner(self, call: Request, params: dict[str, Any]) -> None:
         inner = params.get("params")
         if inner is not None and not is_object(inner):
             return  # R-MOA-05 tells of it
@@ -145,39 +145,39 @@ class McpOverAcp(Judge):
             meta = inner.get("_meta") if inner is not None else None
             meta = meta if is_object(meta) else {}
             if not isinstance(meta.get(f"{_META}protocolVersion"), str):
-                expected, got = f"{_META}protocolVersion in _meta", shown(meta)
+                expected, got = f"{_META}protocolVersion in _meta", format_value(meta)
             elif not is_object(meta.get(f"{_META}clientCapabilities")):
-                expected, got = f"{_META}clientCapabilities in _meta", shown(meta)
+                expected, got = f"{_META}clientCapabilities in _meta", format_value(meta)
         self.judge("R-MOA-13", not expected, call, expected=expected, got=got, by="agent")
 
-    def _again(self, earlier: Call | None, call: Call) -> None:
-        if earlier is not None and earlier.reply is None and earlier.cancelled is not None:
+    def _again(self, earlier: Request | None, call: Request) -> None:
+        if earlier is not None and earlier.response is None and earlier.cancelled is not None:
             return  # whether a cancelled request counts as active may be seen in two ways
         self.judge(
             "R-MOA-10",
-            earlier is None or earlier.reply is not None,
+            earlier is None or earlier.response is not None,
             earlier,
             call,
             expected="a requestId that no active request of this server has",
-            got=shown(call.params.get("requestId")),
+            got=format_value(call.params.get("requestId")),
         )
 
-    def _cancelled(self, call: Call) -> None:
+    def _cancelled(self, call: Request) -> None:
         assert call.cancelled is not None
-        assert call.reply is not None
+        assert call.response is not None
         kept = call.ok or call.code == _CANCELLED
-        if kept or call.reply.frame.time - call.cancelled.time >= NOTICED_S:
+        if kept or call.response.frame.time - call.cancelled.time >= NOTICED_S:
             self.judge(
                 "R-MOA-11",
                 kept,
                 call,
                 call.cancelled,
                 expected=f"{_CANCELLED}, or a result that was faster",
-                got=f"error {shown(call.code)}",
+                got=f"error {format_value(call.code)}",
                 by="client",
             )
 
-    def _failed(self, call: Call) -> None:
+    def _failed(self, call: Request) -> None:
         """What else an error may mean, a bug in the client say, is not told of here."""
         leaked = call.code in _INNER_CODES and self._served
         if leaked or call.code in _CODES:
@@ -186,7 +186,7 @@ class McpOverAcp(Judge):
                 not leaked,
                 call,
                 expected="an error of the MCP server inside the result",
-                got=f"error {shown(call.code)} of the connection",
+                got=f"error {format_value(call.code)} of the connection",
                 by="client",
             )
 

@@ -9,8 +9,8 @@ from accord.text.lenient_json import is_array, is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.judges.turns import NOTICED_S
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Nes",)
 
@@ -35,23 +35,23 @@ class Nes(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._started: set[str] = set()
-        self._closed: dict[str, Call] = {}
+        self._closed: dict[str, Request] = {}
 
-    def called(self, call: Call) -> None:
-        if call.sender != "client" or self.talk.version != 1:
+    def on_request(self, call: Request) -> None:
+        if call.sender != "client" or self.state.version != 1:
             return
         self._named(call)
         if call.method == "nes/suggest" and is_object(call.params):
             self._context(call, call.params.get("context"))
 
-    def noted(self, note: Note) -> None:
-        if note.sender != "client" or self.talk.version != 1:
+    def on_notification(self, note: Notification) -> None:
+        if note.sender != "client" or self.state.version != 1:
             return
         self._named(note)
         if note.method == "document/didChange" and is_object(note.params):
             self._changed(note, items(note.params, "contentChanges"))
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
         result: dict[str, Any] = call.result if is_object(call.result) else {}
@@ -63,29 +63,31 @@ class Nes(Judge):
                 self._closed.pop(result["sessionId"], None)
             case "nes/close" if call.ok and call.session_id is not None:
                 self._closed[call.session_id] = call
-            case "nes/suggest" if self.talk.version == 1:
+            case "nes/suggest" if self.state.version == 1:
                 suggestions = items(result, "suggestions")
                 self._kinds(call, suggestions)
                 self._after_close(call, bool(suggestions))
             case _:
                 pass
 
-    def _named(self, seen: Call | Note) -> None:
+    def _named(self, seen: Request | Notification) -> None:
         """The same id in both spaces is nobody's fault, one that only chats have is."""
         ident = seen.session_id
         if ident is None or not seen.method.startswith(_FAMILY):
             return
         own = ident in self._started
-        if own or (self.talk.session(ident) and not self.talk.waiting("client", "nes/start")):
+        if own or (
+            self.state.find_session(ident) and not self.state.unanswered("client", "nes/start")
+        ):
             self.judge(
                 "R-NES-02",
                 own,
                 seen,
                 expected="an id that nes/start gave",
-                got=f"{shown(ident)}, which is a chat session",
+                got=f"{format_value(ident)}, which is a chat session",
             )
 
-    def _context(self, call: Call, context: Any) -> None:
+    def _context(self, call: Request, context: Any) -> None:
         if not is_object(context) or not self._offers("agent.nes"):
             return
         for key, name in _CONTEXT.items():
@@ -93,16 +95,16 @@ class Nes(Judge):
                 self.judge(
                     "R-NES-01",
                     self._offers(f"agent.nes.context.{name}"),
-                    self.talk.initialized,
+                    self.state.initialized,
                     call,
                     expected=f"{key} only if the agent declared nes.context.{key}",
                     got=f"{key} without it",
                     by="client",
                 )
 
-    def _changed(self, note: Note, changes: list[dict[str, Any]]) -> None:
+    def _changed(self, note: Notification, changes: list[dict[str, Any]]) -> None:
         path = ("nes", "events", "document", "did_change", "sync_kind")
-        kind: Any = self.talk.capabilities["agent"]
+        kind: Any = self.state.capabilities["agent"]
         for name in path:
             kind = getattr(kind, name, None)
         ranges = [change.get("range") is not None for change in changes]
@@ -110,7 +112,7 @@ class Nes(Judge):
             self.judge(
                 "R-NES-06",
                 not any(ranges),
-                self.talk.initialized,
+                self.state.initialized,
                 note,
                 expected="the whole text without a range, as the agent's syncKind is full",
                 got="a range",
@@ -118,7 +120,7 @@ class Nes(Judge):
         elif kind == "incremental" and ranges and all(ranges):
             self.judge("R-NES-06", True)  # a change without range replaces all, in either kind
 
-    def _encoding(self, call: Call, result: dict[str, Any]) -> None:
+    def _encoding(self, call: Request, result: dict[str, Any]) -> None:
         params = call.params if is_object(call.params) else {}
         agent, client = result.get("agentCapabilities"), params.get("clientCapabilities")
         if result.get("protocolVersion") != 1 or not is_object(agent):
@@ -132,13 +134,13 @@ class Nes(Judge):
             "R-NES-04",
             picked == "utf-16" or picked in known,
             call,
-            expected=f"utf-16, or one of {shown(known)}",
-            got=shown(picked),
+            expected=f"utf-16, or one of {format_value(known)}",
+            got=format_value(picked),
             by="agent",
         )
 
-    def _kinds(self, call: Call, suggestions: list[dict[str, Any]]) -> None:
-        if self.talk.capabilities["client"] is None:
+    def _kinds(self, call: Request, suggestions: list[dict[str, Any]]) -> None:
+        if self.state.capabilities["client"] is None:
             return
         for suggestion in suggestions:
             kind = suggestion.get("kind")
@@ -147,18 +149,18 @@ class Nes(Judge):
             self.judge(
                 "R-NES-07",
                 kind == "edit" or self._offers(f"client.nes.{_KINDS[kind]}"),
-                self.talk.initialized,
+                self.state.initialized,
                 call,
                 expected="an edit, or a kind that the client advertised",
-                got=shown(kind),
+                got=format_value(kind),
             )
 
-    def _after_close(self, call: Call, suggests: bool) -> None:
+    def _after_close(self, call: Request, suggests: bool) -> None:
         closed = self._closed.get(call.session_id or "")
-        if closed is None or closed.reply is None or call.reply is None:
+        if closed is None or closed.response is None or call.response is None:
             return
-        asked_later = call.frame.number > closed.reply.frame.number
-        late = call.reply.frame.time - closed.reply.frame.time >= NOTICED_S
+        asked_later = call.frame.number > closed.response.frame.number
+        late = call.response.frame.time - closed.response.frame.time >= NOTICED_S
         if suggests and not asked_later and not late:
             return  # it may have been done when the close came
         self.judge(
@@ -171,4 +173,4 @@ class Nes(Judge):
         )
 
     def _offers(self, gate: str) -> bool:
-        return is_open(gate, self.talk.capabilities)
+        return is_open(gate, self.state.capabilities)

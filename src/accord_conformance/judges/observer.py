@@ -11,14 +11,21 @@ from accord_conformance.judges import JUDGES
 from accord_conformance.judges.base import Judge
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
-from accord_conformance.traffic.connection_state import Talk
+from accord_conformance.traffic.connection_state import ConnectionState
 from accord_conformance.traffic.frame import Frame, Side, other
-from accord_conformance.traffic.message import Broken, Call, Note, RawMessage, Reply, read
+from accord_conformance.traffic.message import (
+    InvalidFrame,
+    Notification,
+    RawMessage,
+    Request,
+    Response,
+    parse_frame,
+)
 
-__all__ = ("OBSERVED", "Observer")
+__all__ = ("OBSERVED_RULES", "Observer")
 
 # The rules that some judge can tell of.
-OBSERVED = frozenset(rule for judge in JUDGES for rule in judge.rules)
+OBSERVED_RULES = frozenset(rule for judge in JUDGES for rule in judge.rules)
 
 
 class Observer:
@@ -30,91 +37,95 @@ class Observer:
     def __init__(
         self, judges: tuple[type[Judge], ...] = JUDGES, *, only: Side | None = None
     ) -> None:
-        self.talk = Talk()
+        self.state = ConnectionState()
         self.report = Report()
         self.only: Side | None = only
         self.where = ""
-        self._found: list[Finding] = []
-        self._judges = [judge(self.talk, self._found.append) for judge in judges]
+        self._findings: list[Finding] = []
+        self._judges = [judge(self.state, self._findings.append) for judge in judges]
         self._finished = False
 
     def receive(self, sender: Side, text: bytes, time: float = 0.0) -> list[Finding]:
         """Take a frame as its sender wrote it; return what it shows."""
-        frame = Frame(len(self.talk.frames) + 1, time, sender, bytes(text))
-        self.talk.frames.append(frame)
-        match read(frame):
+        frame = Frame(len(self.state.frames) + 1, time, sender, bytes(text))
+        self.state.frames.append(frame)
+        match parse_frame(frame):
             case None:
                 pass
-            case Broken() as broken:
-                self._each("broken", broken)
-                self.talk.broken[sender] += 1
+            case InvalidFrame() as broken:
+                self._notify_judges("on_invalid_frame", broken)
+                self.state.invalid_frame_counts[sender] += 1
             case RawMessage() as raw:
-                self._message(raw)
-        return self._taken()
+                self._on_message(raw)
+        return self._take_findings()
 
     def end(self, sender: Side) -> None:
         """One side will send nothing more: it closed its end, or its process is gone."""
-        self.talk.ended.add(sender)
+        self.state.ended_sides.add(sender)
 
     def finish(self) -> Report:
         """Judge what only the end shows; return the report."""
         if not self._finished:
             self._finished = True
-            self._each("finished")
-            self._taken()
-        self.report.version = self.talk.version
-        self.report.frames = len(self.talk.frames)
+            self._notify_judges("on_end")
+            self._take_findings()
+        self.report.version = self.state.version
+        self.report.frames = len(self.state.frames)
         return self.report
 
-    def _taken(self) -> list[Finding]:
+    def _take_findings(self) -> list[Finding]:
         found = [
             replace(finding, where=self.where) if self.where else finding
-            for finding in self._found
+            for finding in self._findings
             if self.only in (None, finding.by)
         ]
-        self._found.clear()
+        self._findings.clear()
         for finding in found:
             self.report.add(finding)
         return found
 
-    def _each(self, name: str, *arguments: object) -> None:
+    def _notify_judges(self, name: str, *arguments: object) -> None:
         """Let every judge look; a mistake of one is an error in the kit, and stops no other."""
         for judge in self._judges:
             try:
                 getattr(judge, name)(*arguments)
             except Exception:  # noqa: BLE001  # whatever it is, the peer is not to blame
-                self.report.add_fault(traceback.format_exc())
+                self.report.add_kit_error(traceback.format_exc())
 
-    def _message(self, raw: RawMessage) -> None:
-        self._each("message", raw)
+    def _on_message(self, raw: RawMessage) -> None:
+        self._notify_judges("on_message", raw)
         fields, frame = raw.fields, raw.frame
-        if raw.is_reply:
-            self._reply(raw)
+        if raw.is_response:
+            self._on_response(raw)
         elif "id" in fields:
-            call = Call(
+            call = Request(
                 frame,
                 frame.sender,
                 fields["id"],
                 fields["method"],
                 _params(fields),
-                self.talk.version,
+                self.state.version,
             )
-            self._each("called", call)
-            self.talk.called(call)
+            self._notify_judges("on_request", call)
+            self.state.on_request(call)
         else:
-            note = Note(frame, frame.sender, fields["method"], _params(fields))
-            self._each("noted", note)
-            self.talk.noted(note)
+            note = Notification(frame, frame.sender, fields["method"], _params(fields))
+            self._notify_judges("on_notification", note)
+            self.state.on_notification(note)
 
-    def _reply(self, raw: RawMessage) -> None:
+    def _on_response(self, raw: RawMessage) -> None:
         fields = raw.fields
-        call = self.talk.find(other(raw.frame.sender), fields["id"]) if "id" in fields else None
+        call = (
+            self.state.find_request(other(raw.frame.sender), fields["id"])
+            if "id" in fields
+            else None
+        )
         if call is None:
-            self._each("stray", raw)
+            self._notify_judges("on_unmatched_response", raw)
             return
-        call.reply = Reply(raw.frame, fields.get("result", UNSET), fields.get("error"))
-        self._each("answered", call)
-        self.talk.answered(call)
+        call.response = Response(raw.frame, fields.get("result", UNSET), fields.get("error"))
+        self._notify_judges("on_response", call)
+        self.state.on_response(call)
 
 
 def _params(fields: dict[str, object]) -> object:

@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.judges.base import Judge, Seen
+from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.session_state import Session
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Options",)
 
@@ -35,10 +35,10 @@ class Options(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._values: dict[tuple[str, str], set[str]] = {}  # ever told, by session and option
-        self._misfits: list[Call] = []  # set an option that there is not
+        self._misfits: list[Request] = []  # set an option that there is not
 
-    def called(self, call: Call) -> None:
-        session = self.talk.session(call.session_id)
+    def on_request(self, call: Request) -> None:
+        session = self.state.find_session(call.session_id)
         if call.sender != "client" or session is None or not _is_set_up(session):
             return
         if call.method == "session/set_mode":
@@ -48,12 +48,12 @@ class Options(Judge):
                 str(mode) in (session.modes or ()),
                 call,
                 expected="one of the modes that the setup listed",
-                got=shown(mode),
+                got=format_value(mode),
             )
         elif call.method == _SET:
             self._set(session, call)
 
-    def _set(self, session: Session, call: Call) -> None:
+    def _set(self, session: Session, call: Request) -> None:
         ident, value = call.params.get("configId"), call.params.get("value")
         option = session.option(ident)
         if option is None:
@@ -68,20 +68,20 @@ class Options(Judge):
                 kept, expected = isinstance(value, bool), "true or false"
             case _:
                 return
-        self.judge("R-CONF-07", kept, call, expected=expected, got=shown(value))
+        self.judge("R-CONF-07", kept, call, expected=expected, got=format_value(value))
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
-        session = self.talk.session(call.session_id)
+        session = self.state.find_session(call.session_id)
         if call.method == _SET and session is not None:
             self._was_set(session, call)
         if is_object(call.result):
             ident = call.result.get("sessionId", call.session_id)
             if isinstance(ident, str):
-                self._told(ident, call.result, call)
+                self._check_options(ident, call.result, call)
 
-    def _was_set(self, session: Session, call: Call) -> None:
+    def _was_set(self, session: Session, call: Request) -> None:
         if session.options:
             self.judge(
                 "R-CONF-18",
@@ -96,7 +96,7 @@ class Options(Judge):
                 call.code == -32602,
                 call,
                 expected="-32602 for an unknown option",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
         elif call.ok and is_object(call.result) and is_array(call.result.get("configOptions")):
             ids = {
@@ -108,11 +108,11 @@ class Options(Judge):
                 str(call.params.get("configId")) in ids,
                 call,
                 expected="the complete list, with the option that was set",
-                got=shown(sorted(ids)),
+                got=format_value(sorted(ids)),
             )
 
-    def noted(self, note: Note) -> None:
-        session = self.talk.session(note.session_id)
+    def on_notification(self, note: Notification) -> None:
+        session = self.state.find_session(note.session_id)
         if note.method != "session/update" or session is None:
             return
         update = update_of(note)
@@ -124,11 +124,11 @@ class Options(Judge):
                 session.setup,
                 note,
                 expected="one of the modes that the setup listed",
-                got=shown(mode),
+                got=format_value(mode),
             )
-        self._told(session.id, update, note)
+        self._check_options(session.id, update, note)
 
-    def _told(self, session_id: str, value: dict[str, Any], seen: Seen) -> None:
+    def _check_options(self, session_id: str, value: dict[str, Any], seen: Evidence) -> None:
         for option in items(value, "configOptions"):
             if option.get("type") == "select":
                 self._select(session_id, option, seen)
@@ -136,7 +136,7 @@ class Options(Judge):
         if commands:
             self._commands(commands, seen)
 
-    def _select(self, session_id: str, option: dict[str, Any], seen: Seen) -> None:
+    def _select(self, session_id: str, option: dict[str, Any], seen: Evidence) -> None:
         values = _values(option)
         ident = str(option.get("id") or option.get("configId"))
         self._values.setdefault((session_id, ident), set()).update(values)
@@ -148,10 +148,10 @@ class Options(Judge):
             len(values) == len(set(values)) and current in values,
             seen,
             expected="values that are unique, `currentValue` among them",
-            got=f"{shown(current)} and {shown(values)}",
+            got=f"{format_value(current)} and {format_value(values)}",
         )
 
-    def _commands(self, commands: list[dict[str, Any]], seen: Seen) -> None:
+    def _commands(self, commands: list[dict[str, Any]], seen: Evidence) -> None:
         names = [name for command in commands if isinstance(name := command.get("name"), str)]
         bad = [name for name in names if name.startswith("/") or re.search(r"\s", name)]
         twice = [name for name in names if names.count(name) > 1]
@@ -160,7 +160,7 @@ class Options(Judge):
             not bad and not twice,
             seen,
             expected="names without leading slash and white space, each once",
-            got=shown(bad or twice),
+            got=format_value(bad or twice),
         )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.judges.base import Judge, Seen
-from accord_conformance.traffic.connection_state import SETUPS, update_of
+from accord_conformance.judges.base import Evidence, Judge
+from accord_conformance.traffic.connection_state import SETUP_METHODS, update_of
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Paths", "is_absolute", "items")
 
@@ -38,21 +38,21 @@ class Paths(Judge):
         "R-DTERM-04",
     )
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if is_object(call.params):
             self._all(_in_call(call.method, call.params), call.sender, call)
             if call.method == "fs/read_text_file" and "line" in call.params:
                 self._line(call.params["line"], call, call.sender)
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         if note.method == "session/update":
             update = update_of(note)
-            self._all(_in_update(update, self.talk.version), note.sender, note)
+            self._all(_in_update(update, self.state.version), note.sender, note)
             for location in items(update, "locations"):
-                if "line" in location and self.talk.version == 1:
+                if "line" in location and self.state.version == 1:
                     self._line(location["line"], note, note.sender)
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.method == "session/list" and is_object(call.result):
             found = (
                 ("R-GEN-01", f"sessions[{index}].cwd", session.get("cwd"))
@@ -60,11 +60,11 @@ class Paths(Judge):
             )
             self._all(found, other(call.sender), call)
 
-    def _all(self, found: Iterator[_Path], by: Side, seen: Seen) -> None:
+    def _all(self, found: Iterator[_Path], by: Side, seen: Evidence) -> None:
         for rule, where, path in found:
             if not isinstance(path, str):
                 continue
-            is_uri = bool(_URI.match(path)) and self.talk.version == 2
+            is_uri = bool(_URI.match(path)) and self.state.version == 2
             if is_uri:
                 rule = "R-GEN-15"
             else:
@@ -74,11 +74,11 @@ class Paths(Judge):
                 is_absolute(path) and not is_uri,
                 seen,
                 expected=f"an absolute path at {where}",
-                got=shown(path),
+                got=format_value(path),
                 by=by,
             )
 
-    def _line(self, line: Any, seen: Seen, by: Side) -> None:
+    def _line(self, line: Any, seen: Evidence, by: Side) -> None:
         if isinstance(line, int):
             self.judge(
                 "R-GEN-02", line != 0, seen, expected="lines that count from 1", got="0", by=by
@@ -97,7 +97,7 @@ def items(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _in_call(method: str, params: dict[str, Any]) -> Iterator[_Path]:
-    if method in SETUPS:
+    if method in SETUP_METHODS:
         yield "R-SESS-03", "cwd", params.get("cwd")
         directories = params.get("additionalDirectories")
         for index, path in enumerate(directories if is_array(directories) else ()):

@@ -9,8 +9,8 @@ from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.judges.turns import outcome_of
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Permissions",)
 
@@ -24,9 +24,9 @@ class Permissions(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._refused: dict[tuple[str, str], Call] = {}  # tool calls, by session
+        self._refused: dict[tuple[str, str], Request] = {}  # tool calls, by session
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.method != _ASK or not is_object(call.params):
             return
         self._refused.pop(_tool_of(call), None)  # it asks again
@@ -38,10 +38,10 @@ class Permissions(Judge):
             len(ids) == len(set(ids)),
             call,
             expected="each option id once",
-            got=shown(options),
+            got=format_value(options),
         )
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.method != _ASK or not is_object(call.params):
             return
         outcome = outcome_of(call)
@@ -52,7 +52,7 @@ class Permissions(Judge):
                 call.cancelled,
                 call,
                 expected="the outcome cancelled for what the agent withdrew",
-                got=f"error {shown(call.code)}",
+                got=f"error {format_value(call.code)}",
             )
         if outcome == "selected":
             chosen = call.result["outcome"].get("optionId")
@@ -61,14 +61,14 @@ class Permissions(Judge):
                 "R-PERM-04",
                 chosen in offered,
                 call,
-                expected=f"one of {shown(offered)}",
-                got=shown(chosen),
+                expected=f"one of {format_value(offered)}",
+                got=format_value(chosen),
             )
-        if outcome == "cancelled" and self.talk.version == 2:
+        if outcome == "cancelled" and self.state.version == 2:
             self.judge("R-PERM-18", True)
             self._refused[_tool_of(call)] = call
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         update = update_of(note)
         if note.method != "session/update" or not self._refused:
             return
@@ -85,7 +85,7 @@ class Permissions(Judge):
             )
 
 
-def _tool_of(call: Call) -> tuple[str, str]:
+def _tool_of(call: Request) -> tuple[str, str]:
     """Return the session and the tool call that a request is about."""
     subject = call.params.get("subject")
     tool: Any = subject.get("toolCall") if is_object(subject) else None

@@ -9,15 +9,15 @@ from accord.rules.gates import is_open
 from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import items
-from accord_conformance.traffic.message import Call
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Listing",)
+__all__ = ("SessionList",)
 
 _FILTERS = (None, "exclude", "include", "only")
 
 
-class Listing(Judge):
+class SessionList(Judge):
     """R-LIST and R-ARCH, and where sessions are said to work."""
 
     rules = (
@@ -36,11 +36,11 @@ class Listing(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._cursors: dict[str, Any] = {}  # that the agent gave, with the filter of the request
-        self._deleted: dict[str, Call] = {}
-        self._archived: dict[str, Call] = {}
-        self._works_in: dict[str, tuple[str, Call]] = {}  # as lists say it
+        self._deleted: dict[str, Request] = {}
+        self._archived: dict[str, Request] = {}
+        self._works_in: dict[str, tuple[str, Request]] = {}  # as lists say it
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.sender != "client" or not is_object(call.params):
             return
         cursor = call.params.get("cursor")
@@ -51,7 +51,7 @@ class Listing(Judge):
                 known,
                 call,
                 expected="a cursor as the agent gave it on this connection",
-                got=shown(cursor),
+                got=format_value(cursor),
             )
             wanted = call.params.get("archived")
             if known and (wanted is not None or self._cursors[cursor] is not None):
@@ -59,8 +59,8 @@ class Listing(Judge):
                     "R-ARCH-10",
                     wanted == self._cursors[cursor],
                     call,
-                    expected=f"the filter {shown(self._cursors[cursor])} again",
-                    got=shown(wanted),
+                    expected=f"the filter {format_value(self._cursors[cursor])} again",
+                    got=format_value(wanted),
                 )
         if call.method in ("session/load", "session/resume"):
             self._works_in.pop(call.session_id or "", None)
@@ -75,7 +75,7 @@ class Listing(Judge):
                 got=call.method,
             )
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
         ident = call.session_id or ""
@@ -95,7 +95,7 @@ class Listing(Judge):
             case _:
                 pass
 
-    def _initialized(self, call: Call) -> None:
+    def _initialized(self, call: Request) -> None:
         result = call.result if is_object(call.result) else {}
         capabilities = result.get("agentCapabilities")
         session = capabilities.get("sessionCapabilities") if is_object(capabilities) else None
@@ -108,7 +108,7 @@ class Listing(Judge):
                 got="`archive` alone",
             )
 
-    def _listed(self, call: Call) -> None:
+    def _listed(self, call: Request) -> None:
         params: dict[str, Any] = call.params if is_object(call.params) else {}
         wanted = params.get("archived")
         if wanted not in _FILTERS:
@@ -117,7 +117,7 @@ class Listing(Judge):
                 call.code == -32602,
                 call,
                 expected="-32602 for a filter that it does not know",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
         if not call.ok or not is_object(call.result):
             return
@@ -135,17 +135,17 @@ class Listing(Judge):
                     isinstance(session.get("archived"), bool),
                     call,
                     expected="`archived` in each session of the list",
-                    got=shown(session),
+                    got=format_value(session),
                 )
 
     def _offers_archive(self) -> bool:
-        capabilities = self.talk.capabilities
+        capabilities = self.state.capabilities
         if None in capabilities.values():
             return False
-        path = "session" if self.talk.version == 2 else "session_capabilities"
+        path = "session" if self.state.version == 2 else "session_capabilities"
         return is_open(f"agent.{path}.archive", capabilities)
 
-    def _of_directory(self, cwd: Any, sessions: list[dict[str, Any]], call: Call) -> None:
+    def _of_directory(self, cwd: Any, sessions: list[dict[str, Any]], call: Request) -> None:
         if not isinstance(cwd, str):
             return
         for session in sessions:
@@ -155,11 +155,11 @@ class Listing(Judge):
                     "R-LIST-03",
                     _may_be_same(cwd, listed),
                     call,
-                    expected=f"only sessions of {shown(cwd)}",
-                    got=shown(listed),
+                    expected=f"only sessions of {format_value(cwd)}",
+                    got=format_value(listed),
                 )
 
-    def _stays(self, sessions: list[dict[str, Any]], call: Call) -> None:
+    def _stays(self, sessions: list[dict[str, Any]], call: Request) -> None:
         for session in sessions:
             ident, cwd = session.get("sessionId"), session.get("cwd")
             if not isinstance(ident, str) or not isinstance(cwd, str):
@@ -171,24 +171,26 @@ class Listing(Judge):
                     _is_same(before, cwd),
                     listed,
                     call,
-                    expected=f"{shown(before)} as the directory of the session, as before",
-                    got=shown(cwd),
+                    expected=f"{format_value(before)} as the directory of the session, as before",
+                    got=format_value(cwd),
                 )
 
-    def _gone(self, sessions: list[dict[str, Any]], wanted: Any, call: Call) -> None:
+    def _gone(self, sessions: list[dict[str, Any]], wanted: Any, call: Request) -> None:
         ids = {str(session.get("sessionId")) for session in sessions}
         for ident, deleted in self._deleted.items():
-            if deleted.reply is not None and deleted.reply.frame.number < call.frame.number:
+            if deleted.response is not None and deleted.response.frame.number < call.frame.number:
                 self.judge(
                     "R-LIST-13",
                     ident not in ids,
                     deleted,
                     call,
                     expected="a list without the deleted session",
-                    got=shown(ident),
+                    got=format_value(ident),
                 )
         for ident, archived in self._archived.items():
-            sent = archived.reply is not None and archived.reply.frame.number < call.frame.number
+            sent = (
+                archived.response is not None and archived.response.frame.number < call.frame.number
+            )
             if sent and wanted in (None, "exclude"):
                 self.judge(
                     "R-ARCH-03",
@@ -196,7 +198,7 @@ class Listing(Judge):
                     archived,
                     call,
                     expected="a list without the archived session",
-                    got=shown(ident),
+                    got=format_value(ident),
                 )
 
 

@@ -9,18 +9,18 @@ from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.judges.turns import NOTICED_S
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.session_state import Session
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("States",)
+__all__ = ("SessionStates",)
 
 _WORKING = ("running", "requires_action")
 _BLOCKS = ("text", "image", "audio", "resource_link", "resource")
 _STOPS = ("session/close", "session/delete", "session/archive", "tool_call/cancel")
 
 
-class States(Judge):
+class SessionStates(Judge):
     """R-PROMPT, R-CANCEL, R-BGW and R-TOOL-04 of version 2."""
 
     rules = (
@@ -43,14 +43,14 @@ class States(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._echoed: dict[str, set[Any]] = {}  # message ids, by session
-        self._inserted: list[Call] = []
+        self._inserted: list[Request] = []
         self._idle: dict[str, int] = {}  # number of the last frame that said so, by session
-        self._cancels: dict[str, tuple[Note, list[Call]]] = {}
+        self._cancels: dict[str, tuple[Notification, list[Request]]] = {}
         self._told: dict[str, dict[str, Any]] = {}  # the last state update, by session
         self._unended: set[tuple[str, str]] = set()  # tool calls that were told of
         self._may_stop = False  # the client asked somewhere for something to stop
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.sender == "agent":
             # What the user answers may stop the work.
             self._may_stop |= call.method.startswith(("session/request", "elicitation/"))
@@ -65,8 +65,8 @@ class States(Judge):
                 got="an empty prompt",
             )
 
-    def answered(self, call: Call) -> None:
-        if call.method != "session/prompt" or self.talk.version != 2:
+    def on_response(self, call: Request) -> None:
+        if call.method != "session/prompt" or self.state.version != 2:
             return
         blocks = items(call.params, "prompt") if is_object(call.params) else []
         if any(block.get("type") not in _BLOCKS for block in blocks):
@@ -75,19 +75,19 @@ class States(Judge):
                 call.code == -32602,
                 call,
                 expected="-32602 for a block of a type that is not supported",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
         if call.ok and is_object(call.result) and isinstance(call.result.get("messageId"), str):
             self._inserted.append(call)
 
-    def noted(self, note: Note) -> None:
-        if self.talk.version != 2:
+    def on_notification(self, note: Notification) -> None:
+        if self.state.version != 2:
             return
-        session = self.talk.session(note.session_id)
+        session = self.state.find_session(note.session_id)
         if note.sender == "client":
             self._may_stop |= note.method in ("session/cancel", "$/cancel_request")
             if note.method == "session/cancel" and session and session.state in _WORKING:
-                asked = self.talk.waiting("agent", "session/request_permission", session.id)
+                asked = self.state.unanswered("agent", "session/request_permission", session.id)
                 self._cancels.setdefault(session.id, (note, asked))
             return
         if note.method != "session/update" or session is None:
@@ -104,7 +104,7 @@ class States(Judge):
             case _:
                 pass
 
-    def _idles(self, session: Session, update: dict[str, Any], note: Note) -> None:
+    def _idles(self, session: Session, update: dict[str, Any], note: Notification) -> None:
         self._idle[session.id] = note.frame.number
         reason = update.get("stopReason")
         if session.state in _WORKING:
@@ -124,7 +124,7 @@ class States(Judge):
         if any(call.session_id == session.id for call in self._inserted):
             self.judge(
                 "R-PROMPT-11",
-                session.ever_worked,
+                session.has_been_running,
                 note,
                 expected="running or requires_action before the idle that ends the work",
                 got="idle alone",
@@ -138,7 +138,7 @@ class States(Judge):
                 got="cancelled, and nobody did",
             )
 
-    def _tools(self, session: Session, note: Note) -> None:
+    def _tools(self, session: Session, note: Notification) -> None:
         """Judge that no tool call is left in progress where nothing goes on any more."""
         for ident, tool in session.tools.items():
             if (session.id, ident) in self._unended:
@@ -152,11 +152,11 @@ class States(Judge):
                 tool.first,
                 tool.last,
                 note,
-                expected=f"a final status of {shown(ident)} before all work is over",
+                expected=f"a final status of {format_value(ident)} before all work is over",
                 got="in_progress",
             )
 
-    def _cancelled(self, session: Session, reason: Any, note: Note) -> None:
+    def _cancelled(self, session: Session, reason: Any, note: Notification) -> None:
         if session.id not in self._cancels:
             return
         cancel, asked = self._cancels.pop(session.id)
@@ -166,7 +166,7 @@ class States(Judge):
             for call in asked:
                 if session.reports_background and session.background:
                     continue  # the request may belong to what goes on
-                settled = call.reply is not None or call.cancelled is not None
+                settled = call.response is not None or call.cancelled is not None
                 self.judge(
                     "R-CANCEL-14",
                     settled,
@@ -184,10 +184,10 @@ class States(Judge):
                 cancel,
                 note,
                 expected="the stop reason cancelled",
-                got=shown(reason),
+                got=format_value(reason),
             )
 
-    def _background(self, session: Session, update: dict[str, Any], note: Note) -> None:
+    def _background(self, session: Session, update: dict[str, Any], note: Notification) -> None:
         background = update.get("background")
         if session.reports_background:
             self.judge(
@@ -195,7 +195,7 @@ class States(Judge):
                 is_array(background) or update.get("state") not in (*_WORKING, "idle"),
                 note,
                 expected="`background` on every state_update once it was reported",
-                got=shown(background),
+                got=format_value(background),
             )
         if not is_array(background):
             return
@@ -205,7 +205,7 @@ class States(Judge):
             len(known) == len(set(known)),
             note,
             expected="each work once",
-            got=shown(background),
+            got=format_value(background),
         )
         if session.setup is None or session.setup.method != "session/new":
             return  # it was told of on another connection, perhaps
@@ -219,25 +219,27 @@ class States(Judge):
                     child.get("state") != "idle" or child.get("background") != [],
                     note,
                     expected="only subagents that still have something running",
-                    got=f"{shown(ident)}, which is idle and told of no work",
+                    got=f"{format_value(ident)}, which is idle and told of no work",
                 )
         for item in session.background:
             if is_object(item) and _entity(item) not in known:
                 self._delisted(session, *_entity(item), note)
 
-    def _listed(self, session: Session, kind: str, ident: str, note: Note) -> None:
-        told = {"terminal": session.shown, "tool_call": session.tools}.get(kind, self.talk.sessions)
+    def _listed(self, session: Session, kind: str, ident: str, note: Notification) -> None:
+        told = {"terminal": session.terminals, "tool_call": session.tools}.get(
+            kind, self.state.sessions
+        )
         self.judge(
             "R-BGW-03",
             ident in told,
             note,
-            expected=f"an update for {shown(ident)} before it is listed",
+            expected=f"an update for {format_value(ident)} before it is listed",
             got="none",
         )
 
-    def _delisted(self, session: Session, kind: str, ident: str, note: Note) -> None:
-        if kind == "terminal" and ident in session.shown:
-            ended = is_object(session.shown[ident].fields.get("exitStatus"))
+    def _delisted(self, session: Session, kind: str, ident: str, note: Notification) -> None:
+        if kind == "terminal" and ident in session.terminals:
+            ended = is_object(session.terminals[ident].fields.get("exitStatus"))
         elif kind == "tool_call" and ident in session.tools:
             ended = session.tools[ident].fields.get("status") in (
                 "completed",
@@ -250,20 +252,20 @@ class States(Judge):
             "R-BGW-03",
             ended,
             note,
-            expected=f"the end of {shown(ident)} before it is listed no more",
+            expected=f"the end of {format_value(ident)} before it is listed no more",
             got="none",
         )
 
-    def finished(self) -> None:
+    def on_end(self) -> None:
         for call in self._inserted:
-            assert call.reply is not None
-            if self._idle.get(call.session_id or "", 0) < call.reply.frame.number:
+            assert call.response is not None
+            if self._idle.get(call.session_id or "", 0) < call.response.frame.number:
                 continue  # the work may not have come so far
             self.judge(
                 "R-PROMPT-10",
                 call.result["messageId"] in self._echoed.get(call.session_id or "", ()),
                 call,
-                expected=f"the user message {shown(call.result['messageId'])} as an update",
+                expected=f"the user message {format_value(call.result['messageId'])} as an update",
                 got="none",
             )
 

@@ -8,9 +8,9 @@ from accord.text.lenient_json import is_object
 from accord.v2.session import ReplayFromStart
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.session_state import Session
-from accord_conformance.traffic.strict_types import problems, shown
+from accord_conformance.traffic.strict_types import find_problems, format_value
 
 __all__ = ("Sessions",)
 
@@ -47,18 +47,20 @@ class Sessions(Judge):
         self._loaded: set[str] = set()  # by an answered session/load, and not prompted since
         self._states: set[str] = set()  # sessions that told their state since they were resumed
         self._asked_status: set[str] = set()
-        self._nameless: dict[str, Note | Call] = {}  # sessions named before anybody told of them
-        self._asked: dict[str, list[Call]] = {}  # of the user, when a session was to be closed
+        self._nameless: dict[
+            str, Notification | Request
+        ] = {}  # sessions named before anybody told of them
+        self._asked: dict[str, list[Request]] = {}  # of the user, when a session was to be closed
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         ident = call.session_id
         if ident is None:
             return
         if call.sender == "agent":
             self._named(ident, call)
             return
-        session = self.talk.session(ident)
-        if session is not None and session.child_of and call.method in _OPENS:
+        session = self.state.find_session(ident)
+        if session is not None and session.parent_id and call.method in _OPENS:
             self.judge(
                 "R-SUBAG-03",
                 False,
@@ -81,23 +83,23 @@ class Sessions(Judge):
             case _:
                 pass
 
-    def _prompt(self, ident: str, session: Session | None, call: Call) -> None:
-        if session is not None and session.child_of is not None and not session.attached:
+    def _prompt(self, ident: str, session: Session | None, call: Request) -> None:
+        if session is not None and session.parent_id is not None and not session.is_open:
             self._child(session, call)
             return
-        ready = session is not None and session.attached
-        waits = session is not None and session.setup is not None and session.setup.reply is None
+        ready = session is not None and session.is_open
+        waits = session is not None and session.setup is not None and session.setup.response is None
         rule = "R-STATUS-04" if ident in self._asked_status else "R-PROMPT-01"
         self.judge(
             rule,
             ready and not waits,
             call,
             expected="a session that was set up here",
-            got=f"a prompt for {shown(ident)}",
+            got=f"a prompt for {format_value(ident)}",
         )
 
-    def _child(self, session: Session, seen: Call | Note) -> None:
-        allowed = seen.method == "session/cancel" and session.child_cancel
+    def _child(self, session: Session, seen: Request | Notification) -> None:
+        allowed = seen.method == "session/cancel" and session.is_cancellable
         self.judge(
             "R-SUBAG-05",
             allowed,
@@ -106,13 +108,13 @@ class Sessions(Judge):
             got=seen.method,
         )
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         ident = note.session_id
         if ident is None:
             return
-        session = self.talk.session(ident)
+        session = self.state.find_session(ident)
         if note.sender == "client":
-            is_child = session is not None and session.child_of and not session.attached
+            is_child = session is not None and session.parent_id and not session.is_open
             if note.method == "session/cancel" and session is not None and is_child:
                 self._child(session, note)
             return
@@ -134,33 +136,33 @@ class Sessions(Judge):
                 expected="the whole history before the answer to session/load",
                 got="more of it after",
             )
-        history = _HISTORY_V1 if self.talk.version == 1 else _HISTORY_V2
+        history = _HISTORY_V1 if self.state.version == 1 else _HISTORY_V2
         if kind in history:
             self._history(session, note)
 
-    def _history(self, session: Session, note: Note) -> None:
+    def _history(self, session: Session, note: Notification) -> None:
         """A resumed session may not tell its past, unless it was asked to."""
         setup = session.setup
-        if setup is None or setup.method != "session/resume" or setup.reply is not None:
+        if setup is None or setup.method != "session/resume" or setup.response is not None:
             return
         if setup.params.get("replayFrom") is not None or session.turn is not None:
             return
         if session.state in ("running", "requires_action"):
             return
         self.judge(
-            "R-SESS-12" if self.talk.version == 1 else "R-SESS-13",
+            "R-SESS-12" if self.state.version == 1 else "R-SESS-13",
             False,
             setup,
             note,
             expected="no history before the answer to session/resume",
-            got=shown(update_of(note).get("sessionUpdate")),
+            got=format_value(update_of(note).get("sessionUpdate")),
         )
 
-    def _named(self, ident: str, seen: Call | Note) -> None:
-        session = self.talk.session(ident)
-        if self.talk.version is None:
+    def _named(self, ident: str, seen: Request | Notification) -> None:
+        session = self.state.find_session(ident)
+        if self.state.version is None:
             return
-        if session is None and self.talk.setting_up:
+        if session is None and self.state.is_opening_session:
             return  # perhaps the one that is being made
         if session is None and seen.sender == "agent":
             self._nameless.setdefault(ident, seen)  # perhaps it is announced too late
@@ -170,13 +172,13 @@ class Sessions(Judge):
             session is not None,
             seen,
             expected="a session that was told of on this connection",
-            got=shown(ident),
+            got=format_value(ident),
             by=seen.sender,
         )
         if session is not None and session.closed is not None and seen.sender == "agent":
             self.judge(
                 "R-SESS-33",
-                session.attached,
+                session.is_open,
                 session.closed,
                 seen,
                 expected="nothing more for a session after session/close was answered",
@@ -186,20 +188,21 @@ class Sessions(Judge):
     def _announced(self, update: dict[str, Any]) -> None:
         """A child was told of: not after it was heard."""
         ident = update.get("sessionId")
-        if isinstance(ident, str) and self.talk.session(ident) is None:
+        if isinstance(ident, str) and self.state.find_session(ident) is None:
             early = self._nameless.pop(ident, None)
             self.judge(
                 "R-SUBAG-02",
                 early is None,
                 early,
-                expected=f"a subagent_update for {shown(ident)} before anything else that names it",
+                expected=f"a subagent_update for {format_value(ident)} "
+                "before anything else that names it",
                 got="a message of the child before it",
             )
 
-    def finished(self) -> None:
-        if any(session.closed is not None for session in self.talk.sessions.values()):
+    def on_end(self) -> None:
+        if any(session.closed is not None for session in self.state.sessions.values()):
             self.judge("R-SESS-33", True)
-        if any(session.child_of for session in self.talk.sessions.values()):
+        if any(session.parent_id for session in self.state.sessions.values()):
             self.judge("R-SUBAG-03", True)
         for ident, seen in self._nameless.items():
             self.judge(
@@ -207,15 +210,15 @@ class Sessions(Judge):
                 False,
                 seen,
                 expected="a session that was told of on this connection",
-                got=shown(ident),
+                got=format_value(ident),
                 by="agent",
             )
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
         ident = call.session_id
-        session = self.talk.session(ident)
+        session = self.state.find_session(ident)
         match call.method:
             case "session/new" | "session/fork" if call.ok:
                 self._made(call)
@@ -229,22 +232,22 @@ class Sessions(Judge):
             case "session/status" if call.code == -32002:
                 self._status(call)
             case "session/prompt" if session is not None and session.turn is not None:
-                closed = session.turn.call is call and session.turn.closed
-                if closed and self.talk.version == 1:
+                closed = session.turn.request is call and session.turn.closed
+                if closed and self.state.version == 1:
                     self.judge(
                         "R-SESS-22",
                         call.ok,
                         closed,
                         call,
                         expected="an answer with a stop reason, when the session was closed",
-                        got=f"error {shown(call.code)}",
+                        got=f"error {format_value(call.code)}",
                     )
             case _:
                 pass
 
-    def _made(self, call: Call) -> None:
+    def _made(self, call: Request) -> None:
         ident = call.result.get("sessionId") if is_object(call.result) else None
-        known = self.talk.session(ident)
+        known = self.state.find_session(ident)
         if isinstance(ident, str):
             self.judge(
                 "R-SESS-01",
@@ -252,38 +255,38 @@ class Sessions(Judge):
                 known.setup if known else None,
                 call,
                 expected="an id that no session has",
-                got=shown(ident),
+                got=format_value(ident),
             )
         others = [
             other
-            for other in self.talk.open["client"].values()
+            for other in self.state.open_requests["client"].values()
             if other.method in ("session/new", "session/fork") and other is not call
         ]
-        for session in self.talk.sessions.values():
-            unknown = session.setup is None and session.child_of is None
+        for session in self.state.sessions.values():
+            unknown = session.setup is None and session.parent_id is None
             if unknown and session.id != ident and not others:
                 self.judge(
                     "R-SESS-02",
                     False,
                     call,
-                    expected=f"updates for {shown(ident)}, which was being made",
-                    got=f"updates for {shown(session.id)}",
+                    expected=f"updates for {format_value(ident)}, which was being made",
+                    got=f"updates for {format_value(session.id)}",
                     by="agent",
                 )
-                session.child_of = ""  # told once
+                session.parent_id = ""  # told once
 
-    def _resumed(self, ident: str, call: Call) -> None:
+    def _resumed(self, ident: str, call: Request) -> None:
         replay = call.params.get("replayFrom")
-        rule = "R-SESS-12" if self.talk.version == 1 else "R-SESS-13"
+        rule = "R-SESS-12" if self.state.version == 1 else "R-SESS-13"
         if call.ok and replay is None:
             self.judge(rule, True)
-        if replay is not None and problems(ReplayFromStart, replay):
+        if replay is not None and find_problems(ReplayFromStart, replay):
             self.judge(
                 "R-SESS-16",
                 call.code == -32602,
                 call,
                 expected="-32602 for a `replayFrom` that it does not know",
-                got="a result" if call.ok else shown(call.code),
+                got="a result" if call.ok else format_value(call.code),
             )
         elif call.ok:
             self.judge(
@@ -294,20 +297,20 @@ class Sessions(Judge):
                 got="none",
             )
 
-    def _closed(self, session: Session, call: Call) -> None:
-        if self.talk.version != 2:
+    def _closed(self, session: Session, call: Request) -> None:
+        if self.state.version != 2:
             return
         self.judge(
             "R-SESS-22",
             session.state not in ("running", "requires_action"),
             call,
             expected="an idle state before the answer to session/close",
-            got=f"the state {shown(session.state)}",
+            got=f"the state {format_value(session.state)}",
         )
         before = self._asked.pop(session.id, [])
         since = [asked for asked in self._waiting(session.id) if asked not in before]
         for asked in (*before, *since):
-            if asked.cancelled is None and asked.reply is not None:
+            if asked.cancelled is None and asked.response is not None:
                 continue  # the client was faster
             self.judge(
                 "R-SESS-34",
@@ -318,16 +321,16 @@ class Sessions(Judge):
                 got=f"{asked.method} left open",
             )
 
-    def _waiting(self, ident: str) -> list[Call]:
-        return [call for method in _ASKS for call in self.talk.waiting("agent", method, ident)]
+    def _waiting(self, ident: str) -> list[Request]:
+        return [call for method in _ASKS for call in self.state.unanswered("agent", method, ident)]
 
-    def _status(self, call: Call) -> None:
-        error: Any = call.reply.error if call.reply else None
+    def _status(self, call: Request) -> None:
+        error: Any = call.response.error if call.response else None
         data = error.get("data") if is_object(error) else None
         self.judge(
             "R-STATUS-03",
             is_object(data) and data.get("sessionId") == call.session_id,
             call,
             expected="`data` with the `sessionId`",
-            got=shown(data),
+            got=format_value(data),
         )

@@ -10,9 +10,9 @@ from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import is_absolute, items
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.session_state import Entity, Session
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.session_state import ObservedEntity, Session
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Tools",)
 
@@ -41,15 +41,15 @@ class Tools(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._announced: dict[tuple[str, str], Note] = {}  # by `tool_call`
+        self._announced: dict[tuple[str, str], Notification] = {}  # by `tool_call`
         self._shown: set[tuple[str, str]] = set()  # client terminals that tool calls show
-        self._released: dict[tuple[str, str], Call] = {}
-        self._cancellable: dict[int, Entity] = {}  # that were at some time, by identity
-        self._ended: dict[tuple[str, str], Note] = {}  # what told the end of a tool call
-        self._prompted: dict[str, Call] = {}  # the last prompt, by session
+        self._released: dict[tuple[str, str], Request] = {}
+        self._cancellable: dict[int, ObservedEntity] = {}  # that were at some time, by identity
+        self._ended: dict[tuple[str, str], Notification] = {}  # what told the end of a tool call
+        self._prompted: dict[str, Request] = {}  # the last prompt, by session
 
-    def called(self, call: Call) -> None:
-        session = self.talk.session(call.session_id)
+    def on_request(self, call: Request) -> None:
+        session = self.state.find_session(call.session_id)
         if session is None or not is_object(call.params):
             return
         match call.method:
@@ -67,7 +67,9 @@ class Tools(Judge):
             case "tool_call/cancel":
                 self._cancel(session, session.tools.get(str(call.params.get("toolCallId"))), call)
             case "terminal/cancel":
-                self._cancel(session, session.shown.get(str(call.params.get("terminalId"))), call)
+                self._cancel(
+                    session, session.terminals.get(str(call.params.get("terminalId"))), call
+                )
             case "session/request_permission":
                 subject = call.params.get("subject")
                 tool = (subject if is_object(subject) else call.params).get("toolCall")
@@ -77,7 +79,7 @@ class Tools(Judge):
             case _:
                 pass
 
-    def _cancel(self, session: Session, entity: Entity | None, call: Call) -> None:
+    def _cancel(self, session: Session, entity: ObservedEntity | None, call: Request) -> None:
         if session.setup is None or session.setup.method != "session/new":
             return
         withdrawn = (
@@ -91,23 +93,23 @@ class Tools(Judge):
             entity.last if entity else None,
             call,
             expected="only what advertises `capabilities.cancel`",
-            got=shown(call.params),
+            got=format_value(call.params),
         )
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         if call.method in ("tool_call/cancel", "terminal/cancel") and not call.ok:
             self.judge(
                 "R-TCAN-05",
                 call.code == -32602,
                 call,
                 expected="-32602 for what cannot be cancelled",
-                got=shown(call.code),
+                got=format_value(call.code),
                 # The schema names -32602 for an unknown call, but not for an agent without calls.
                 authority="sdk" if call.code == -32601 else None,
             )
 
-    def noted(self, note: Note) -> None:
-        session = self.talk.session(note.session_id)
+    def on_notification(self, note: Notification) -> None:
+        session = self.state.find_session(note.session_id)
         if note.method != "session/update" or session is None:
             return
         self._remember(session)
@@ -119,7 +121,7 @@ class Tools(Judge):
             return
         if kind == "tool_call":
             self._new(session, tool, note)
-        elif kind == "tool_call_update" and self.talk.version == 1:
+        elif kind == "tool_call_update" and self.state.version == 1:
             self._known(session, tool, note)
             self._again(session, update, note)
         elif kind == "tool_call_update":
@@ -131,13 +133,13 @@ class Tools(Judge):
         if kind == "tool_call_content_chunk" and is_object(update.get("content")):
             content = [update["content"]]
         for item in content:
-            if item.get("type") == "terminal" and self.talk.version == 1:
+            if item.get("type") == "terminal" and self.state.version == 1:
                 self._terminal(session, str(item.get("terminalId")), note)
             elif item.get("type") == "diff" and is_object(item.get("patch")):
                 self._patch(item, item["patch"], note)
 
-    def _new(self, session: Session, tool: str, note: Note) -> None:
-        if self.talk.version != 1:
+    def _new(self, session: Session, tool: str, note: Notification) -> None:
+        if self.state.version != 1:
             return
         earlier = self._announced.get((session.id, tool))
         self.judge(
@@ -146,13 +148,13 @@ class Tools(Judge):
             earlier,
             note,
             expected="an id that no other tool call of the session has",
-            got=shown(tool),
+            got=format_value(tool),
             by="agent",
         )
         self._announced[session.id, tool] = note
         self._ended.pop((session.id, tool), None)
 
-    def _again(self, session: Session, told: dict[str, Any], seen: Note | Call) -> None:
+    def _again(self, session: Session, told: dict[str, Any], seen: Notification | Request) -> None:
         """A call that ended in an earlier turn begins anew: it is another one."""
         key = (session.id, str(told.get("toolCallId")))
         prompt, ended = self._prompted.get(session.id), self._ended.get(key)
@@ -166,25 +168,25 @@ class Tools(Judge):
                 prompt,
                 seen,
                 expected="an id that no other tool call of the session has",
-                got=f"{shown(key[1])} for one that begins when that has ended",
+                got=f"{format_value(key[1])} for one that begins when that has ended",
                 by="agent",
             )
-        elif key[1] not in session.tools and self.talk.version == 2:
+        elif key[1] not in session.tools and self.state.version == 2:
             self.judge("R-TOOL-02", True, by="agent")
 
-    def _known(self, session: Session, tool: str, note: Note) -> None:
+    def _known(self, session: Session, tool: str, note: Notification) -> None:
         if session.setup is not None and session.setup.method == "session/resume":
             return  # it may have been told of before
         self.judge(
             "R-TOOL-01",
             tool in session.tools,
             note,
-            expected=f"a tool_call for {shown(tool)} before its updates",
+            expected=f"a tool_call for {format_value(tool)} before its updates",
             got="none",
         )
 
-    def _first(self, session: Session, told: dict[str, Any], seen: Note | Call) -> None:
-        if str(told.get("toolCallId")) in session.tools or self.talk.version != 2:
+    def _first(self, session: Session, told: dict[str, Any], seen: Notification | Request) -> None:
+        if str(told.get("toolCallId")) in session.tools or self.state.version != 2:
             return
         if session.setup is not None and session.setup.method == "session/resume":
             return
@@ -193,10 +195,10 @@ class Tools(Judge):
             isinstance(told.get("title"), str),
             seen,
             expected="`title` in the first report of a tool call",
-            got=shown(told),
+            got=format_value(told),
         )
 
-    def _terminal(self, session: Session, terminal: str, note: Note) -> None:
+    def _terminal(self, session: Session, terminal: str, note: Notification) -> None:
         key = (session.id, terminal)
         if key not in self._shown:
             self.judge(
@@ -205,12 +207,12 @@ class Tools(Judge):
                 self._released.get(key),
                 note,
                 expected="a terminal that is not released yet",
-                got=shown(terminal),
+                got=format_value(terminal),
             )
         self._shown.add(key)
 
-    def _reused(self, session: Session, update: dict[str, Any], note: Note) -> None:
-        known = session.shown.get(str(update.get("terminalId")))
+    def _reused(self, session: Session, update: dict[str, Any], note: Notification) -> None:
+        known = session.terminals.get(str(update.get("terminalId")))
         command = update.get("command")
         if known is None or not isinstance(command, str):
             return
@@ -222,10 +224,10 @@ class Tools(Judge):
             known.last,
             note,
             expected="a terminal of its own for another command",
-            got=f"{shown(command)} in the one of {shown(before)}",
+            got=f"{format_value(command)} in the one of {format_value(before)}",
         )
 
-    def _patch(self, diff: dict[str, Any], patch: dict[str, Any], note: Note) -> None:
+    def _patch(self, diff: dict[str, Any], patch: dict[str, Any], note: Notification) -> None:
         text = patch.get("text")
         if patch.get("format") != "git_patch" or not isinstance(text, str):
             return
@@ -239,7 +241,7 @@ class Tools(Judge):
             not wrong,
             note,
             expected="`diff --git` sections with absolute paths",
-            got=shown(wrong),
+            got=format_value(wrong),
         )
         if wrong:
             return
@@ -250,17 +252,17 @@ class Tools(Judge):
             not lost or '"' in text,  # quoted as git does
             note,
             expected="the paths of `changes` in the patch",
-            got=f"{shown(lost)} only in `changes`",
+            got=f"{format_value(lost)} only in `changes`",
         )
 
     def _remember(self, session: Session) -> None:
-        for entities in (session.tools, session.shown):
+        for entities in (session.tools, session.terminals):
             for entity in entities.values():
                 if entity.cancellable:
                     self._cancellable[id(entity)] = entity
 
-    def finished(self) -> None:
-        for session in self.talk.sessions.values():
+    def on_end(self) -> None:
+        for session in self.state.sessions.values():
             self._remember(session)
         for entity in self._cancellable.values():
             ended = entity.fields.get("status") in _FINAL
@@ -275,7 +277,7 @@ class Tools(Judge):
                 )
 
 
-def _begins(told: dict[str, Any], known: Entity | None) -> bool:
+def _begins(told: dict[str, Any], known: ObservedEntity | None) -> bool:
     """Tell whether a report of a call that has ended is about another one."""
     if told.get("status") in _BEGUN:
         return True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.session_state import Session, Turn
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("NOTICED_S", "Turns", "outcome_of")
 
@@ -29,9 +29,9 @@ class Turns(Judge):
         "R-PERM-03",
     )
 
-    def noted(self, note: Note) -> None:
-        session = self.talk.session(note.session_id)
-        if self.talk.version != 1 or session is None or note.method != "session/update":
+    def on_notification(self, note: Notification) -> None:
+        session = self.state.find_session(note.session_id)
+        if self.state.version != 1 or session is None or note.method != "session/update":
             return
         update = update_of(note)
         last, tool = session.last_turn, str(update.get("toolCallId"))
@@ -47,16 +47,16 @@ class Turns(Judge):
                 got="one of a tool call of that turn after it",
             )
 
-    def answered(self, call: Call) -> None:
-        session = self.talk.session(call.session_id)
-        if self.talk.version != 1 or session is None:
+    def on_response(self, call: Request) -> None:
+        session = self.state.find_session(call.session_id)
+        if self.state.version != 1 or session is None:
             return
         if call.method == "session/request_permission" and call.sender == "agent":
             self._permission(session, call)
-        elif call.method == "session/prompt" and session.turn and session.turn.call is call:
+        elif call.method == "session/prompt" and session.turn and session.turn.request is call:
             self._prompt(session, session.turn, call)
 
-    def _permission(self, session: Session, call: Call) -> None:
+    def _permission(self, session: Session, call: Request) -> None:
         turn = session.turn
         if turn is None or turn.cancelled is None:
             return
@@ -68,10 +68,10 @@ class Turns(Judge):
             turn.cancelled,
             call,
             expected="the outcome cancelled, since the turn was cancelled",
-            got=shown(call.result) if call.ok else f"error {shown(call.code)}",
+            got=format_value(call.result) if call.ok else f"error {format_value(call.code)}",
         )
 
-    def _prompt(self, session: Session, turn: Turn, call: Call) -> None:
+    def _prompt(self, session: Session, turn: Turn, call: Request) -> None:
         reason = call.result.get("stopReason") if is_object(call.result) else None
         self.judge("R-PROMPT-08", True)
         if turn.cancelled is not None:
@@ -87,20 +87,21 @@ class Turns(Judge):
                     tool.first,
                     tool.last,
                     call,
-                    expected=f"completed or failed for {shown(ident)} before the end of the turn",
-                    got=shown(tool.fields.get("status", "pending")),
+                    expected=f"completed or failed for {format_value(ident)} "
+                    "before the end of the turn",
+                    got=format_value(tool.fields.get("status", "pending")),
                 )
 
-    def _cancelled(self, turn: Turn, call: Call, reason: object) -> None:
+    def _cancelled(self, turn: Turn, call: Request, reason: object) -> None:
         assert turn.cancelled is not None
-        assert call.reply is not None
+        assert call.response is not None
         self.judge("R-CANCEL-09", True)
         if reason == "cancelled":
             self.judge("R-CANCEL-05", True)
             self.judge("R-CANCEL-06", True)
             return
-        late = call.reply.frame.time - turn.cancelled.time >= NOTICED_S
-        if not turn.asked_when_cancelled and not late:
+        late = call.response.frame.time - turn.cancelled.time >= NOTICED_S
+        if not turn.permission_pending_at_cancel and not late:
             return  # the two may have crossed
         rule = "R-CANCEL-05" if call.ok else "R-CANCEL-06"
         self.judge(
@@ -109,11 +110,11 @@ class Turns(Judge):
             turn.cancelled,
             call,
             expected="the stop reason cancelled",
-            got=shown(reason) if call.ok else f"error {shown(call.code)}",
+            got=format_value(reason) if call.ok else f"error {format_value(call.code)}",
         )
 
 
-def outcome_of(call: Call) -> object:
+def outcome_of(call: Request) -> object:
     """Return the outcome of an answered permission request."""
     outcome = call.result.get("outcome") if is_object(call.result) else None
     return outcome.get("outcome") if is_object(outcome) else None

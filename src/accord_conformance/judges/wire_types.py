@@ -9,16 +9,21 @@ from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_array, is_object
 from accord.v1.early_spellings import LEGACY_METHODS
 from accord.wire.method import Method
-from accord_conformance.judges.base import Judge, Seen
-from accord_conformance.judges.fields import FIELD_RULES, rule_of, rules_kept
+from accord_conformance.judges.base import Evidence, Judge
+from accord_conformance.judges.fields import FIELD_RULES, rule_for_problem, rules_for_keys
 from accord_conformance.judges.handshake import OTHER_KEYS, is_of_other_version
 from accord_conformance.judges.vocabulary import protocol_keys
 from accord_conformance.traffic.connection_state import methods
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.strict_types import Problem, Visit, problems, shown
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.strict_types import (
+    TypeProblem,
+    VisitedKey,
+    find_problems,
+    format_value,
+)
 
-__all__ = ("Shapes",)
+__all__ = ("WireTypes",)
 
 # Keys of early drafts, which programs that serve old peers still send in addition to the new ones.
 _EARLY_KEYS = tolerates("set-model")({"models"})
@@ -26,7 +31,7 @@ _EARLY_KEYS = tolerates("set-model")({"models"})
 _EITHER_VERSION = {"clientInfo", "clientCapabilities", "info", "capabilities"}
 
 
-class Shapes(Judge):
+class WireTypes(Judge):
     """Fields, their types and values; methods of the other version."""
 
     rules = (
@@ -39,24 +44,24 @@ class Shapes(Judge):
         "R-MOA-09",
     )
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         if call.method == "initialize":
             self._ask(call)
-        elif self.talk.version is not None and self._known(call.method, call.sender, call):
-            self._value(call.method, "params", call.params, self.talk.version, call.sender, call)
+        elif self.state.version is not None and self._known(call.method, call.sender, call):
+            self._value(call.method, "params", call.params, self.state.version, call.sender, call)
 
-    def _ask(self, call: Call) -> None:
+    def _ask(self, call: Request) -> None:
         """Judge what a client says of itself by the version that it asks for."""
         version = call.params.get("protocolVersion") if is_object(call.params) else None
         if isinstance(version, int) and version > 2:
             return  # its shape is not known yet
         self._value("initialize", "params", call.params, 2 if version == 2 else 1, "client", call)
 
-    def noted(self, note: Note) -> None:
-        if self.talk.version is not None and self._known(note.method, note.sender, note):
-            self._value(note.method, "note", note.params, self.talk.version, note.sender, note)
+    def on_notification(self, note: Notification) -> None:
+        if self.state.version is not None and self._known(note.method, note.sender, note):
+            self._value(note.method, "note", note.params, self.state.version, note.sender, note)
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         replier = other(call.sender)
         if not call.ok:
             return
@@ -66,9 +71,9 @@ class Shapes(Judge):
                 version = 2 if says == 2 or (says != 1 and "info" in call.result) else 1
                 self._value("initialize", "result", call.result, version, replier, call)
             return
-        if self.talk.version is None:
+        if self.state.version is None:
             return
-        method = _method(call.method, "result", self.talk.version)
+        method = _method(call.method, "result", self.state.version)
         if method is None:
             return
         if call.result is None:
@@ -77,17 +82,17 @@ class Shapes(Judge):
                 return
         elif call.result == {}:
             self.judge("R-GEN-10", True, by=replier)
-        self._value(call.method, "result", call.result, self.talk.version, replier, call)
+        self._value(call.method, "result", call.result, self.state.version, replier, call)
 
-    def _known(self, method: str, sender: Side, seen: Seen) -> bool:
+    def _known(self, method: str, sender: Side, seen: Evidence) -> bool:
         """Judge the method itself; return whether there is something to judge its params by."""
-        version = self.talk.version
+        version = self.state.version
         assert version is not None
         if method.startswith(("_", "$/")) and method != "$/cancel_request":
             return False
         if _method(method, None, version) is not None:
             self.judge("R-INIT-09", True, by=sender)
-            expected = _sent_otherwise(method, version, sender, isinstance(seen, Call))
+            expected = _sent_otherwise(method, version, sender, isinstance(seen, Request))
             rule = "R-MOA-09" if expected and method == "mcp/message" else "R-INIT-08"
             self.judge(rule, not expected, seen, expected=expected, got=method, by=sender)
             return not expected
@@ -109,23 +114,23 @@ class Shapes(Judge):
         return False
 
     def _value(
-        self, method: str, part: str, value: Any, version: int, sender: Side, seen: Seen
+        self, method: str, part: str, value: Any, version: int, sender: Side, seen: Evidence
     ) -> None:
         found = _method(method, part, version)
         if found is None:
             return
-        visits: set[Visit] = set()
+        visits: set[VisitedKey] = set()
         tp = found.result if part == "result" else found.params
         broken: set[str] = set()
-        for problem in problems(tp, value, visits):
+        for problem in find_problems(tp, value, visits):
             if _is_forgiven(problem, value, version):
                 continue
-            rule = rule_of(problem, version)
+            rule = rule_for_problem(problem, version)
             if rule == "":
                 continue
             rule = rule or "R-INIT-08"
             broken.add(rule)
-            got = "nothing" if problem.what == "missing" else shown(problem.got)
+            got = "nothing" if problem.what == "missing" else format_value(problem.got)
             expected = f"{problem.expected} at {problem.path} of {method}"
             if rule == "R-INIT-08":
                 expected += f", as version {version} has it"
@@ -140,14 +145,14 @@ class Shapes(Judge):
                 by=sender,
                 authority="derived" if known else None,
             )
-        for rule in ({"R-INIT-08"} | rules_kept(visits, version)) - broken:
+        for rule in ({"R-INIT-08"} | rules_for_keys(visits, version)) - broken:
             self.judge(rule, True, by=sender)
 
 
 @tolerates("null-result")
 def _may_be_null(method: Method) -> bool:
     """Return whether a method's result has no required member, so that null reads as empty."""
-    return not problems(method.result, {})
+    return not find_problems(method.result, {})
 
 
 def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> str:
@@ -161,7 +166,7 @@ def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> 
     return ""
 
 
-def _is_forgiven(problem: Problem, value: Any, version: int) -> bool:
+def _is_forgiven(problem: TypeProblem, value: Any, version: int) -> bool:
     if problem.what == "variant" and problem.got == "env_var":
         return True  # R-AUTH-24 tells of it
     if problem.what != "extra":

@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from accord.client.ask import Answer, ask
+from accord.client.ask import AskResult, ask
 from accord.client.connect import ConnectedAgent, connect
 from accord.transports.command_line import argv_of
-from accord.types.content import Content
+from accord.types.content import ContentBlock
 from accord_conformance.judges.observer import Observer
-from accord_conformance.pytest_plugin.failures import RuleBroken, told
+from accord_conformance.pytest_plugin.failures import RuleFailed, describe_failures
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic.frame import Side
 
-__all__ = ("AgentUnderTest", "chosen")
+__all__ = ("AgentUnderTest", "agent_command")
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class AgentUnderTest:
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncGenerator[ConnectedAgent, None]:
         """Start the agent, and end it on leaving; `options` and errors are those of `connect`."""
-        watched = _Watched(options)
+        watched = _ObservedTransport(options)
         try:
             async with connect(self.command, **watched.options) as agent:
                 yield agent
@@ -51,10 +51,14 @@ class AgentUnderTest:
             self.reports.append(watched.finish())
 
     def ask(
-        self, prompt: Content | Sequence[Content], *, timeout_s: float = TURN_S, **options: Any
-    ) -> Answer:
+        self,
+        prompt: ContentBlock | Sequence[ContentBlock],
+        *,
+        timeout_s: float = TURN_S,
+        **options: Any,
+    ) -> AskResult:
         """Start the agent, run one turn in `folder`, end the agent: for tests without a loop."""
-        watched = _Watched(options)
+        watched = _ObservedTransport(options)
         given: dict[str, Any] = {"cwd": self.folder, **watched.options}
         try:
             return ask(self.command, prompt, timeout_s=timeout_s, **given)
@@ -80,27 +84,32 @@ class AgentUnderTest:
         return asyncio.run(main())
 
     def check(self, *, strict: bool = False) -> None:
-        """Raise `RuleBroken` when the agent broke a rule so far, with `strict` also a SHOULD."""
-        if faults := [fault for report in self.reports for fault in report.faults]:
+        """Raise `RuleFailed` when the agent broke a rule so far, with `strict` also a SHOULD."""
+        if faults := [fault for report in self.reports for fault in report.kit_errors]:
             raise RuntimeError("\n".join(("Error in the conformance kit:", *faults)))
         texts = [
-            f"protocol version {report.version or 'not agreed'}\n{told(report, broken)}"
+            f"protocol version {report.version or 'not agreed'}\n"
+            f"{describe_failures(report, broken)}"
             for report in self.reports
-            if (broken := report.broken(strict=strict))
+            if (broken := report.failed_rules(strict=strict))
         ]
         if texts:
-            raise RuleBroken("The agent broke rules of the protocol:\n" + "\n\n".join(texts))
+            raise RuleFailed("The agent broke rules of the protocol:\n" + "\n\n".join(texts))
 
 
-class _Watched:
+class _ObservedTransport:
     """Options for a connection, with an observer in them that judges the agent."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._observer = Observer(only="agent")
         self._began = time.monotonic()
-        self._on_noise: Callable[[str], None] | None = options.get("on_noise")
+        self._on_noise: Callable[[str], None] | None = options.get("on_stdout_noise")
         observers = (*options.get("observers", ()), self._frame)
-        self.options: dict[str, Any] = {**options, "observers": observers, "on_noise": self._noise}
+        self.options: dict[str, Any] = {
+            **options,
+            "observers": observers,
+            "on_stdout_noise": self._noise,
+        }
 
     def finish(self) -> Report:
         """Return what was found."""
@@ -117,7 +126,7 @@ class _Watched:
             self._on_noise(text)
 
 
-def chosen(request: pytest.FixtureRequest) -> tuple[list[str], bool]:
+def agent_command(request: pytest.FixtureRequest) -> tuple[list[str], bool]:
     """Return what starts the agent of a test, and whether it is judged; fail when nobody said."""
     node: pytest.Item = request.node
     marker = node.get_closest_marker("accord_agent")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.text.excerpt import one_line
-from accord_conformance.pytest_plugin.failures import MOST_SHOWN, RuleBroken
+from accord_conformance.pytest_plugin.failures import MAX_SHOWN, RuleFailed
 from accord_conformance.reports.frame_lines import FRAME_CHARACTERS
 from accord_conformance.rules.manifest import requirements
 
@@ -37,14 +37,14 @@ class ClientUnderTest:
         return [sys.executable, "-m", "accord", "check", "client", *report]
 
     def report(self) -> dict[str, Any]:
-        """Return what was found so far, as `--json` has it; raise `RuleBroken` when there is none.
+        """Return what was found so far, as `--json` has it; raise `RuleFailed` when there is none.
 
         It is whole when the client has hung up.
         """
         try:
             return json.loads(self.report_file.read_bytes())
         except FileNotFoundError:
-            raise RuleBroken(
+            raise RuleFailed(
                 "There is no report: the client did not start the agent that it was to start "
                 "(`accord_client.command`), or the agent could not start"
             ) from None
@@ -54,23 +54,23 @@ class ClientUnderTest:
         return {rule["id"]: rule["outcome"] for rule in self._rules()}
 
     def check(self, *, strict: bool = False) -> None:
-        """Raise `RuleBroken` when the client broke a rule, with `strict` also a SHOULD.
+        """Raise `RuleFailed` when the client broke a rule, with `strict` also a SHOULD.
 
         It is raised, too, when the client asked for no scenario: then next to nothing was checked.
         """
         bad = _BAD_STRICT if strict else _BAD
         lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]
         if lines:
-            raise RuleBroken("\n".join(("The client broke rules of the protocol:", *lines)))
+            raise RuleFailed("\n".join(("The client broke rules of the protocol:", *lines)))
         if errors := self.report()["errorsInTheKit"]:
             raise RuntimeError("\n".join(("Error in the conformance kit:", *errors)))
         played = self.report()["scenarios"]
         wrong = [one for one in played if one["ending"] == "wrong" or one["left"]]
         if wrong:
             lines = [f"    {one['scenario']}: {one['reason']}. {one['advice']}" for one in wrong]
-            raise RuleBroken("\n".join(("The client did what no agent can live with:", *lines)))
+            raise RuleFailed("\n".join(("The client did what no agent can live with:", *lines)))
         if not self.report()["scenarios"]:
-            raise RuleBroken(
+            raise RuleFailed(
                 f"Nothing was played: the client sent no prompt such as {self.prompt!r} "
                 "(`accord_client.prompt`)"
             )
@@ -83,7 +83,7 @@ class ClientUnderTest:
 def _broken(rule: dict[str, Any]) -> Iterator[str]:
     found = requirements()[rule["id"]]
     yield f"{found.id} {found.level}: {found.rule}"
-    for finding in rule["findings"][:MOST_SHOWN]:
+    for finding in rule["findings"][:MAX_SHOWN]:
         yield f"    expected  {finding['expected']}"
         yield f"    got       {finding['got']}"
         for frame in finding["frames"]:

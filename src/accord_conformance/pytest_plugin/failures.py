@@ -8,16 +8,16 @@ from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Report
 
-__all__ = ("MOST_SHOWN", "RuleBroken", "told")
+__all__ = ("MAX_SHOWN", "RuleFailed", "describe_failures")
 
-MOST_SHOWN = 3  # findings of one rule; the rest are counted
+MAX_SHOWN = 3  # findings of one rule; the rest are counted
 
 
-class RuleBroken(AssertionError):
+class RuleFailed(AssertionError):
     """Rules were broken; the text shows where."""
 
 
-def told(report: Report, rules: Iterable[str]) -> str:
+def describe_failures(report: Report, rules: Iterable[str]) -> str:
     """Return what was found of these rules: expected, got, and the frames that show it."""
     return "\n".join(line for rule in rules for line in _rule(report, rule))
 
@@ -27,10 +27,10 @@ def _rule(report: Report, ident: str) -> Iterator[str]:
     first, *_ = result.failures
     rule = first.requirement
     yield f"{ident} {rule.level}: {rule.rule}"
-    for finding in result.failures[:MOST_SHOWN]:
+    for finding in result.failures[:MAX_SHOWN]:
         yield from _finding(finding)
-    if result.broken > MOST_SHOWN:
-        yield f"  … and {result.broken - MOST_SHOWN} times more"
+    if result.failed > MAX_SHOWN:
+        yield f"  … and {result.failed - MAX_SHOWN} times more"
 
 
 def _finding(finding: Finding) -> Iterator[str]:

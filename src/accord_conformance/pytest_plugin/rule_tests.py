@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from accord.errors import TransportError
-from accord.local.run import run
+from accord.local.run import run_program
 from accord.transports.command_line import argv_of
-from accord_conformance.agent.settings import Settings, WrongSettings, read_settings
-from accord_conformance.pytest_plugin.failures import RuleBroken, told
+from accord_conformance.agent.settings import InvalidSettings, Settings, read_settings
+from accord_conformance.pytest_plugin.failures import RuleFailed, describe_failures
 from accord_conformance.reports.baseline import Known, read_baseline
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Played, Result, verdict
+from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
 from accord_conformance.rules.manifest import Requirement
 
-__all__ = ("Check", "RuleTest", "SpeaksTest", "collect", "summary")
+__all__ = ("Check", "RuleTest", "VersionTest", "collect", "summary")
 
 _NAME = "accord-check"
 _FILE = Path("accord-check.toml")
@@ -30,53 +30,53 @@ class Check(pytest.Collector):
     settings: Settings
     versions: tuple[int, ...]
     strict: bool
-    known: Known
-    made: Result | None = None
+    baseline: Known
+    is_created: RunResult | None = None
     _failed: Exception | None = None
     _told = False  # that nothing can be checked
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for the agent as such, and one for each rule."""
-        yield _new(SpeaksTest, self, name="speaks")
+        yield _new(VersionTest, self, name="speaks")
         for version in self.versions:
-            for rule in Report(version=version, side="agent").asked():
+            for rule in Report(version=version, side="agent").applicable_rules():
                 yield _rule_test(self, version, rule)
 
     @property
-    def result(self) -> Result:
+    def result(self) -> RunResult:
         """What the run came to; raise `TransportError` when the agent does not start.
 
         A run that failed is not made again: it would fail for each rule.
         """
         if self._failed is not None:
             raise self._failed
-        if self.made is None:
+        if self.is_created is None:
             try:
-                self.made = run(self._run())
-                self.made.strict, self.made.known = self.strict, self.known
+                self.is_created = run_program(self._run())
+                self.is_created.strict, self.is_created.baseline = self.strict, self.baseline
             except Exception as error:
                 self._failed = error
                 raise
-        return self.made
+        return self.is_created
 
-    def checked(self) -> Result:
-        """Return what the run came to; raise `RuleBroken` when it could check nothing."""
+    def passed(self) -> RunResult:
+        """Return what the run came to; raise `RuleFailed` when it could check nothing."""
         self._told = True
         try:
             result = self.result
         except TransportError as error:
-            raise RuleBroken(f"The agent cannot be started: {error}") from None
-        if not result.checked:
-            whys = "\n".join(f"  {version}: {why}" for version, why in result.unspoken.items())
-            raise RuleBroken(f"The agent speaks no version that is checked:\n{whys}")
+            raise RuleFailed(f"The agent cannot be started: {error}") from None
+        if not result.supported:
+            whys = "\n".join(f"  {version}: {why}" for version, why in result.unsupported.items())
+            raise RuleFailed(f"The agent speaks no version that is checked:\n{whys}")
         return result
 
     def tell(self) -> None:
-        """Raise `RuleBroken` for a run that could check nothing, if no other test is to tell."""
-        if not self._told and not any(isinstance(one, SpeaksTest) for one in self.session.items):
-            self.checked()
+        """Raise `RuleFailed` for a run that could check nothing, if no other test is to tell."""
+        if not self._told and not any(isinstance(one, VersionTest) for one in self.session.items):
+            self.passed()
 
-    async def _run(self) -> Result:
+    async def _run(self) -> RunResult:
         from accord.transports.process import ProcessTransport, process
         from accord_conformance.agent.run import AgentRun
         from accord_conformance.agent.scenarios import AGENT_SCENARIOS
@@ -100,25 +100,32 @@ class _Test(pytest.Item):
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """Show what was found, not where this file found it."""
-        if isinstance(excinfo.value, RuleBroken):
+        if isinstance(excinfo.value, RuleFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
 
-class SpeaksTest(_Test):
+class VersionTest(_Test):
     """The agent starts, speaks one of the versions, and lets itself be checked."""
 
     def runtest(self) -> None:
         """Fail when nothing can be checked, or for what no rule forbids and nobody wants."""
-        result = self.parent.checked()
-        if result.errors:
-            raise RuntimeError("\n".join(("Error in the conformance kit:", *result.errors)))
-        if result.spent_s is not None:
-            raise RuleBroken(f"The time budget of {result.spent_s:g} s was spent before the end")
-        wrong = [*map(_what, result.wrong), *(login.words for login in result.shut_out)]
-        wrong += (f"The agent went away in the middle of {_what(one)}" for one in result.left)
+        result = self.parent.passed()
+        if result.kit_errors:
+            raise RuntimeError("\n".join(("Error in the conformance kit:", *result.kit_errors)))
+        if result.exceeded_budget_s is not None:
+            raise RuleFailed(
+                f"The time budget of {result.exceeded_budget_s:g} s was spent before the end"
+            )
+        wrong = [
+            *map(_what, result.failed_scenarios),
+            *(login.message for login in result.locked_out),
+        ]
+        wrong += (
+            f"The agent went away in the middle of {_what(one)}" for one in result.disconnects
+        )
         if wrong:
-            raise RuleBroken("\n".join(wrong))
+            raise RuleFailed("\n".join(wrong))
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Name the test."""
@@ -140,7 +147,7 @@ class RuleTest(_Test):
             pytest.skip("the agent cannot be started")
         report = next((one for one in result.reports if one.version == self.version), None)
         if report is None:
-            why = result.unspoken.get(self.version, "")
+            why = result.unsupported.get(self.version, "")
             pytest.skip(f"version {self.version} is not checked: {why}")
         match report.outcome(self.rule):
             case "passed":
@@ -148,13 +155,13 @@ class RuleTest(_Test):
             case "not exercised":
                 pytest.skip(f"not exercised{_why(result, self.version, self.rule)}")
             case outcome:
-                text = told(report, [self.rule.id])
+                text = describe_failures(report, [self.rule.id])
         if outcome in ("warned", "advised") and not self.parent.strict:
             self.add_report_section("call", "accord", text)
             return
-        if (self.rule.id, self.version) in self.parent.known:
+        if (self.rule.id, self.version) in self.parent.baseline:
             pytest.xfail("in the baseline")
-        raise RuleBroken(text)
+        raise RuleFailed(text)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Name the test."""
@@ -173,7 +180,7 @@ def collect(session: pytest.Session, command: str) -> list[pytest.Item]:
     chosen: str = option.accord_check_version
     check.versions = (1, 2) if chosen == "both" else (int(chosen),)
     check.strict = option.accord_check_strict
-    check.known = _known(option.accord_check_baseline)
+    check.baseline = _known(option.accord_check_baseline)
     session.config.stash[_MADE] = check
     return list(check.collect())
 
@@ -201,14 +208,14 @@ def _rule_test(check: Check, version: int, rule: Requirement) -> RuleTest:
 def summary(config: pytest.Config) -> list[str]:
     """Return lines about what the run came to, none when it was not made."""
     check = config.stash.get(_MADE, None)
-    if check is None or check.made is None:
+    if check is None or check.is_created is None:
         return []
-    result = check.made
-    lines = [verdict(result).words, *(_sum(report) for report in result.reports)]
+    result = check.is_created
+    lines = [verdict(result).text, *(_sum(report) for report in result.reports)]
     lines += [
-        f"version {version} was not checked: {why}" for version, why in result.unspoken.items()
+        f"version {version} was not checked: {why}" for version, why in result.unsupported.items()
     ]
-    if mended := check.known & result.passed():
+    if mended := check.baseline & result.passed_rules():
         rules = ", ".join(f"{rule} (v{version})" for rule, version in sorted(mended))
         lines.append(f"in the baseline, and not broken any more: {rules}")
     return lines
@@ -217,7 +224,7 @@ def summary(config: pytest.Config) -> list[str]:
 _MADE = pytest.StashKey[Check]()
 
 
-def _what(played: Played) -> str:
+def _what(played: ScenarioResult) -> str:
     return (
         f"{played.scenario} in version {played.version}: {played.reason}. {played.advice}".rstrip()
     )
@@ -226,7 +233,7 @@ def _what(played: Played) -> str:
 def _sum(report: Report) -> str:
     counts = {"passed": 0, "failed": 0, "warned": 0, "advised": 0, "not exercised": 0}
     warned: list[str] = []
-    for rule in report.asked():
+    for rule in report.applicable_rules():
         outcome = report.outcome(rule)
         counts[outcome] += 1
         if outcome in ("warned", "advised"):
@@ -236,7 +243,7 @@ def _sum(report: Report) -> str:
     return f"version {report.version}: {numbers}{named}"
 
 
-def _why(result: Result, version: int, rule: Requirement) -> str:
+def _why(result: RunResult, version: int, rule: Requirement) -> str:
     """Say why the scenarios that tell of a rule came to nothing."""
     from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 
@@ -251,15 +258,15 @@ def _why(result: Result, version: int, rule: Requirement) -> str:
 
 def _settings(file: Path | None) -> Settings:
     from accord_conformance.agent.scenarios import AGENT_SCENARIOS
-    from accord_conformance.rules.selection import UnknownName, prove_skips
+    from accord_conformance.rules.selection import UnknownName, validate_skips
 
     if file is None and not _FILE.exists():
         return Settings()
     try:
         settings = read_settings(file or _FILE)
-        prove_skips(settings.skip, AGENT_SCENARIOS)
+        validate_skips(settings.skip, AGENT_SCENARIOS)
         return settings
-    except (WrongSettings, UnknownName) as wrong:
+    except (InvalidSettings, UnknownName) as wrong:
         raise pytest.UsageError(str(wrong)) from None
 
 

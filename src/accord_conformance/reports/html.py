@@ -7,7 +7,7 @@ from html import escape as escaped
 from accord.text.excerpt import one_line, visible
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Outcome, Report
-from accord_conformance.reports.run_result import Played, Result, verdict
+from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
 from accord_conformance.rules.manifest import AUTHORITIES, Requirement
 from accord_conformance.rules.sources import links
 
@@ -30,7 +30,7 @@ pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; whi
 """
 
 
-def html(result: Result) -> str:
+def html(result: RunResult) -> str:
     """Return the page; all that the agent wrote is escaped."""
     title = _text(result.subject)
     parts = [
@@ -42,18 +42,18 @@ def html(result: Result) -> str:
     ]
     found = verdict(result)
     style = "bad" if found.status else "good"
-    parts.append(f'<p class="verdict {style}">{_text(found.words)}</p>')
+    parts.append(f'<p class="verdict {style}">{_text(found.text)}</p>')
     parts += [
         f"<p>Error in the kit:</p><pre>{escaped(visible(traceback))}</pre>"
-        for traceback in result.errors
+        for traceback in result.kit_errors
     ]
     for report in result.reports:
         parts += _version(report, result.scenarios(report.version))
     parts += [
         f"<p>Version {version} was not checked: {_text(why)}.</p>"
-        for version, why in result.unspoken.items()
+        for version, why in result.unsupported.items()
     ]
-    parts += [f"<p>{_text(login.words)}</p>" for login in result.logins]
+    parts += [f"<p>{_text(login.message)}</p>" for login in result.login_problems]
     parts.append("</body></html>")
     return "\n".join(parts)
 
@@ -61,14 +61,14 @@ def html(result: Result) -> str:
 _COLUMNS: tuple[Outcome, ...] = ("passed", "failed", "warned", "advised", "not exercised")
 
 
-def _version(report: Report, played: list[Played]) -> list[str]:
+def _version(report: Report, played: list[ScenarioResult]) -> list[str]:
     parts = [f"<h2>Version {report.version}</h2>"]
-    for rule in report.problems("failed", "warned"):
+    for rule in report.problem_rules("failed", "warned"):
         parts += _rule(rule, report)
     for one in played:
-        if one.ending in ("wrong", "advised") or one.left:
-            parts += _objection(one)
-    if advised := report.problems("advised"):
+        if one.outcome in ("wrong", "advised") or one.disconnected:
+            parts += _advisory(one)
+    if advised := report.problem_rules("advised"):
         parts.append("<h3>Advice</h3><p>The protocol itself does not demand this.</p>")
         for rule in advised:
             parts += _rule(rule, report)
@@ -115,11 +115,11 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
     return parts
 
 
-def _objection(played: Played) -> list[str]:
-    style = "failed" if played.ending == "wrong" or played.left else "warned"
-    what = "The peer went away" if played.left else "No rule is about it"
+def _advisory(played: ScenarioResult) -> list[str]:
+    style = "failed" if played.outcome == "wrong" or played.disconnected else "warned"
+    what = "The peer went away" if played.disconnected else "No rule is about it"
     parts = [
-        f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.ending}</b></h3>',
+        f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.outcome}</b></h3>',
         f"<p>{what}: {_text(played.reason)}. {_text(played.advice)}</p>",
     ]
     if played.frames:
@@ -128,10 +128,10 @@ def _objection(played: Played) -> list[str]:
     return [*parts, "</section>"]
 
 
-def _scenarios(played: list[Played]) -> list[str]:
+def _scenarios(played: list[ScenarioResult]) -> list[str]:
     rows = [
         f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
-        f"<td>{one.ending} {_text(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
+        f"<td>{one.outcome} {_text(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
         for one in played
     ]
     return [

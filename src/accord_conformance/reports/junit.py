@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 from accord.text.excerpt import one_line
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Result
+from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import Requirement
 
 __all__ = ("junit",)
@@ -16,7 +16,7 @@ __all__ = ("junit",)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(result: Result) -> str:
+def junit(result: RunResult) -> str:
     """Return the report; a broken SHOULD, and advice, is output of a case and not a failure."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -25,10 +25,10 @@ def junit(result: Result) -> str:
     for report in result.reports:
         lines += _suites(report)
         lines += _scenarios(report.version, result)
-    if result.errors:
-        lines += _errors(result.errors)
-    for version, why in result.unspoken.items():
-        lines += _unspoken(version, why, is_error=not result.checked)
+    if result.kit_errors:
+        lines += _errors(result.kit_errors)
+    for version, why in result.unsupported.items():
+        lines += _unspoken(version, why, is_error=not result.supported)
     lines.append("</testsuites>")
     return "\n".join(lines)
 
@@ -61,15 +61,15 @@ def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
     ]
 
 
-def _scenarios(version: int | None, result: Result) -> list[str]:
+def _scenarios(version: int | None, result: RunResult) -> list[str]:
     """Tell of what fails a run and is no rule's business."""
     played = result.scenarios(version)
     bad = [
         (one.scenario, f"{one.reason}. {one.advice}".strip(), one.frames)
         for one in played
-        if one.left or one.ending == "wrong"
+        if one.disconnected or one.outcome == "wrong"
     ]
-    bad += [("login", login.words, ()) for login in result.shut_out if login.version == version]
+    bad += [("login", login.message, ()) for login in result.locked_out if login.version == version]
     if not bad:
         return []
     lines = [
@@ -89,7 +89,7 @@ def _scenarios(version: int | None, result: Result) -> list[str]:
 def _suites(report: Report) -> list[str]:
     lines: list[str] = []
     for area in report.by_area():
-        rules = [rule for rule in report.asked() if rule.area == area.area]
+        rules = [rule for rule in report.applicable_rules() if rule.area == area.area]
         name = _quoted(f"v{report.version}.{area.area} {area.title}")
         lines.append(
             f'  <testsuite name={name} tests="{len(rules)}" failures="{area.failed}" errors="0" '

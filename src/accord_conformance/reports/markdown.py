@@ -7,42 +7,42 @@ import re
 from accord.text.excerpt import one_line, visible
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Played, Result, verdict
+from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
 from accord_conformance.rules.manifest import AUTHORITIES, Requirement
 from accord_conformance.rules.sources import links
 
 __all__ = ("markdown",)
 
-_MOST_SHOWN = 3  # findings of one rule
+_MAX_SHOWN = 3  # findings of one rule
 _SIGN = re.compile(r"[\\`|*_~\[\]]")
 _CALLS = re.compile(r"[@#:](?=[\w/])|\bwww(?=\.)")
 
 
-def markdown(result: Result) -> str:
+def markdown(result: RunResult) -> str:
     """Return the report."""
     lines = [f"# {_code(result.subject)} and the Agent Client Protocol", ""]
-    lines += [f"**{_plain(verdict(result).words)}**", ""]
-    for traceback in result.errors:
+    lines += [f"**{_plain(verdict(result).text)}**", ""]
+    for traceback in result.kit_errors:
         block = visible(traceback).splitlines()
         lines += ["Error in the kit:", "", (fence := _fence(block)), *block, fence, ""]
     for report in result.reports:
         lines += _version(report, result)
-    lines += [f"- {_plain(login.words)}" for login in result.logins]
-    lines += [""] if result.logins else []
-    for version, why in result.unspoken.items():
+    lines += [f"- {_plain(login.message)}" for login in result.login_problems]
+    lines += [""] if result.login_problems else []
+    for version, why in result.unsupported.items():
         lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
     return "\n".join(lines)
 
 
-def _version(report: Report, result: Result) -> list[str]:
+def _version(report: Report, result: RunResult) -> list[str]:
     lines = [f"## Version {report.version}", ""]
     played = result.scenarios(report.version)
-    for rule in report.problems("failed", "warned"):
+    for rule in report.problem_rules("failed", "warned"):
         lines += _broken(rule, report)
     for one in played:
-        if one.ending in ("wrong", "advised") or one.left:
-            lines += _objection(one)
-    if advised := report.problems("advised"):
+        if one.outcome in ("wrong", "advised") or one.disconnected:
+            lines += _advisory(one)
+    if advised := report.problem_rules("advised"):
         lines += ["### Advice", "", "The protocol itself does not demand this.", ""]
         for rule in advised:
             lines += _broken(rule, report, "####")
@@ -54,10 +54,10 @@ def _version(report: Report, result: Result) -> list[str]:
         lines.append(f"| {title} | {' | '.join(str(number) for number in numbers)} |")
     lines.append("")
     shown = ("finished", "wrong", "advised")
-    others = [one for one in played if one.ending not in shown and not one.left]
+    others = [one for one in played if one.outcome not in shown and not one.disconnected]
     if others:
         lines += ["<details><summary>Scenarios without a result</summary>", ""]
-        lines += [f"- `{one.scenario}`: {one.ending}: {_plain(one.reason)}" for one in others]
+        lines += [f"- `{one.scenario}`: {one.outcome}: {_plain(one.reason)}" for one in others]
         lines += ["", "</details>", ""]
     return lines
 
@@ -65,15 +65,15 @@ def _version(report: Report, result: Result) -> list[str]:
 def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
     result = report.rules[rule.id]
     lines = [f"{head} {rule.id}: {report.outcome(rule)}", "", f"**{rule.level}** {rule.rule}", ""]
-    for finding in result.failures[:_MOST_SHOWN]:
+    for finding in result.failures[:_MAX_SHOWN]:
         where = f" (`{finding.where}`)" if finding.where else ""
         lines.append(f"- expected {_plain(finding.expected)}; got {_plain(finding.got)}{where}")
         if finding.frames:
             block = [frame_line(frame) for frame in finding.frames]
             fence = _fence(block)
             lines += ["", *(f"  {line}" for line in (fence, *block, fence)), ""]
-    if result.broken > _MOST_SHOWN:
-        lines.append(f"- and {result.broken - _MOST_SHOWN} more")
+    if result.failed > _MAX_SHOWN:
+        lines.append(f"- and {result.failed - _MAX_SHOWN} more")
     if rule.hint:
         lines += ["", f"How to fix it: {rule.hint}"]
     said = ", ".join(
@@ -84,9 +84,9 @@ def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
     return [*lines, ""]
 
 
-def _objection(played: Played) -> list[str]:
-    lines = [f"### `{played.scenario}`: {played.ending}", ""]
-    what = "The peer went away" if played.left else "No rule is about it"
+def _advisory(played: ScenarioResult) -> list[str]:
+    lines = [f"### `{played.scenario}`: {played.outcome}", ""]
+    what = "The peer went away" if played.disconnected else "No rule is about it"
     lines += [f"{what}: {_plain(played.reason)}. {_plain(played.advice)}".rstrip(), ""]
     if played.frames:
         block = [frame_line(frame) for frame in played.frames]

@@ -14,7 +14,7 @@ from accord_conformance.rules.manifest import Authority, Requirement, areas, req
 from accord_conformance.rules.sources import links
 from accord_conformance.traffic.frame import Frame, Side
 
-__all__ = ("AreaSum", "Outcome", "Report", "RuleResult", "frames_as_json")
+__all__ = ("AreaTotals", "Outcome", "Report", "RuleResult", "frames_as_json")
 
 _FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all of it
 
@@ -22,19 +22,19 @@ _FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all
 # by its reference SDKs, or by Accord's own conclusions.
 Outcome: TypeAlias = Literal["passed", "failed", "warned", "advised", "not exercised"]
 
-MOST_FAILURES = 20  # kept of one rule; more are only counted
+MAX_FAILURES = 20  # kept of one rule; more are only counted
 
 
 class RuleResult(Struct):
     """What was found about one rule."""
 
-    kept: int = 0
-    broken: int = 0
+    passed: int = 0
+    failed: int = 0
     weak: int = 0  # of the broken, those that rest on less than the protocol
     failures: list[Finding] = field(default_factory=list[Finding])
 
 
-class AreaSum(Struct):
+class AreaTotals(Struct):
     """How many rules of an area had which outcome."""
 
     area: str
@@ -57,22 +57,22 @@ class Report(Struct):
     version: int | None = None
     frames: int = 0
     rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
-    faults: list[str] = field(default_factory=list[str])
+    kit_errors: list[str] = field(default_factory=list[str])
 
-    def add_fault(self, traceback: str) -> None:
+    def add_kit_error(self, traceback: str) -> None:
         """Add an error in the kit, once."""
-        if traceback not in self.faults and len(self.faults) < MOST_FAILURES:
-            self.faults.append(traceback)
+        if traceback not in self.kit_errors and len(self.kit_errors) < MAX_FAILURES:
+            self.kit_errors.append(traceback)
 
     def add(self, finding: Finding) -> None:
         """Count a finding."""
         result = self.rules.setdefault(finding.rule, RuleResult())
         if finding.passed:
-            result.kept += 1
+            result.passed += 1
             return
-        result.broken += 1
+        result.failed += 1
         result.weak += finding.authority in ("sdk", "derived")
-        if len(result.failures) < MOST_FAILURES:
+        if len(result.failures) < MAX_FAILURES:
             # A peer's own words are in both: they stay one line, wherever they are shown.
             expected, got = one_line(finding.expected), one_line(finding.got)
             result.failures.append(replace(finding, expected=expected, got=got))
@@ -81,21 +81,21 @@ class Report(Struct):
         """Add what another connection of the same run came to."""
         self.frames += other.frames
         self.version = self.version or other.version
-        for traceback in other.faults:
-            self.add_fault(traceback)
+        for traceback in other.kit_errors:
+            self.add_kit_error(traceback)
         for rule, result in other.rules.items():
             mine = self.rules.setdefault(rule, RuleResult())
-            mine.kept += result.kept
-            mine.broken += result.broken
+            mine.passed += result.passed
+            mine.failed += result.failed
             mine.weak += result.weak
-            mine.failures += result.failures[: MOST_FAILURES - len(mine.failures)]
+            mine.failures += result.failures[: MAX_FAILURES - len(mine.failures)]
 
     def outcome(self, requirement: Requirement) -> Outcome:
         """Return what became of a rule."""
         result = self.rules.get(requirement.id)
-        if result is None or not (result.kept or result.broken):
+        if result is None or not (result.passed or result.failed):
             return "not exercised"
-        if not result.broken:
+        if not result.failed:
             return "passed"
         if self.authority(requirement) in ("sdk", "derived"):
             return "advised"
@@ -104,13 +104,13 @@ class Report(Struct):
     def authority(self, requirement: Requirement) -> Authority:
         """Return on whose authority a rule was judged here."""
         result = self.rules.get(requirement.id)
-        if result is not None and result.broken and result.weak == result.broken:
+        if result is not None and result.failed and result.weak == result.failed:
             for one in result.failures:
                 if one.authority is not None:
                     return one.authority
         return requirement.authority_in(self.version)
 
-    def asked(self) -> Iterator[Requirement]:
+    def applicable_rules(self) -> Iterator[Requirement]:
         """Yield the rules that this run could come to: those of its version that are judged."""
         for requirement in requirements().values():
             judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
@@ -119,18 +119,18 @@ class Report(Struct):
             if judged and (self.version is None or self.version in requirement.versions):
                 yield requirement
 
-    def broken(self, *, strict: bool = False) -> list[str]:
+    def failed_rules(self, *, strict: bool = False) -> list[str]:
         """Return the rules that were broken and decide; with `strict` every broken rule.
 
         What decides is a MUST of the schema or of the text of the protocol.
         """
         bad = ("failed", "warned", "advised") if strict else ("failed",)
-        return [rule.id for rule in self.asked() if self.outcome(rule) in bad]
+        return [rule.id for rule in self.applicable_rules() if self.outcome(rule) in bad]
 
-    def problems(self, *outcomes: Outcome) -> list[Requirement]:
+    def problem_rules(self, *outcomes: Outcome) -> list[Requirement]:
         """Return the broken rules, those first that weigh most; only these outcomes if named."""
         broken: tuple[Outcome, ...] = ("failed", "warned", "advised")
-        asked = [(self.outcome(rule), rule) for rule in self.asked()]
+        asked = [(self.outcome(rule), rule) for rule in self.applicable_rules()]
         return [rule for one in outcomes or broken for outcome, rule in asked if outcome == one]
 
     def failures(self) -> Iterator[Finding]:
@@ -139,10 +139,10 @@ class Report(Struct):
             if (result := self.rules.get(ident)) is not None:
                 yield from result.failures
 
-    def by_area(self) -> list[AreaSum]:
+    def by_area(self) -> list[AreaTotals]:
         """Return the sums of the areas that this run could come to."""
-        sums = {area: AreaSum(area, title) for area, title in areas().items()}
-        for rule in self.asked():
+        sums = {area: AreaTotals(area, title) for area, title in areas().items()}
+        for rule in self.applicable_rules():
             name = self.outcome(rule).replace(" ", "_")
             setattr(sums[rule.area], name, getattr(sums[rule.area], name) + 1)
         return [area for area in sums.values() if any(_numbers(area))]
@@ -166,7 +166,7 @@ class Report(Struct):
                 }
                 for area in self.by_area()
             ],
-            "rules": [self._rule(rule) for rule in self.asked()],
+            "rules": [self._rule(rule) for rule in self.applicable_rules()],
         }
 
     def _rule(self, rule: Requirement) -> dict[str, Any]:
@@ -181,8 +181,8 @@ class Report(Struct):
             "who": rule.who,
             "rule": rule.rule,
             "outcome": self.outcome(rule),
-            "kept": result.kept,
-            "broken": result.broken,
+            "kept": result.passed,
+            "broken": result.failed,
             "findings": [
                 {
                     "by": finding.by,
@@ -208,5 +208,5 @@ def frames_as_json(frames: Iterable[Frame]) -> list[dict[str, Any]]:
     ]
 
 
-def _numbers(area: AreaSum) -> Iterable[int]:
+def _numbers(area: AreaTotals) -> Iterable[int]:
     return area.passed, area.failed, area.warned, area.advised, area.not_exercised

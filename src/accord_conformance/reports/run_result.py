@@ -11,31 +11,31 @@ from accord_conformance.reports.report import Report, frames_as_json
 from accord_conformance.traffic.frame import Frame
 
 __all__ = (
-    "BROKEN",
-    "KIT_ERROR",
-    "LOGIN_REQUIRED",
-    "Ending",
-    "Login",
-    "Played",
-    "Result",
+    "EXIT_FAILED",
+    "EXIT_KIT_ERROR",
+    "EXIT_LOGIN_REQUIRED",
+    "LoginProblem",
+    "RunResult",
+    "ScenarioOutcome",
+    "ScenarioResult",
     "Verdict",
     "verdict",
 )
 
 # Exit statuses, besides 0.
-BROKEN = 1
-LOGIN_REQUIRED = 3  # nothing is wrong, but without a login no turn was checked
-KIT_ERROR = 70  # EX_SOFTWARE: the result says nothing
+EXIT_FAILED = 1
+EXIT_LOGIN_REQUIRED = 3  # nothing is wrong, but without a login no turn was checked
+EXIT_KIT_ERROR = 70  # EX_SOFTWARE: the result says nothing
 
 # Unfinished: the peer fell silent or went away, and it is not this scenario's business why.
 # Wrong: it did what no rule forbids and nobody could want; advised: what does little harm.
 # Error in the kit: the scenario itself failed, which says nothing about the peer.
-Ending: TypeAlias = Literal[
+ScenarioOutcome: TypeAlias = Literal[
     "finished", "not exercised", "unfinished", "skipped", "wrong", "advised", "error in the kit"
 ]
 
 
-class Played(Struct, kw_only=True):
+class ScenarioResult(Struct, kw_only=True):
     """A scenario that was played in one version; `reason` says why it has no outcome.
 
     `left`: the peer went away in it, although nothing was done to it that could be a reason.
@@ -46,16 +46,16 @@ class Played(Struct, kw_only=True):
     scenario: str
     about: str
     version: int
-    ending: Ending
+    outcome: ScenarioOutcome
     reason: str = ""
     seconds: float = 0.0
-    left: bool = False
+    disconnected: bool = False
     advice: str = ""
     frames: tuple[Frame, ...] = ()
     traceback: str = ""
 
 
-class Login(Struct, kw_only=True):
+class LoginProblem(Struct, kw_only=True):
     """That scenarios came to nothing because the agent wants a login in one version.
 
     `turns` is how many were taken nevertheless, `tried` the login of the settings, which failed
@@ -70,7 +70,7 @@ class Login(Struct, kw_only=True):
     error: str = ""
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """What was not checked, and how to give a login."""
         parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in self.scenarios))
         lost = f"{len(self.scenarios)} scenarios came to nothing ({parts})"
@@ -89,7 +89,7 @@ class Login(Struct, kw_only=True):
         return f"Version {self.version}: the agent wants a login: {lost}. {how} {env}"
 
 
-class Result(Struct):
+class RunResult(Struct):
     """A whole run; `unspoken` are the versions that were to be checked and are not spoken.
 
     A report may tell of such a version, too: of what was broken in its handshake. `faults` are
@@ -99,81 +99,83 @@ class Result(Struct):
 
     subject: str
     reports: list[Report] = field(default_factory=list[Report])
-    played: list[Played] = field(default_factory=list[Played])
-    unspoken: dict[int, str] = field(default_factory=dict[int, str])
-    logins: list[Login] = field(default_factory=list[Login])
+    scenario_results: list[ScenarioResult] = field(default_factory=list[ScenarioResult])
+    unsupported: dict[int, str] = field(default_factory=dict[int, str])
+    login_problems: list[LoginProblem] = field(default_factory=list[LoginProblem])
     seconds: float = 0.0
-    faults: list[str] = field(default_factory=list[str])
-    spent_s: float | None = None
+    run_errors: list[str] = field(default_factory=list[str])
+    exceeded_budget_s: float | None = None
     strict: bool = False
-    known: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    baseline: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
     @property
-    def checked(self) -> list[Report]:
+    def supported(self) -> list[Report]:
         """The reports of the versions that are spoken."""
-        return [report for report in self.reports if report.version not in self.unspoken]
+        return [report for report in self.reports if report.version not in self.unsupported]
 
     @property
-    def shut_out(self) -> list[Login]:
+    def locked_out(self) -> list[LoginProblem]:
         """The versions in which no turn was checked because the agent wants a login."""
-        return [login for login in self.logins if login.turns == 0]
+        return [login for login in self.login_problems if login.turns == 0]
 
-    def broken(self, *, strict: bool = False) -> list[tuple[str, int]]:
+    def failed_rules(self, *, strict: bool = False) -> list[tuple[str, int]]:
         """Return the rules that were broken and must not be, each with its version."""
         return [
             (rule, report.version or 0)
             for report in self.reports
-            for rule in report.broken(strict=strict)
+            for rule in report.failed_rules(strict=strict)
         ]
 
-    def passed(self) -> set[tuple[str, int]]:
+    def passed_rules(self) -> set[tuple[str, int]]:
         """Return the rules that were kept, each with its version."""
         return {
             (rule.id, report.version or 0)
             for report in self.reports
-            for rule in report.asked()
+            for rule in report.applicable_rules()
             if report.outcome(rule) == "passed"
         }
 
     @property
-    def left(self) -> list[Played]:
+    def disconnects(self) -> list[ScenarioResult]:
         """The scenarios in which the peer went away without a reason."""
-        return [played for played in self.played if played.left]
+        return [played for played in self.scenario_results if played.disconnected]
 
     @property
-    def wrong(self) -> list[Played]:
+    def failed_scenarios(self) -> list[ScenarioResult]:
         """The scenarios in which the peer did what nobody could want."""
-        return [played for played in self.played if played.ending == "wrong"]
+        return [played for played in self.scenario_results if played.outcome == "wrong"]
 
     @property
-    def errors(self) -> list[str]:
+    def kit_errors(self) -> list[str]:
         """The tracebacks of all errors in the kit."""
-        inside = [one.traceback for one in self.played if one.ending == "error in the kit"]
-        judging = [fault for report in self.reports for fault in report.faults]
-        return [*inside, *self.faults, *judging]
+        inside = [
+            one.traceback for one in self.scenario_results if one.outcome == "error in the kit"
+        ]
+        judging = [fault for report in self.reports for fault in report.kit_errors]
+        return [*inside, *self.run_errors, *judging]
 
-    def scenarios(self, version: int | None) -> list[Played]:
+    def scenarios(self, version: int | None) -> list[ScenarioResult]:
         """Return what was played in a version."""
-        return [played for played in self.played if played.version == version]
+        return [played for played in self.scenario_results if played.version == version]
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON."""
         return {
             "subject": one_line(self.subject),
             "seconds": round(self.seconds, 3),
-            "verdict": verdict(self).words,
+            "verdict": verdict(self).text,
             "exitStatus": verdict(self).status,
-            "errorsInTheKit": self.errors,
-            "versionsNotSpoken": {str(key): visible(why) for key, why in self.unspoken.items()},
+            "errorsInTheKit": self.kit_errors,
+            "versionsNotSpoken": {str(key): visible(why) for key, why in self.unsupported.items()},
             "loginWanted": [
                 {
                     "version": login.version,
                     "scenarios": login.scenarios,
                     "turns": login.turns,
                     "offered": login.offered,
-                    "text": login.words,
+                    "text": login.message,
                 }
-                for login in self.logins
+                for login in self.login_problems
             ],
             "reports": [report.as_json() for report in self.reports],
             "scenarios": [
@@ -181,15 +183,15 @@ class Result(Struct):
                     "scenario": played.scenario,
                     "about": played.about,
                     "version": played.version,
-                    "ending": played.ending,
+                    "ending": played.outcome,
                     "reason": one_line(played.reason),
                     "seconds": round(played.seconds, 3),
-                    "left": played.left,
+                    "left": played.disconnected,
                     "advice": played.advice,
                     "frames": frames_as_json(played.frames),
                     "traceback": played.traceback,
                 }
-                for played in self.played
+                for played in self.scenario_results
             ],
         }
 
@@ -198,54 +200,54 @@ class Verdict(Struct, frozen=True):
     """A run in one line, and the exit status that goes with it."""
 
     status: int
-    words: str
+    text: str
 
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
-def verdict(result: Result) -> Verdict:
+def verdict(result: RunResult) -> Verdict:
     """Return the verdict on a run."""
-    decisive = set(result.broken(strict=result.strict)) - result.known
+    decisive = set(result.failed_rules(strict=result.strict)) - result.baseline
     why = [_rules(decisive, "broken")] if decisive else []
-    if result.wrong:
-        why.append(_scenarios([one.scenario for one in result.wrong], "wrong"))
-    if result.left:
-        why.append(f"the peer went away in {_names([one.scenario for one in result.left])}")
-    if result.spent_s is not None:
-        why.append(f"the time budget of {result.spent_s:g} s was spent before the end")
-    if not result.checked:
+    if result.failed_scenarios:
+        why.append(_scenarios([one.scenario for one in result.failed_scenarios], "wrong"))
+    if result.disconnects:
+        why.append(f"the peer went away in {_names([one.scenario for one in result.disconnects])}")
+    if result.exceeded_budget_s is not None:
+        why.append(f"the time budget of {result.exceeded_budget_s:g} s was spent before the end")
+    if not result.supported:
         why.append("no version could be checked")
-    if result.errors:
-        errors = _count(len(result.errors), "error")
+    if result.kit_errors:
+        errors = _count(len(result.kit_errors), "error")
         found = f"; and {'; '.join(why)}" if why else ""
-        return Verdict(KIT_ERROR, f"No verdict: {errors} in the kit{found}.")
-    beside = _beside(result, decisive)
+        return Verdict(EXIT_KIT_ERROR, f"No verdict: {errors} in the kit{found}.")
+    beside = _other_problems(result, decisive)
     if why:
-        return Verdict(BROKEN, f"Failed: {'; '.join(why)}{beside}.")
-    if result.shut_out:
-        return Verdict(LOGIN_REQUIRED, f"Login required: no turn was checked{beside}.")
-    numbers = [str(report.version) for report in result.checked if report.version]
+        return Verdict(EXIT_FAILED, f"Failed: {'; '.join(why)}{beside}.")
+    if result.locked_out:
+        return Verdict(EXIT_LOGIN_REQUIRED, f"Login required: no turn was checked{beside}.")
+    numbers = [str(report.version) for report in result.supported if report.version]
     plural = "s" if len(numbers) > 1 else ""
     versions = f" in version{plural} {' and '.join(numbers)}" if numbers else ""
-    passed = _count(len({rule for rule, _ in result.passed()}), "rule")
+    passed = _count(len({rule for rule, _ in result.passed_rules()}), "rule")
     return Verdict(0, f"Passed: {passed} kept{versions}, none broken{beside}.")
 
 
-def _beside(result: Result, decisive: set[tuple[str, int]]) -> str:
+def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:
     """Return what does not decide: warnings, advice, and what is in the baseline."""
     outcomes = [
         report.outcome(rule)
         for report in result.reports
-        for rule in report.asked()
-        if (rule.id, report.version or 0) not in decisive | result.known
+        for rule in report.applicable_rules()
+        if (rule.id, report.version or 0) not in decisive | result.baseline
     ]
     parts: list[str] = []
     if warned := outcomes.count("warned"):
         parts.append(_count(warned, "warning"))
     if advised := outcomes.count("advised"):
         parts.append(f"{advised} advised")
-    if known := len(set(result.broken(strict=result.strict)) & result.known):
+    if known := len(set(result.failed_rules(strict=result.strict)) & result.baseline):
         parts.append(f"{known} known from the baseline")
     return f" ({', '.join(parts)})" if parts else ""
 
@@ -261,8 +263,8 @@ def _scenarios(names: list[str], what: str) -> str:
 
 def _names(names: list[str]) -> str:
     unique = list(dict.fromkeys(names))
-    more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
-    return ", ".join(unique[:_MOST_NAMED]) + more
+    more = f" and {len(unique) - _MAX_NAMED} more" if len(unique) > _MAX_NAMED else ""
+    return ", ".join(unique[:_MAX_NAMED]) + more
 
 
 def _count(number: int, what: str) -> str:

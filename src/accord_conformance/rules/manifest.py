@@ -27,7 +27,7 @@ AUTHORITIES: dict[Authority, str] = {
     "derived": "derived by Accord",
 }
 
-_FOLDER = Path(__file__).parent / "data"
+_DATA = Path(__file__).parent / "data"
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
@@ -106,7 +106,6 @@ def areas() -> dict[str, str]:
 @cache
 def _files() -> list[tuple[str, dict[str, Any]]]:
     files = [
-        (path.stem.upper(), tomllib.loads(path.read_text("utf-8")))
-        for path in _FOLDER.glob("*.toml")
+        (path.stem.upper(), tomllib.loads(path.read_text("utf-8"))) for path in _DATA.glob("*.toml")
     ]
     return sorted(files, key=lambda item: item[1]["place"])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from accord_conformance.harness.scenario import Scenario
 from accord_conformance.rules.manifest import Requirement, areas, requirements
 
-__all__ = ("UnknownName", "prove_skips", "rules_of", "scenarios_of")
+__all__ = ("UnknownName", "select_rules", "select_scenarios", "validate_skips")
 
 Stage = TypeVar("Stage")
 
@@ -17,14 +17,14 @@ class UnknownName(ValueError):
     """Nothing has this name; the message says what has one."""
 
 
-def rules_of(names: Sequence[str], scenarios: Iterable[Scenario[Any]]) -> list[Requirement]:
+def select_rules(names: Sequence[str], scenarios: Iterable[Scenario[Any]]) -> list[Requirement]:
     """Return the rules that the names stand for, all without any; raise `UnknownName`."""
     if not names:
         return list(requirements().values())
     scenarios = list(scenarios)
     chosen: set[str] = set()
     for name in names:
-        found = _rules(name) or {
+        found = _rules_named(name) or {
             rule for one in scenarios if name in (one.name, one.area) for rule in one.rules
         }
         if not found and not any(name in (one.name, one.area) for one in scenarios):
@@ -33,7 +33,7 @@ def rules_of(names: Sequence[str], scenarios: Iterable[Scenario[Any]]) -> list[R
     return [rule for rule in requirements().values() if rule.id in chosen]
 
 
-def scenarios_of(
+def select_scenarios(
     names: Sequence[str], scenarios: Iterable[Scenario[Stage]]
 ) -> list[Scenario[Stage]]:
     """Return the scenarios that the names stand for, all without any; raise `UnknownName`."""
@@ -43,7 +43,7 @@ def scenarios_of(
     chosen: set[str] = set()
     for name in names:
         found = {one.name for one in scenarios if name in (one.name, one.area)}
-        rules = _rules(name)
+        rules = _rules_named(name)
         found = found or {one.name for one in scenarios if rules.intersection(one.rules)}
         if rules and not found:
             raise UnknownName(
@@ -55,7 +55,7 @@ def scenarios_of(
     return [one for one in scenarios if one.name in chosen]
 
 
-def prove_skips(names: Iterable[str], scenarios: Iterable[Scenario[Any]]) -> None:
+def validate_skips(names: Iterable[str], scenarios: Iterable[Scenario[Any]]) -> None:
     """Raise `UnknownName` for what is to be skipped, and is no scenario and no area of them."""
     scenarios = list(scenarios)
     for name in names:
@@ -66,7 +66,7 @@ def prove_skips(names: Iterable[str], scenarios: Iterable[Scenario[Any]]) -> Non
             )
 
 
-def _rules(name: str) -> set[str]:
+def _rules_named(name: str) -> set[str]:
     """Return the rules of an area, or the rule, of this name."""
     upper = name.upper()
     return {rule.id for rule in requirements().values() if upper in (rule.id, rule.area)}

@@ -19,71 +19,76 @@ from accord.v2.methods import METHODS as V2
 from accord.wire.codec import convert
 from accord.wire.method import Method
 from accord_conformance.traffic.frame import Frame, Side
-from accord_conformance.traffic.message import Call, Note
-from accord_conformance.traffic.session_state import Entity, Session, Turn
+from accord_conformance.traffic.message import Notification, Request
+from accord_conformance.traffic.session_state import ObservedEntity, Session, Turn
 
-__all__ = ("SETUPS", "Talk", "id_key", "methods", "update_of")
+__all__ = ("SETUP_METHODS", "ConnectionState", "id_key", "methods", "update_of")
 
-SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+SETUP_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 _REPEATABLE = ("session/load", "session/resume")
 
 
-class Talk:
+class ConnectionState:
     """One connection; `version` is what `initialize` settled."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.version: Literal[1, 2] | None = None
-        self.initialized: Call | None = None  # the latest that succeeded
+        self.initialized: Request | None = None  # the latest that succeeded
         self.capabilities: dict[str, Any] = {"agent": None, "client": None}
-        self.open: dict[Side, dict[tuple[type, Any], Call]] = {"agent": {}, "client": {}}
-        self.calls: list[Call] = []  # all that were made
-        self.notes: dict[Side, int] = {"agent": 0, "client": 0}
-        self.broken: dict[Side, int] = {"agent": 0, "client": 0}
+        self.open_requests: dict[Side, dict[tuple[type, Any], Request]] = {
+            "agent": {},
+            "client": {},
+        }
+        self.requests: list[Request] = []  # all that were made
+        self.notification_counts: dict[Side, int] = {"agent": 0, "client": 0}
+        self.invalid_frame_counts: dict[Side, int] = {"agent": 0, "client": 0}
         self.sessions: dict[str, Session] = {}
         self.auth_methods: list[Any] = []
-        self.ended: set[Side] = set()
+        self.ended_sides: set[Side] = set()
 
     # Looking.
 
-    def waiting(self, sender: Side, method: str, session_id: str | None = None) -> list[Call]:
+    def unanswered(self, sender: Side, method: str, session_id: str | None = None) -> list[Request]:
         """Return the unanswered calls of a side, of one session if it is named."""
         return [
             call
-            for call in self.open[sender].values()
+            for call in self.open_requests[sender].values()
             if call.method == method and session_id in (None, call.session_id)
         ]
 
-    def find(self, sender: Side, ident: Any) -> Call | None:
+    def find_request(self, sender: Side, ident: Any) -> Request | None:
         """Return an unanswered call by its id."""
-        return self.open[sender].get(id_key(ident))
+        return self.open_requests[sender].get(id_key(ident))
 
-    def session(self, ident: Any) -> Session | None:
+    def find_session(self, ident: Any) -> Session | None:
         """Return a session that was told of here."""
         return self.sessions.get(ident) if isinstance(ident, str) else None
 
     @property
-    def setting_up(self) -> bool:
+    def is_opening_session(self) -> bool:
         """Whether a session is being made, whose id is not known yet."""
-        return any(call.method in ("session/new", "session/fork") for call in self._client_calls())
+        return any(
+            call.method in ("session/new", "session/fork") for call in self._open_client_requests()
+        )
 
-    def _client_calls(self) -> list[Call]:
-        return list(self.open["client"].values())
+    def _open_client_requests(self) -> list[Request]:
+        return list(self.open_requests["client"].values())
 
     # What happens.
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         """A request was sent."""
-        self.calls.append(call)
-        self.open[call.sender][id_key(call.id)] = call
+        self.requests.append(call)
+        self.open_requests[call.sender][id_key(call.id)] = call
         session_id = call.session_id
         if call.method in _REPEATABLE and session_id is not None:
-            known = self._meet(session_id)
-            known.setup, known.attached, known.closed = call, True, None
+            known = self._session_for(session_id)
+            known.setup, known.is_open, known.closed = call, True, None
             if call.method == "session/load":
                 known.tools.clear()  # the replay tells of them again
             return
-        session = self.session(session_id)
+        session = self.find_session(session_id)
         if session is None:
             return
         if call.method == "session/prompt":
@@ -91,52 +96,52 @@ class Talk:
         elif call.method == "session/close" and session.turn is not None:
             session.turn.closed = call.frame
         elif call.method == "session/request_permission" and call.sender == "agent":
-            self._permission(session, call)
+            self._apply_permission(session, call)
 
-    def _permission(self, session: Session, call: Call) -> None:
+    def _apply_permission(self, session: Session, call: Request) -> None:
         """What a permission request says of a tool call tells of that, too."""
         params = call.params
         subject = params.get("subject")
         tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
         if is_object(tool):
-            self._tool(session, tool, call.frame)
+            self._apply_tool_call(session, tool, call.frame)
 
-    def answered(self, call: Call) -> None:
+    def on_response(self, call: Request) -> None:
         """A request got its answer."""
-        self.open[call.sender].pop(id_key(call.id), None)
+        self.open_requests[call.sender].pop(id_key(call.id), None)
         if call.sender == "client":
-            self._client_answered(call)
+            self._apply_response(call)
 
-    def _client_answered(self, call: Call) -> None:
-        session = self.session(call.session_id)
-        if session is not None and session.turn is not None and session.turn.call is call:
+    def _apply_response(self, call: Request) -> None:
+        session = self.find_session(call.session_id)
+        if session is not None and session.turn is not None and session.turn.request is call:
             session.last_turn, session.turn = session.turn, None
         if not call.ok:
             if call.method in _REPEATABLE and session is not None and session.setup is call:
-                session.attached = False
+                session.is_open = False
             return
         result: dict[str, Any] = call.result if is_object(call.result) else {}
         match call.method:
             case "initialize":
-                self._settled(call, result)
+                self._apply_initialize(call, result)
             case "session/new" | "session/fork":
                 if isinstance(result.get("sessionId"), str):
-                    made = self._meet(result["sessionId"])
-                    made.setup, made.attached = call, True
-                    made.setup_answered(result)
+                    made = self._session_for(result["sessionId"])
+                    made.setup, made.is_open = call, True
+                    made.apply_setup(result)
             case "session/load" | "session/resume" if session is not None:
-                session.setup_answered(result)
+                session.apply_setup(result)
             case "session/close" | "session/delete" | "session/archive" if session is not None:
-                session.attached = False
-                if call.method == "session/close" and call.reply is not None:
-                    session.closed = call.reply.frame
+                session.is_open = False
+                if call.method == "session/close" and call.response is not None:
+                    session.closed = call.response.frame
             case "session/set_config_option" if session is not None:
                 if is_array(result.get("configOptions")):
                     session.options = result["configOptions"]
             case _:
                 pass
 
-    def _settled(self, call: Call, result: dict[str, Any]) -> None:
+    def _apply_initialize(self, call: Request, result: dict[str, Any]) -> None:
         version = result.get("protocolVersion")
         if version not in (1, 2):
             return
@@ -159,78 +164,78 @@ class Talk:
             return  # told of by the judge of shapes; gates stay unjudged
         self.capabilities = {"agent": agent, "client": client}
 
-    def noted(self, note: Note) -> None:
+    def on_notification(self, note: Notification) -> None:
         """A notification was sent."""
-        self.notes[note.sender] += 1
+        self.notification_counts[note.sender] += 1
         if note.method == "$/cancel_request" and is_object(note.params):
-            call = self.find(note.sender, note.params.get("requestId"))
+            call = self.find_request(note.sender, note.params.get("requestId"))
             if call is not None and call.cancelled is None:
                 call.cancelled = note.frame
             return
         if note.session_id is None:
             return
         if note.method == "session/cancel" and note.sender == "client":
-            session = self.session(note.session_id)
+            session = self.find_session(note.session_id)
             if session is not None and session.turn is not None and not session.turn.cancelled:
                 session.turn.cancelled = note.frame
-                asked = self.waiting("agent", "session/request_permission", session.id)
-                session.turn.asked_when_cancelled = bool(asked)
+                asked = self.unanswered("agent", "session/request_permission", session.id)
+                session.turn.permission_pending_at_cancel = bool(asked)
         elif note.method == "session/update" and note.sender == "agent":
-            session = self.session(note.session_id)
+            session = self.find_session(note.session_id)
             if session is None:
-                if not self.setting_up:
+                if not self.is_opening_session:
                     return
-                session = self._meet(note.session_id)
-            self._updated(session, note)
+                session = self._session_for(note.session_id)
+            self._apply_update(session, note)
 
-    def _updated(self, session: Session, note: Note) -> None:
+    def _apply_update(self, session: Session, note: Notification) -> None:
         update = update_of(note)
         match update.get("sessionUpdate"):
             case "tool_call" | "tool_call_update":
-                self._tool(session, update, note.frame)
+                self._apply_tool_call(session, update, note.frame)
             case "terminal_update":
-                self._told(session.shown, update, "terminalId", note.frame)
+                self._apply_fields(session.terminals, update, "terminalId", note.frame)
             case "terminal_output_chunk":
                 told = {"terminalId": update.get("terminalId")}
-                self._told(session.shown, told, "terminalId", note.frame)
+                self._apply_fields(session.terminals, told, "terminalId", note.frame)
             case "tool_call_content_chunk":
                 told = {"toolCallId": update.get("toolCallId")}
-                self._told(session.tools, told, "toolCallId", note.frame)
+                self._apply_fields(session.tools, told, "toolCallId", note.frame)
             case "state_update":
                 session.state = str(update.get("state"))
-                session.ever_worked |= session.state in ("running", "requires_action")
+                session.has_been_running |= session.state in ("running", "requires_action")
                 background = update.get("background")
                 session.reports_background |= is_array(background)
                 session.background = background if is_array(background) else []
             case "config_option_update" if is_array(update.get("configOptions")):
                 session.options = update["configOptions"]
             case "subagent_update" if isinstance(update.get("sessionId"), str):
-                child = self._meet(update["sessionId"])
-                child.child_of = session.id
+                child = self._session_for(update["sessionId"])
+                child.parent_id = session.id
                 if "capabilities" in update:
                     capabilities = update["capabilities"]
-                    child.child_cancel = is_object(capabilities) and is_object(
+                    child.is_cancellable = is_object(capabilities) and is_object(
                         capabilities.get("cancel")
                     )
             case _:
                 pass
 
-    def _tool(self, session: Session, told: dict[str, Any], frame: Frame) -> None:
+    def _apply_tool_call(self, session: Session, told: dict[str, Any], frame: Frame) -> None:
         known = str(told.get("toolCallId")) in session.tools
-        entity = self._told(session.tools, told, "toolCallId", frame)
+        entity = self._apply_fields(session.tools, told, "toolCallId", frame)
         if entity is not None and session.turn is not None and not known:
             entity.turn = session.turn
             session.turn.tools.add(told["toolCallId"])
 
-    def _told(
-        self, entities: dict[str, Entity], told: dict[str, Any], key: str, frame: Frame
-    ) -> Entity | None:
+    def _apply_fields(
+        self, entities: dict[str, ObservedEntity], told: dict[str, Any], key: str, frame: Frame
+    ) -> ObservedEntity | None:
         ident = told.get(key)
         if not isinstance(ident, str):
             return None
         entity = entities.get(ident)
         if entity is None:
-            entity = entities[ident] = Entity(frame, frame)
+            entity = entities[ident] = ObservedEntity(frame, frame)
         entity.last = frame
         # In v1 null keeps; in v2 it clears, which for reading is the same as null.
         keep_null = self.version != 1
@@ -238,11 +243,11 @@ class Talk:
         entity.fields.update(new)
         return entity
 
-    def _meet(self, ident: str) -> Session:
+    def _session_for(self, ident: str) -> Session:
         return self.sessions.setdefault(ident, Session(ident))
 
 
-def update_of(note: Note) -> dict[str, Any]:
+def update_of(note: Notification) -> dict[str, Any]:
     """Return the update that a `session/update` carries, or an empty object."""
     update = note.params.get("update") if is_object(note.params) else None
     return update if is_object(update) else {}

@@ -7,12 +7,12 @@ from typing import Any
 from accord.text.lenient_json import is_object
 from accord_conformance.traffic.connection_state import methods
 from accord_conformance.traffic.frame import Side, other
-from accord_conformance.traffic.strict_types import problems
+from accord_conformance.traffic.strict_types import find_problems
 
-__all__ = ("Guess", "caller")
+__all__ = ("DirectionGuesser", "sender_of_method")
 
 
-class Guess:
+class DirectionGuesser:
     """Tells who wrote a frame: methods have a side that serves them, answers go back."""
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class Guess:
             return "agent"
         name, key = value.get("method"), repr(value.get("id"))
         if not isinstance(name, str):
-            return self._answer(value, key)
-        sender = caller(name, "id" in value)
+            return self._response_sender(value, key)
+        sender = sender_of_method(name, "id" in value)
         if sender is None:
             params = value.get("params")
             asked = repr(params.get("requestId")) if is_object(params) else ""
@@ -35,18 +35,18 @@ class Guess:
             self._open[sender][key] = name
         return sender
 
-    def _answer(self, value: dict[str, Any], key: str) -> Side:
+    def _response_sender(self, value: dict[str, Any], key: str) -> Side:
         waiting: list[Side] = [side for side in ("client", "agent") if key in self._open[side]]
         if not waiting:
             return "agent"
-        asker = min(waiting, key=lambda side: self._misfit(self._open[side][key], value))
+        asker = min(waiting, key=lambda side: self._mismatch_count(self._open[side][key], value))
         del self._open[asker][key]
         return other(asker)
 
-    def _misfit(self, name: str, value: dict[str, Any]) -> int:
+    def _mismatch_count(self, name: str, value: dict[str, Any]) -> int:
         """Tell how badly a result fits a method, where both sides wait for this id."""
         found = [
-            len(problems(method.result, value.get("result")))
+            len(find_problems(method.result, value.get("result")))
             for version in (1, 2)
             for method in methods(version)
             if method.name == name and method.is_request
@@ -54,7 +54,7 @@ class Guess:
         return min(found, default=0)
 
 
-def caller(name: str, is_request: bool) -> Side | None:
+def sender_of_method(name: str, is_request: bool) -> Side | None:
     """Return who calls a method, None when it is both or nobody knows it."""
     found = {
         method.to

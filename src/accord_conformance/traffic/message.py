@@ -10,12 +10,12 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.traffic.frame import Frame, Side
 
-__all__ = ("Broken", "Call", "Note", "RawMessage", "Reply", "read")
+__all__ = ("InvalidFrame", "Notification", "RawMessage", "Request", "Response", "parse_frame")
 
 Json: TypeAlias = dict[str, Any]
 
 
-class Broken(Struct, frozen=True):
+class InvalidFrame(Struct, frozen=True):
     """A frame that is no message; `why` says in what way."""
 
     frame: Frame
@@ -29,11 +29,11 @@ class RawMessage(Struct, frozen=True):
     fields: Json
 
     @property
-    def is_reply(self) -> bool:
+    def is_response(self) -> bool:
         return "method" not in self.fields
 
 
-class Note(Struct):
+class Notification(Struct):
     """A notification; `params` are `{}` where it has none."""
 
     frame: Frame
@@ -47,7 +47,7 @@ class Note(Struct):
         return _session_id(self.params)
 
 
-class Call(Struct, eq=False):
+class Request(Struct, eq=False):
     """A request, from when it is sent until it is answered; `cancelled` by `$/cancel_request`."""
 
     frame: Frame
@@ -57,7 +57,7 @@ class Call(Struct, eq=False):
     params: Any
     version: int | None = None  # of the protocol, when it was sent
     cancelled: Frame | None = None
-    reply: Reply | None = None
+    response: Response | None = None
 
     @property
     def session_id(self) -> str | None:
@@ -67,21 +67,23 @@ class Call(Struct, eq=False):
     @property
     def ok(self) -> bool:
         """Whether it was answered with a result."""
-        return self.reply is not None and self.reply.error is None
+        return self.response is not None and self.response.error is None
 
     @property
     def result(self) -> Any:
         """The result; None as long as there is none."""
-        return None if self.reply is None or self.reply.result is UNSET else self.reply.result
+        return (
+            None if self.response is None or self.response.result is UNSET else self.response.result
+        )
 
     @property
     def code(self) -> Any:
         """The code of the error it was answered with, if it was."""
-        error = self.reply and self.reply.error
+        error = self.response and self.response.error
         return error.get("code") if is_object(error) else None
 
 
-class Reply(Struct, frozen=True):
+class Response(Struct, frozen=True):
     """The answer to a call; `error` is whatever stands there."""
 
     frame: Frame
@@ -89,7 +91,7 @@ class Reply(Struct, frozen=True):
     error: Any = None
 
 
-def read(frame: Frame) -> RawMessage | Broken | None:
+def parse_frame(frame: Frame) -> RawMessage | InvalidFrame | None:
     """Return what a frame is; None when it is blank."""
     text = frame.text.strip()
     if not text:
@@ -97,17 +99,17 @@ def read(frame: Frame) -> RawMessage | Broken | None:
     try:
         text.decode()
     except UnicodeDecodeError:
-        return Broken(frame, "not UTF-8")
+        return InvalidFrame(frame, "not UTF-8")
     try:
         value = lenient_json.loads(text)
     except lenient_json.NotJson:
-        return Broken(frame, "not JSON")
+        return InvalidFrame(frame, "not JSON")
     if is_array(value):
-        return Broken(frame, "batch")
+        return InvalidFrame(frame, "batch")
     if not is_object(value) or value.keys().isdisjoint(("method", "result", "error")):
-        return Broken(frame, "no message")
+        return InvalidFrame(frame, "no message")
     if not isinstance(value.get("method", ""), str):
-        return Broken(frame, "no message")
+        return InvalidFrame(frame, "no message")
     return RawMessage(frame, value)
 
 

@@ -19,10 +19,19 @@ from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.judges.observer import Observer
-from accord_conformance.traffic.direction import Guess, caller
+from accord_conformance.traffic.direction import DirectionGuesser, sender_of_method
 from accord_conformance.traffic.frame import Side
 
-__all__ = ("End", "Recorded", "Subject", "observe", "read", "write", "write_subject")
+__all__ = (
+    "DirectionCheck",
+    "End",
+    "JudgedSide",
+    "Recorded",
+    "judge_recording",
+    "read",
+    "write",
+    "write_judged_side",
+)
 
 _SIDES: dict[str, Side] = {
     "client": "client",
@@ -44,8 +53,8 @@ _PREFIXES: dict[bytes, Side] = {
     b"client:": "client",
     b"agent:": "agent",
 }
-_MOST_S = 1e12  # of a time: clocks count seconds from 1970, or from when a machine started
-_WANTED = "expected records with `from` and `frame`, or a frame of JSON-RPC in each line"
+_MAX_TIME_S = 1e12  # of a time: clocks count seconds from 1970, or from when a machine started
+_EXPECTED = "expected records with `from` and `frame`, or a frame of JSON-RPC in each line"
 
 
 class Recorded(Struct, frozen=True):
@@ -62,7 +71,7 @@ class End(Struct, frozen=True):
     sender: Side
 
 
-class Subject(Struct, frozen=True):
+class JudgedSide(Struct, frozen=True):
     """Who is to be judged."""
 
     side: Side
@@ -75,44 +84,44 @@ def write(time: float, sender: Side, text: bytes | bytearray) -> bytes:
     return lenient_json.dumps(record) + b"\n"
 
 
-def write_subject(side: Side) -> bytes:
+def write_judged_side(side: Side) -> bytes:
     """Return the first line of a recording of which one side is to be judged."""
     return lenient_json.dumps({"subject": side}) + b"\n"
 
 
 def read(
     lines: Iterable[bytes], unread: list[str] | None = None
-) -> Iterator[Recorded | End | Subject]:
+) -> Iterator[Recorded | End | JudgedSide]:
     """Yield what a recording holds; raise `ValueError` at a record that is none.
 
     With `unread` such lines are left out, and it gets what is wrong with them, unless they are all.
     """
     rows = _rows(lines)
     if not any(row.is_record or _is_message(row.value) for row in rows):
-        raise ValueError(f"{_WANTED}, got {_what_came(rows)}")
+        raise ValueError(f"{_EXPECTED}, got {_describe_content(rows)}")
     records = any(row.is_record for row in rows)
     wrong: list[str] = []
-    guess, swapped = Guess(), _Swapped()
+    guess, swapped = DirectionGuesser(), DirectionCheck()
     for row in rows:
         try:
             item = _record(row) if records else _plain(row, guess)
-        except _NoRecord as no:
+        except _InvalidRecord as no:
             message = f"line {row.number}: {no}"
             if unread is None:
                 raise ValueError(message) from None
             wrong.append(message)
             continue
         if isinstance(item, Recorded) and (records or row.sender is not None):
-            swapped.see(row, item)
+            swapped.add(row, item)
         yield item
-    swapped.tell()
+    swapped.raise_if_swapped()
     if unread is not None:
         if records and len(wrong) == len(rows):
             raise ValueError(wrong[0])
         unread += wrong
 
 
-def observe(
+def judge_recording(
     lines: Iterable[bytes],
     *,
     judged: Side | Literal["both"] | None = None,
@@ -131,13 +140,13 @@ def observe(
                 observer.receive(sender, text, time)
             case End(sender):
                 observer.end(sender)
-            case Subject(side):
+            case JudgedSide(side):
                 if judged is None:
                     observer.only = side
     return observer
 
 
-class _NoRecord(Exception):
+class _InvalidRecord(Exception):
     """A line is no record; the text says why."""
 
 
@@ -174,13 +183,15 @@ def _rows(lines: Iterable[bytes]) -> list[_Row]:
     return rows
 
 
-def _record(row: _Row) -> Recorded | End | Subject:
+def _record(row: _Row) -> Recorded | End | JudgedSide:
     value = row.value
     if not row.is_record:
         what = "no JSON" if value is None else "no record"
-        raise _NoRecord(f"expected a record with `from` and `frame`, got {what}: {_told(row.text)}")
+        raise _InvalidRecord(
+            f"expected a record with `from` and `frame`, got {what}: {_excerpt(row.text)}"
+        )
     if "subject" in value and "frame" not in value:
-        return Subject(_side(value["subject"], "subject"))
+        return JudgedSide(_side(value["subject"], "subject"))
     sender = _side(value.get("from", value.get("direction")), "from")
     if "frame" not in value:
         return End(sender)
@@ -192,15 +203,23 @@ def _record(row: _Row) -> Recorded | End | Subject:
 def _side(value: Any, key: str) -> Side:
     side = _SIDES.get(value) if isinstance(value, str) else None
     if side is None:
-        raise _NoRecord(f'`{key}` is neither "client" nor "agent" but {_shown(value)}')
+        raise _InvalidRecord(
+            f'`{key}` is neither "client" nor "agent" but {_excerpt_of_value(value)}'
+        )
     return side
 
 
 def _seconds(value: Any) -> float:
     if value is None:
         return 0.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_S:
-        raise _NoRecord(f"expected seconds, not below 0, as `time`, got {_shown(value)}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= _MAX_TIME_S
+    ):
+        raise _InvalidRecord(
+            f"expected seconds, not below 0, as `time`, got {_excerpt_of_value(value)}"
+        )
     return float(value)
 
 
@@ -212,7 +231,7 @@ def _bytes(frame: str) -> bytes:
         return frame.encode("utf-8", "surrogatepass")
 
 
-def _plain(row: _Row, guess: Guess) -> Recorded:
+def _plain(row: _Row, guess: DirectionGuesser) -> Recorded:
     return Recorded(0.0, row.sender or guess.sender(row.value), row.frame)
 
 
@@ -236,20 +255,20 @@ def _is_message(value: Any) -> bool:
     return is_object(first) and not first.keys().isdisjoint(("jsonrpc", "method"))
 
 
-def _what_came(rows: list[_Row]) -> str:
+def _describe_content(rows: list[_Row]) -> str:
     """Return in a few words what a file holds that is no recording."""
     if not rows:
         return "nothing: there are no frames"
     first, text = rows[0], b"\n".join(row.text for row in rows)
-    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_wide(first.text):
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_utf16(first.text):
         return "UTF-16: save it as UTF-8"
     if b"\0" in text or not _is_utf8(text):
         return f"binary data in line {first.number}"
     what = "JSON that is neither" if first.value is not None or _json(text) is not None else "text"
-    return f"{what} in line {first.number}: {_told(first.text)}"
+    return f"{what} in line {first.number}: {_excerpt(first.text)}"
 
 
-def _is_wide(text: bytes) -> bool:
+def _is_utf16(text: bytes) -> bool:
     """Tell whether only every second byte is nothing, as in UTF-16 that begins with no mark."""
     halves = text[::2].count(0), text[1::2].count(0)
     return len(text) > 3 and max(halves) > len(text) // 3 and min(halves) == 0
@@ -263,34 +282,34 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _told(text: bytes) -> str:
+def _excerpt(text: bytes) -> str:
     return visible(excerpt(text.decode("utf-8", "replace"), 60))
 
 
-def _shown(value: Any) -> str:
-    return _told(lenient_json.dumps(value))
+def _excerpt_of_value(value: Any) -> str:
+    return _excerpt(lenient_json.dumps(value))
 
 
-class _Swapped:
+class DirectionCheck:
     """Counts the messages whose method only the other side sends."""
 
     def __init__(self) -> None:
         self._right = 0
         self._wrong: list[str] = []
 
-    def see(self, row: _Row, item: Recorded) -> None:
+    def add(self, row: _Row, item: Recorded) -> None:
         """Look at a frame of which the recording says who wrote it."""
         value = _json(item.text)
         name = value.get("method") if is_object(value) else None
         if not is_object(value) or not isinstance(name, str):
             return
-        writer = caller(name, "id" in value)
+        writer = sender_of_method(name, "id" in value)
         if writer == item.sender:
             self._right += 1
         elif writer is not None:
             self._wrong.append(f"line {row.number} has {name} from the {item.sender}")
 
-    def tell(self) -> None:
+    def raise_if_swapped(self) -> None:
         """Raise `ValueError` when it is most of them."""
         if len(self._wrong) > max(1, self._right):
             count = f"{len(self._wrong)} of {len(self._wrong) + self._right} messages"

@@ -8,22 +8,22 @@ from msgspec import Struct, field
 
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
-__all__ = ("Entity", "Session", "Turn")
+__all__ = ("ObservedEntity", "Session", "Turn")
 
 
 class Turn(Struct, eq=False):
     """A prompt of version 1 and what happened until its answer."""
 
-    call: Call
+    request: Request
     cancelled: Frame | None = None  # the first session/cancel
     closed: Frame | None = None  # the session/close that came while it ran
-    asked_when_cancelled: bool = False  # the agent was waiting for the user's permission
+    permission_pending_at_cancel: bool = False  # the agent was waiting for the user's permission
     tools: set[str] = field(default_factory=set[str])  # that were first told of in it
 
 
-class Entity(Struct, eq=False):
+class ObservedEntity(Struct, eq=False):
     """A tool call or a terminal, as it was last told."""
 
     first: Frame
@@ -42,23 +42,25 @@ class Session(Struct, eq=False):
     """One session; `setup` is what opened it, None for one met before its setup was answered."""
 
     id: str
-    setup: Call | None = None
-    attached: bool = False  # made, loaded or resumed here, and not closed
-    child_of: str | None = None
-    child_cancel: bool = False
+    setup: Request | None = None
+    is_open: bool = False  # made, loaded or resumed here, and not closed
+    parent_id: str | None = None
+    is_cancellable: bool = False
     closed: Frame | None = None  # the answer to session/close
     turn: Turn | None = None
     last_turn: Turn | None = None
-    tools: dict[str, Entity] = field(default_factory=dict[str, Entity])
-    shown: dict[str, Entity] = field(default_factory=dict[str, Entity])  # terminals of v2
+    tools: dict[str, ObservedEntity] = field(default_factory=dict[str, ObservedEntity])
+    terminals: dict[str, ObservedEntity] = field(
+        default_factory=dict[str, ObservedEntity]
+    )  # terminals of v2
     state: str | None = None  # of v2, as last told
-    ever_worked: bool = False
+    has_been_running: bool = False
     modes: frozenset[str] | None = None
     options: list[Any] | None = None
     reports_background: bool = False
     background: list[Any] = field(default_factory=list[Any])
 
-    def setup_answered(self, result: dict[str, Any]) -> None:
+    def apply_setup(self, result: dict[str, Any]) -> None:
         """Take what the answer to a setup call says."""
         modes = result.get("modes")
         if is_object(modes) and is_array(modes.get("availableModes")):

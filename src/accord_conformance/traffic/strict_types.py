@@ -29,14 +29,14 @@ from accord.wire.describe import (
     describe,
 )
 
-__all__ = ("Problem", "Visit", "What", "problems", "shown")
+__all__ = ("ProblemKind", "TypeProblem", "VisitedKey", "find_problems", "format_value")
 
-What: TypeAlias = Literal[
+ProblemKind: TypeAlias = Literal[
     "missing", "extra", "type", "value", "custom", "variant", "bounds", "keys"
 ]
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class TypeProblem(Struct, frozen=True, kw_only=True):
     """What is wrong at one place.
 
     `what`: a key is missing or unknown (extra), a value has a wrong type or is none of those
@@ -45,7 +45,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     the wire type and the key, `known` the keys or values that would have been right.
     """
 
-    what: What
+    what: ProblemKind
     path: str
     owner: str
     key: str
@@ -54,7 +54,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     known: frozenset[str] = frozenset()
 
 
-class Visit(NamedTuple):
+class VisitedKey(NamedTuple):
     """A key of a wire type that a value had, or had to have; the path is without indexes."""
 
     owner: str
@@ -62,7 +62,7 @@ class Visit(NamedTuple):
     path: str
 
 
-def problems(tp: Any, value: Any, visits: set[Visit] | None = None) -> list[Problem]:
+def find_problems(tp: Any, value: Any, visits: set[VisitedKey] | None = None) -> list[TypeProblem]:
     """Return everything in a JSON value that a wire type does not allow.
 
     `visits` gets all keys that were looked at.
@@ -71,7 +71,7 @@ def problems(tp: Any, value: Any, visits: set[Visit] | None = None) -> list[Prob
     return list(_any_of(describe(tp, unstable=True, nes=True), value, place))
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a JSON value as it is told in a report."""
     return excerpt(dumps(value).decode("utf-8", "replace"))
 
@@ -84,18 +84,18 @@ class _Place(Struct, frozen=True):
     path: str
     owner: str
     key: str
-    visits: set[Visit]
+    visits: set[VisitedKey]
 
     def at(self, path: str, key: str, owner: str | None = None) -> _Place:
         return _Place(self.path + path, self.owner if owner is None else owner, key, self.visits)
 
     def visit(self) -> None:
-        self.visits.add(Visit(self.owner, self.key, _INDEX.sub("", self.path)))
+        self.visits.add(VisitedKey(self.owner, self.key, _INDEX.sub("", self.path)))
 
     def problem(
-        self, what: What, expected: str, got: Any, known: frozenset[str] = frozenset()
-    ) -> Problem:
-        return Problem(
+        self, what: ProblemKind, expected: str, got: Any, known: frozenset[str] = frozenset()
+    ) -> TypeProblem:
+        return TypeProblem(
             what=what,
             path=self.path,
             owner=self.owner,
@@ -106,7 +106,7 @@ class _Place(Struct, frozen=True):
         )
 
 
-def _any_of(shape: Shape, value: Any, place: _Place) -> Iterator[Problem]:
+def _any_of(shape: Shape, value: Any, place: _Place) -> Iterator[TypeProblem]:
     """Judge a value by the alternative that it is meant to be."""
     if Anything() in shape:
         return
@@ -123,7 +123,7 @@ def _any_of(shape: Shape, value: Any, place: _Place) -> Iterator[Problem]:
     yield from min(found, key=len)
 
 
-def _one(kind: Kind, value: Any, place: _Place) -> Iterator[Problem]:
+def _one(kind: Kind, value: Any, place: _Place) -> Iterator[TypeProblem]:
     match kind:
         case Integer(low, high) | Number(low, high):
             if (low is not None and value < low) or (high is not None and value > high):
@@ -150,7 +150,7 @@ def _one(kind: Kind, value: Any, place: _Place) -> Iterator[Problem]:
             return
 
 
-def _one_object(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[Problem]:
+def _one_object(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[TypeProblem]:
     tagged = [kind for kind in kinds if kind.tags and not kind.rest]
     exact = [kind for kind in tagged if all(value.get(key) == tag for key, tag in kind.tags)]
     if exact:
@@ -181,7 +181,7 @@ def _one_object(kinds: list[Object], value: dict[str, Any], place: _Place) -> It
     yield from _no_variant(tagged, value, place)
 
 
-def _no_variant(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[Problem]:
+def _no_variant(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[TypeProblem]:
     """Tell which tag is missing or none of those that there are."""
     fields = list(dict.fromkeys(key for kind in kinds for key, _ in sorted(kind.tags)))
     for key in fields:
@@ -202,7 +202,7 @@ def _variants(known: frozenset[str]) -> str:
 
 def _members(
     kind: Object, value: dict[str, Any], place: _Place, *, any_key: bool = False
-) -> Iterator[Problem]:
+) -> Iterator[TypeProblem]:
     owner = kind.name or place.owner
     place.at("", "", owner).visit()
     for key, field in kind.fields.items():
@@ -232,7 +232,7 @@ def _members(
         yield inner.problem("type", "object", value["_meta"])
 
 
-def _field(field: Field, value: Any, place: _Place) -> Iterator[Problem]:
+def _field(field: Field, value: Any, place: _Place) -> Iterator[TypeProblem]:
     if value is None and field.on_null:
         return  # reads as empty, by the schema's own word
     yield from _any_of(field.shape, value, place)

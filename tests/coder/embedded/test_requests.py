@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from accord import Link, Resource
+from accord import EmbeddedResource, ResourceLink
 from accord_coder.models.embedded.model import Embedded
 from accord_coder.settings import Settings
-from coder.talk import BOTH, Talking, talking
+from coder.talk import BOTH, CoderHarness, coder_session
 
 APP = '''\
 """An app."""
@@ -56,10 +56,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def talk_to(version: int, project: Path, **more: Any) -> Any:
-    return talking(version, cwd=project, model=Embedded(), **more)
+    return coder_session(version, cwd=project, model=Embedded(), **more)
 
 
-def titles(talk: Talking) -> list[str]:
+def titles(talk: CoderHarness) -> list[str]:
     return [call.title for call in talk.calls]
 
 
@@ -138,7 +138,9 @@ async def test_todos_are_grouped_by_their_mark(version: int, project: Path) -> N
 @BOTH
 async def test_python_is_outlined_and_files_are_explained(version: int, project: Path) -> None:
     async with talk_to(version, project) as talk:
-        outline = await talk.prompt("outline this file", Link(f"file://{project}/src/app.py", "a"))
+        outline = await talk.prompt(
+            "outline this file", ResourceLink(f"file://{project}/src/app.py", "a")
+        )
         assert "- `class App` 8–12: The app.\n  - `def fetch(self, key, *, again)` 11–12" in outline
         assert "It says of itself: “An app.”" in await talk.prompt("explain src/app.py")
         headings = await talk.prompt("explain README.md")
@@ -152,7 +154,7 @@ async def test_python_is_outlined_and_files_are_explained(version: int, project:
 @BOTH
 async def test_text_that_comes_with_the_prompt_needs_no_tool(version: int, project: Path) -> None:
     async with talk_to(version, project) as talk:
-        note = Resource("note://1", "one two\nthree\n")
+        note = EmbeddedResource("note://1", "one two\nthree\n")
         assert "2 lines, 3 words" in await talk.prompt("count the words of this", note)
         assert talk.calls == []
 
@@ -245,7 +247,7 @@ async def test_files_are_deleted_by_a_pattern_once_seen_and_confirmed(
         asked.append(form.message)
         return {"answer": "Delete them"}
 
-    async with talk_to(version, project, on_form=agree) as talk:
+    async with talk_to(version, project, on_elicit_form=agree) as talk:
         said = await talk.prompt("delete all *.py files in src")
     assert said.startswith("2 files match `**/*.py`:\n\n- `src/app.py`\n- `src/use.py`")
     assert asked == ["Delete 2 files matching *.py?"]
@@ -431,6 +433,6 @@ def test_structure_of_what_is_broken_is_said_to_be_broken(project: Path) -> None
 async def test_tests_pass_only_if_some_ran(output: str, passes: bool, tmp_path: Path) -> None:
     (tmp_path / "out.txt").write_text(output)
     (tmp_path / "Makefile").write_text("test:\n\t@cat out.txt\n")
-    async with talking(1, cwd=tmp_path) as talk:
+    async with coder_session(1, cwd=tmp_path) as talk:
         said = await talk.prompt("do the tests pass?")
         assert said.startswith("**The tests pass**") is passes, said

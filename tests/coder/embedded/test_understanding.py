@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord import Image, Link, Resource
+from accord import EmbeddedResource, ImageContent, ResourceLink
 from accord_coder.loop.messages import ToolResult
 from accord_coder.models.embedded.place import Place
 from accord_coder.models.embedded.plan import recipe_for
@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_every_example_is_understood_as_its_request(request_: Any, example: str) -> None:
-    attached = [Link("file:///a.py", "a.py")] if "this file" in example else []
+    attached = [ResourceLink("file:///a.py", "a.py")] if "this file" in example else []
     (name,) = asked(example, *attached)
     assert name.partition(" by ")[0] == request_.name.partition(" by ")[0]
 
@@ -179,7 +179,7 @@ def test_nothing_is_begun_when_a_later_request_is_not_clear() -> None:
 
 
 def test_this_file_is_the_one_that_is_linked() -> None:
-    link = Link("file:///home/me/my%20app.py#L3-L9", "my app.py")
+    link = ResourceLink("file:///home/me/my%20app.py#L3-L9", "my app.py")
     assert held("outline this file", link)["paths"] == ("/home/me/my app.py",)
     assert held("outline", link)["paths"] == ("/home/me/my app.py",)
     (step,) = understand(("read", link)).steps
@@ -187,18 +187,18 @@ def test_this_file_is_the_one_that_is_linked() -> None:
 
 
 def test_links_stand_in_the_sentence_where_they_were_put() -> None:
-    one, two = Link("file:///a.py", "a.py"), Link("file:///b.py", "b.py")
+    one, two = ResourceLink("file:///a.py", "a.py"), ResourceLink("file:///b.py", "b.py")
     understood = understand(("outline", one, "and count the lines of", two))
     assert [plain(step.places()) for step in understood.steps] == [("/a.py",), ("/b.py",)]
 
 
 def test_files_that_are_attached_without_a_word_are_explained() -> None:
-    understood = understand((Link("file:///a.py", "a.py"),))
+    understood = understand((ResourceLink("file:///a.py", "a.py"),))
     assert [step.request.name for step in understood.steps] == ["explain"]
 
 
 def test_text_of_a_resource_without_a_file_is_at_hand() -> None:
-    (step,) = understand(("count the lines of this", Resource("note://1", "a\nb\n"))).steps
+    (step,) = understand(("count the lines of this", EmbeddedResource("note://1", "a\nb\n"))).steps
     assert step.attached == {"note://1": "a\nb\n"}
 
 
@@ -275,7 +275,7 @@ def test_it_is_not_taken_from_the_prompt_before_by_what_changes() -> None:
 
 
 def test_images_alone_are_said_to_be_out_of_reach() -> None:
-    assert "images" in understand((Image(b"x", "image/png"),)).problem
+    assert "images" in understand((ImageContent(b"x", "image/png"),)).problem
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from accord import AuthRequired, InvalidParams
-from accord_coder.models.api_keys import Keys
+from accord_coder.models.api_keys import ApiKeys
 from accord_coder.models.selection import (
-    choices,
     default_model,
+    model_choices,
     model_option,
     needs_key,
     open_model,
 )
 from accord_coder.settings import Settings
 
-NO_KEYS = Keys(None, {})
+NO_KEYS = ApiKeys(None, {})
 
 
-def keys(**environ: str) -> Keys:
-    return Keys(None, environ)
+def keys(**environ: str) -> ApiKeys:
+    return ApiKeys(None, environ)
 
 
 def test_default_is_what_the_user_names() -> None:
@@ -57,11 +57,11 @@ def test_default_without_keys_is_the_embedded_model() -> None:
 
 def test_models_are_offered_where_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACCORD_MODEL", raising=False)
-    offered = [choice.value for choice in choices(Settings(), keys(MISTRAL_API_KEY="k"))]
+    offered = [choice.value for choice in model_choices(Settings(), keys(MISTRAL_API_KEY="k"))]
     assert offered[-1] == "embedded"
     assert len(offered) > 2
     assert all(name.startswith("mistral:") for name in offered[:-1])
-    assert [choice.value for choice in choices(Settings(), NO_KEYS)] == ["embedded"]
+    assert [choice.value for choice in model_choices(Settings(), NO_KEYS)] == ["embedded"]
 
 
 def test_model_that_is_named_is_offered_first() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from pydantic_ai.exceptions import ModelConnectionError
 
-from accord_coder.models.errors import fault_of
-from accord_coder.models.providers import SOURCES
+from accord_coder.models.errors import classify_error
+from accord_coder.models.providers import PROVIDERS
 
 SECRET = "sk-secret"
-SOURCE = next(source for source in SOURCES if source.id == "compatible")
+SOURCE = next(source for source in PROVIDERS if source.id == "compatible")
 
 
 def unreachable(cause: BaseException | None, address: str) -> str:
     error = ModelConnectionError("m", "Connection error.")
     error.__cause__ = cause
-    fault = fault_of(error, SOURCE, address, secret=SECRET, begun=False)
-    assert fault.passes
+    fault = classify_error(error, SOURCE, address, secret=SECRET, begun=False)
+    assert fault.is_transient
     return str(fault.error)
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord_coder.models.api_keys import Keys
-from accord_coder.models.providers import KEY_VARIABLES, SOURCES
+from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.providers import KEY_VARIABLES, PROVIDERS
 
-OPENAI = next(source for source in SOURCES if source.id == "openai")
-MISTRAL = next(source for source in SOURCES if source.id == "mistral")
+OPENAI = next(source for source in PROVIDERS if source.id == "openai")
+MISTRAL = next(source for source in PROVIDERS if source.id == "mistral")
 SECRET = "sk-do-not-tell-anybody"
 
 
@@ -62,8 +62,8 @@ def keyring_of_test() -> Iterator[dict[tuple[str, str], str]]:
 
 
 def test_environment_comes_first(tmp_path: Path, no_keyring: None) -> None:
-    Keys(tmp_path, {}).keep(OPENAI, "kept")
-    keys = Keys(tmp_path, {"OPENAI_API_KEY": "set"})
+    ApiKeys(tmp_path, {}).save(OPENAI, "kept")
+    keys = ApiKeys(tmp_path, {"OPENAI_API_KEY": "set"})
     assert keys.find(OPENAI) == "set"
     assert keys.in_environment(OPENAI)
     assert not keys.in_environment(MISTRAL)
@@ -72,12 +72,12 @@ def test_environment_comes_first(tmp_path: Path, no_keyring: None) -> None:
 def test_key_is_kept_in_the_keyring(
     tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
 ) -> None:
-    assert Keys(tmp_path, {}).keep(OPENAI, SECRET) == "keyring"
+    assert ApiKeys(tmp_path, {}).save(OPENAI, SECRET) == "keyring"
     assert keyring_of_test == {("accord", "openai"): SECRET}
     assert SECRET not in (tmp_path / "keys.json").read_text()
-    keys = Keys(tmp_path, {})
-    assert keys.is_there(OPENAI)
-    assert not keys.is_there(MISTRAL)
+    keys = ApiKeys(tmp_path, {})
+    assert keys.has_key(OPENAI)
+    assert not keys.has_key(MISTRAL)
     assert keys.find(OPENAI) == SECRET
 
 
@@ -85,18 +85,18 @@ def test_keyring_is_asked_for_no_key_that_was_not_put_there(
     tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
 ) -> None:
     keyring_of_test["accord", "openai"] = SECRET
-    assert Keys(tmp_path, {}).find(OPENAI) is None
+    assert ApiKeys(tmp_path, {}).find(OPENAI) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such modes")
 def test_key_is_kept_in_a_file_of_the_users_alone(tmp_path: Path, no_keyring: None) -> None:
     folder = tmp_path / "config"
-    assert Keys(folder, {}).keep(OPENAI, SECRET) == "file"
+    assert ApiKeys(folder, {}).save(OPENAI, SECRET) == "file"
     assert stat.S_IMODE((folder / "keys.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    Keys(folder, {}).keep(MISTRAL, "other")
-    assert Keys(folder, {}).find(OPENAI) == SECRET
-    assert Keys(folder, {}).find(MISTRAL) == "other"
+    ApiKeys(folder, {}).save(MISTRAL, "other")
+    assert ApiKeys(folder, {}).find(OPENAI) == SECRET
+    assert ApiKeys(folder, {}).find(MISTRAL) == "other"
     assert [path.name for path in folder.iterdir()] == ["keys.json"]
 
 
@@ -104,10 +104,10 @@ def test_key_is_kept_in_a_file_of_the_users_alone(tmp_path: Path, no_keyring: No
 def test_file_that_others_may_read_is_not_read(
     tmp_path: Path, no_keyring: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Keys(tmp_path, {}).keep(OPENAI, SECRET)
+    ApiKeys(tmp_path, {}).save(OPENAI, SECRET)
     (tmp_path / "keys.json").chmod(0o640)
     with caplog.at_level(logging.WARNING):
-        assert Keys(tmp_path, {}).find(OPENAI) is None
+        assert ApiKeys(tmp_path, {}).find(OPENAI) is None
     assert "others may read it" in caplog.text
     assert SECRET not in caplog.text
 
@@ -118,7 +118,7 @@ def test_broken_file_is_no_key_and_is_not_quoted(
     path = tmp_path / "keys.json"
     path.write_text(f'{{"openai": "{SECRET}"')
     path.chmod(0o600)
-    assert Keys(tmp_path, {}).find(OPENAI) is None
+    assert ApiKeys(tmp_path, {}).find(OPENAI) is None
     assert "cannot be read" in caplog.text
     assert SECRET not in caplog.text
 
@@ -126,34 +126,34 @@ def test_broken_file_is_no_key_and_is_not_quoted(
 def test_forgetting_deletes_what_was_kept(
     tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
 ) -> None:
-    keys = Keys(tmp_path, {})
-    keys.keep(OPENAI, SECRET)
-    keys.forget()
+    keys = ApiKeys(tmp_path, {})
+    keys.save(OPENAI, SECRET)
+    keys.delete_all()
     assert not keyring_of_test
     assert not list(tmp_path.iterdir())
-    assert not keys.is_there(OPENAI)
-    keys.forget()  # and that there is nothing left is no error
+    assert not keys.has_key(OPENAI)
+    keys.delete_all()  # and that there is nothing left is no error
 
 
 def test_key_kept_meanwhile_is_seen_after_looking_again(tmp_path: Path, no_keyring: None) -> None:
-    keys = Keys(tmp_path, {})
-    assert not keys.is_there(OPENAI)
-    Keys(tmp_path, {}).keep(OPENAI, SECRET)
-    keys.look_again()
+    keys = ApiKeys(tmp_path, {})
+    assert not keys.has_key(OPENAI)
+    ApiKeys(tmp_path, {}).save(OPENAI, SECRET)
+    keys.reload()
     assert keys.find(OPENAI) == SECRET
 
 
 def test_what_is_read_shows_no_key(tmp_path: Path, no_keyring: None) -> None:
-    keys = Keys(tmp_path, {})
-    keys.keep(OPENAI, SECRET)
+    keys = ApiKeys(tmp_path, {})
+    keys.save(OPENAI, SECRET)
     assert SECRET not in repr(vars(keys))
 
 
 def test_without_a_folder_the_environment_is_all(no_keyring: None) -> None:
-    keys = Keys(None, {})
+    keys = ApiKeys(None, {})
     assert keys.find(OPENAI) is None
     with pytest.raises(OSError, match="no directory"):
-        keys.keep(OPENAI, SECRET)
+        keys.save(OPENAI, SECRET)
 
 
 def test_variables_with_keys_are_known() -> None:
@@ -165,8 +165,8 @@ def test_variables_with_keys_are_known() -> None:
 @pytest.mark.parametrize("place", ["environment", "file", "nowhere"])
 def test_keys_in_a_process_cannot_be_read_by_others(place: str, tmp_path: Path) -> None:
     if place == "file":
-        Keys(tmp_path, {}).keep(SOURCES[0], "secret")
-    environ = {SOURCES[0].variables[0]: "secret"} if place == "environment" else {}
+        ApiKeys(tmp_path, {}).save(PROVIDERS[0], "secret")
+    environ = {PROVIDERS[0].variables[0]: "secret"} if place == "environment" else {}
     code = (
         "import ctypes, sys\n"
         "from pathlib import Path\n"

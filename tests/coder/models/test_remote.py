@@ -14,13 +14,21 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 
-from accord import Audio, Image, Notice, Resource, Thought, ToolCall, UsageChanged
+from accord import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    Notice,
+    Thought,
+    ToolCall,
+    UsageChanged,
+)
 from accord.errors import AuthRequired, RequestError
 from accord_coder.agent import Coder
-from accord_coder.models.retry import Patience
+from accord_coder.models.retry import RetryPolicy
 from accord_coder.settings import Settings
 from coder.models.provider import Breaks, Ends, Fails, Provider, Raves, Says, Stalls, providing
-from coder.talk import BOTH, talking
+from coder.talk import BOTH, coder_session
 
 Make = Callable[..., Any]
 SECRET = "sk-do-not-tell-anybody"
@@ -34,11 +42,11 @@ def coder_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     chat = request.param == "chat"
     monkeypatch.setenv("ACCORD_API_KEY" if chat else "ANTHROPIC_API_KEY", SECRET)
 
-    def make(provider: Provider, patience: Patience | None = None, **settings: Any) -> Coder:
+    def make(provider: Provider, patience: RetryPolicy | None = None, **settings: Any) -> Coder:
         model = "compatible:m" if chat else "anthropic:claude-sonnet-5-5"
         address = provider.url if chat else provider.root
         coder = Coder(Settings(model=model, base_url=address, **settings))
-        coder.patience = patience or Patience(wait=_no_time)
+        coder.retry_policy = patience or RetryPolicy(sleep=_no_time)
         return coder
 
     make.chat = chat  # type: ignore[attr-defined]
@@ -73,7 +81,7 @@ async def test_answer_and_thinking_are_streamed(
 ) -> None:
     async with (
         providing(Says("Good morning.", thinking="A greeting.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         assert await talk.prompt("Hello") == "Good morning."
         assert talk.stop_reason == "end_turn"
@@ -91,7 +99,7 @@ async def test_tools_used_at_once_are_carried_out_and_answered_together(
     uses = [("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]
     async with (
         providing(Says("I look.", uses=uses), Says("Done.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         assert (await talk.prompt("Read both")).endswith("Done.")
         assert [call.status for call in talk.calls] == ["completed", "completed"]
@@ -111,7 +119,7 @@ async def test_thinking_goes_back_signed_as_it_came(
     says = Says(thinking="I must read.", uses=[("read", {"path": "a.txt"})])
     async with (
         providing(says, Says("Done.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         await talk.prompt("Read")
         first = provider.requests[1].body["messages"][1]["content"][0]
@@ -124,7 +132,7 @@ async def test_usage_context_and_cost_are_told(
 ) -> None:
     async with (
         providing(Says("One.", tokens=(1000, 10)), Says("Two.", tokens=(2000, 20))) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         await talk.prompt("one")
         await talk.prompt("two")
@@ -152,7 +160,7 @@ async def test_reason_why_the_model_stops_is_the_turns(
     stop = STOPS[reason][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
     async with (
         providing(Says("I will n", stop=stop)) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         await talk.prompt("Go")
         assert talk.stop_reason == reason
@@ -165,7 +173,7 @@ async def test_refused_prompt_is_not_told_again(
     stop = STOPS["refusal"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
     async with (
         providing(Says("No.", stop=stop), Says("Yes.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         await talk.prompt("Something bad")
         await talk.prompt("Something good")
@@ -180,7 +188,7 @@ async def test_call_cut_off_by_the_limit_is_not_carried_out(
     says = Says("Now", uses=[("read", {"path": "a.txt"})], stop=stop)
     async with (
         providing(says, Says("Well.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         await talk.prompt("Go")
         assert talk.stop_reason == "max_tokens"
@@ -196,7 +204,7 @@ async def test_turn_ends_after_as_many_requests_as_are_allowed(
     says = Says(uses=[("read", {"path": "a.txt"})])
     async with (
         providing(says, says) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as talk,
     ):
         await talk.prompt("Read on and on")
         assert talk.stop_reason == "max_turn_requests"
@@ -210,7 +218,9 @@ async def test_what_passes_is_tried_again_and_the_user_is_told(
     waits = Waits()
     async with (
         providing(Fails(status), Fails(status), Says("At last.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider, Patience(wait=waits))) as talk,
+        coder_session(
+            version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=waits))
+        ) as talk,
     ):
         assert await talk.prompt("Hello") == "At last."
         assert len(waits.seconds) == 2
@@ -227,7 +237,9 @@ async def test_wait_is_as_long_as_the_provider_asks(
     waits = Waits()
     async with (
         providing(Fails(429, headers={"Retry-After": "7"}), Says("Now.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider, Patience(wait=waits))) as talk,
+        coder_session(
+            version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=waits))
+        ) as talk,
     ):
         assert await talk.prompt("Hello") == "Now."
         assert waits.seconds == [7.0]
@@ -240,7 +252,7 @@ async def test_provider_that_asks_for_too_long_a_wait_is_given_up(
 ) -> None:
     async with (
         providing(Fails(429, headers={"Retry-After": "3600"})) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(RequestError, match="fewer requests"):
             await talk.prompt("Hello")
@@ -248,10 +260,10 @@ async def test_provider_that_asks_for_too_long_a_wait_is_given_up(
 
 @BOTH
 async def test_tries_end(version: int, tmp_path: Path, coder_for: Make) -> None:
-    patience = Patience(tries=3, wait=_no_time)
+    patience = RetryPolicy(max_attempts=3, sleep=_no_time)
     async with (
         providing(*[Fails(500)] * 3) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
     ):
         with pytest.raises(RequestError, match="not available"):
             await talk.prompt("Hello")
@@ -263,7 +275,7 @@ async def test_connection_that_is_lost_before_the_answer_is_tried_again(
 ) -> None:
     async with (
         providing(Breaks(Says("x")), Says("Here.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         assert await talk.prompt("Hello") == "Here."
 
@@ -275,7 +287,7 @@ async def test_connection_that_breaks_in_the_answer_is_an_error_and_the_session_
     uses = [("read", {"path": "a.txt"})]
     async with (
         providing(Breaks(Says("Half of it", uses=uses), 6), Says("Whole.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(RequestError, match="broke in the middle"):
             await talk.prompt("Hello")
@@ -296,7 +308,7 @@ async def test_stream_that_ends_too_early_is_an_error(
         pytest.skip("the answer is whole")
     async with (
         providing(Ends(says, events), Says("Whole.")) as provider,
-        talking(1, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(1, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(RequestError, match=r"middle|cannot be understood"):
             await talk.prompt("Hello")
@@ -305,10 +317,10 @@ async def test_stream_that_ends_too_early_is_an_error(
 
 @BOTH
 async def test_model_that_stalls_is_an_error(version: int, tmp_path: Path, coder_for: Make) -> None:
-    patience = Patience(stall_s=0.1, wait=_no_time)
+    patience = RetryPolicy(stall_timeout_s=0.1, sleep=_no_time)
     async with (
         providing(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
     ):
         with pytest.raises(RequestError, match="stopped answering"):
             await talk.prompt("Hello")
@@ -321,7 +333,7 @@ async def test_cancel_closes_the_stream_at_once(
 ) -> None:
     async with (
         providing(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         async with talk.session.prompt("Hello") as turn:
             await provider.reached.wait()
@@ -345,7 +357,9 @@ async def test_cancel_ends_the_wait_before_the_next_try(
 
     async with (
         providing(Fails(429), Says("Fine.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider, Patience(wait=wait))) as talk,
+        coder_session(
+            version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=wait))
+        ) as talk,
     ):
         async with talk.session.prompt("Hello") as turn:
             await waiting.wait()
@@ -363,7 +377,7 @@ async def test_key_that_is_refused_asks_for_a_login_and_is_not_told(
     refuses = Fails(401, f"Incorrect key {SECRET}", "authentication_error", "invalid_api_key")
     async with (
         providing(refuses) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(AuthRequired) as caught:
             await talk.prompt("Hello")
@@ -387,7 +401,7 @@ async def test_forbidden_asks_for_a_login_only_where_the_provider_says_so(
 ) -> None:
     async with (
         providing(Fails(403, said, kind)) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(RequestError) as caught:
             await talk.prompt("Hello")
@@ -403,7 +417,7 @@ async def test_key_that_no_header_takes_is_refused_at_once_and_not_told(
         monkeypatch.setenv(name, "sk-two\nlines")
     async with (
         providing() as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(AuthRequired, match="odd characters") as caught:
             await talk.prompt("Hello")
@@ -418,7 +432,7 @@ async def test_line_end_behind_a_key_does_not_matter(
         monkeypatch.setenv(name, f"{SECRET}\n")
     async with (
         providing(Says("Here.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         assert await talk.prompt("Hello") == "Here."
         headers = provider.requests[0].headers
@@ -432,7 +446,7 @@ async def test_words_of_the_provider_are_told_without_the_key(
     refuses = Fails(400, f"Bad request of {SECRET}", "invalid_request_error")
     async with (
         providing(refuses) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(RequestError, match="Bad request of …"):
             await talk.prompt("Hello")
@@ -454,7 +468,7 @@ async def test_answer_in_no_format_is_an_error_and_the_session_goes_on(
 ) -> None:
     async with (
         providing(Raves(stream), Says("Here.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         with pytest.raises(RequestError, match="answers what cannot be understood"):
             await talk.prompt("Hello")
@@ -469,7 +483,7 @@ async def test_text_with_half_a_surrogate_pair_does_not_stop_the_session(
     uses = [("list", {"path": "."})]
     async with (
         providing(Says("Half: \ud83d", "Or \ud83d", uses), Says("Done.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
         assert (await talk.prompt("What is \ud83d?")).endswith("Done.")
         asked = str(provider.requests[1].body["messages"])
@@ -484,10 +498,10 @@ async def test_image_goes_to_the_model_as_an_image(
 ) -> None:
     async with (
         providing(Says("A dot.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
-        resource = Resource("file:///notes.txt", "the notes")
-        await talk.prompt("What is this?", Image(b"\x89PNG", "image/png"), resource)
+        resource = EmbeddedResource("file:///notes.txt", "the notes")
+        await talk.prompt("What is this?", ImageContent(b"\x89PNG", "image/png"), resource)
         asked = str(provider.requests[0].body["messages"])
         assert "iVBORw" in asked  # in base64
         assert "the notes" in asked
@@ -501,9 +515,9 @@ async def test_sound_that_the_model_does_not_take_is_told_as_text(
         pytest.skip("compatible models may take sounds")
     async with (
         providing(Says("I cannot hear it.")) as provider,
-        talking(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
     ):
-        await talk.prompt("Listen", Audio(b"RIFF", "audio/wav"))
+        await talk.prompt("Listen", AudioContent(b"RIFF", "audio/wav"))
         assert "cannot hear" in str(provider.requests[0].body["messages"])
 
 
@@ -529,8 +543,8 @@ async def test_many_turns_that_break_stall_and_are_cancelled_leave_nothing_behin
 
     before = {task.get_name() for task in asyncio.all_tasks()}
     async with providing(*replies) as provider:
-        coder = coder_for(provider, Patience(stall_s=0.05, wait=_no_time))
-        async with talking(2, cwd=tmp_path, coder=coder) as talk:
+        coder = coder_for(provider, RetryPolicy(stall_timeout_s=0.05, sleep=_no_time))
+        async with coder_session(2, cwd=tmp_path, coder=coder) as talk:
             while provider.replies:
                 with suppress(RequestError):
                     await turn_of(talk, provider)

@@ -19,7 +19,7 @@ from accord.transports.process import process
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 from accord_conformance.agent.settings import read_settings
-from accord_conformance.reports.run_result import Result
+from accord_conformance.reports.run_result import RunResult
 from conformance.live import _form
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 async def check(
     breaks: str, versions: tuple[int, ...], chosen: str = "", *, vary: str = ""
-) -> Result:
+) -> RunResult:
     """Check the independent agent: all scenarios, or those of some areas, or some by name."""
     names = chosen.split()
     scenarios = [
@@ -50,8 +50,8 @@ async def check(
         return await AgentRun(connect, scenarios, settings).run(versions)
 
 
-def broken(result: Result) -> set[tuple[str, int]]:
-    return set(result.broken(strict=True))
+def broken(result: RunResult) -> set[tuple[str, int]]:
+    return set(result.failed_rules(strict=True))
 
 
 async def run_client(*arguments: str, cwd: Path) -> dict[str, Any]:
@@ -80,8 +80,8 @@ async def run_client(*arguments: str, cwd: Path) -> dict[str, Any]:
 async def test_independent_agent_breaks_nothing() -> None:
     result = await check("", (1, 2))
     assert broken(result) == set()
-    assert [one for one in result.played if one.ending == "unfinished"] == []
-    passed = [version for _, version in result.passed()]
+    assert [one for one in result.scenario_results if one.outcome == "unfinished"] == []
+    passed = [version for _, version in result.passed_rules()]
     # Hardly less than now, lest a rule that nobody tries any more counts as kept.
     assert passed.count(1) >= 110
     assert passed.count(2) >= 150
@@ -100,7 +100,7 @@ async def test_independent_agent_breaks_nothing() -> None:
 async def test_what_the_rules_leave_free_is_no_finding(vary: str, scenarios: str) -> None:
     result = await check("", (1, 2), scenarios, vary=vary)
     assert broken(result) == set()
-    assert [one for one in result.played if one.ending == "unfinished"] == []
+    assert [one for one in result.scenario_results if one.outcome == "unfinished"] == []
 
 
 @BOTH
@@ -181,7 +181,7 @@ async def test_our_client_and_the_independent_agent_understand_each_other(
             permissions=allow("*"),
             files="rw",
             terminals=True,
-            on_form=_form,
+            on_elicit_form=_form,
         ) as agent,
     ):
         assert agent.version == version

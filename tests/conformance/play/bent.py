@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.agent.serve import serve
-from accord.agent.session_manager import Host
+from accord.agent.session_manager import SessionManager
 from accord.agent.v1.role import role_for
 from accord.roles import handshake
 from accord.script_agent.agent import ScriptAgent
@@ -18,7 +18,7 @@ from accord.transports.memory import pair
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 from accord_conformance.agent.settings import Settings, read_settings
-from accord_conformance.reports.run_result import Result
+from accord_conformance.reports.run_result import RunResult
 
 Json: TypeAlias = dict[str, Any]
 
@@ -116,7 +116,7 @@ class Bent(Transport):
         if not self._bend.only_version_1:
             await serve(self._agent, self._theirs)
             return
-        host = Host(self._agent)
+        host = SessionManager(self._agent)
         await handshake.serve(self._theirs, handshake.LazyRole(1, lambda: role_for(host)))
         await host.aclose()
 
@@ -193,7 +193,7 @@ def _object(frame: Frame) -> Json | None:
 
 async def check(
     make: type[Bend] = Bend, versions: Sequence[int] = (1, 2), rule: str | None = None
-) -> Result:
+) -> RunResult:
     """Play with a bent agent: all scenarios, or those that tell of a rule."""
     chosen = [one for one in AGENT_SCENARIOS if rule is None or rule in one.rules]
     # Waits that are in vain are paid for.
@@ -207,7 +207,7 @@ async def check(
     return await AgentRun(connect, chosen, settings, subject="bent").run(versions)
 
 
-def broken(result: Result) -> dict[str, list[str]]:
+def broken(result: RunResult) -> dict[str, list[str]]:
     """Return all that was broken, a SHOULD too, with what was said about it."""
     found: dict[str, list[str]] = {}
     for report in result.reports:

@@ -16,16 +16,18 @@ class OnlyVersion1(Bend):
 async def test_script_agent_in_memory_breaks_nothing() -> None:
     result = await check()
     assert broken(result) == {}
-    odd = [one for one in result.played if one.ending in ("unfinished", "wrong", "advised")]
+    odd = [
+        one for one in result.scenario_results if one.outcome in ("unfinished", "wrong", "advised")
+    ]
     assert odd == []
-    assert result.logins == []
+    assert result.login_problems == []
 
 
 async def test_agent_of_version_1_alone_breaks_nothing() -> None:
     result = await check(OnlyVersion1)
     assert broken(result) == {}
     assert [report.version for report in result.reports] == [1]
-    assert list(result.unspoken) == [2]
+    assert list(result.unsupported) == [2]
 
 
 def test_scenarios_have_names_of_their_own_and_say_what_they_are_about() -> None:

@@ -25,7 +25,11 @@ async def test_double_is_told_of_with_this_rule_and_no_other(
 ) -> None:
     result = await check(double, (version,), double.rule)
     found = broken(result)
-    assert set(found) == {double.rule} | double.also, (found, result.played, result.unspoken)
+    assert set(found) == {double.rule} | double.also, (
+        found,
+        result.scenario_results,
+        result.unsupported,
+    )
     told = [one for report in result.reports for one in report.rules[double.rule].failures]
     assert all(one.by == "agent" and one.expected and one.got and one.frames for one in told)
 

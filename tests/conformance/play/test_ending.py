@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from accord.errors import ConnectionLost
-from accord_conformance.harness.process_end import Veil, exit_words, last_words
+from accord_conformance.harness.process_end import SecretMask, describe_exit, last_stderr_lines
 
 
 def lost(status: int | None = None, stderr: str = "") -> ConnectionLost:
@@ -15,39 +15,43 @@ def lost(status: int | None = None, stderr: str = "") -> ConnectionLost:
 
 
 def test_end_of_a_process_is_said_in_words() -> None:
-    assert exit_words(lost(3)) == "it exited with status 3"
-    assert exit_words(lost(-signal.SIGTERM)) == "it was ended by SIGTERM"
+    assert describe_exit(lost(3)) == "it exited with status 3"
+    assert describe_exit(lost(-signal.SIGTERM)) == "it was ended by SIGTERM"
 
 
 def test_nothing_is_said_of_what_goes_on_or_is_no_process() -> None:
-    assert exit_words(lost()) == ""
-    assert exit_words(None) == ""
-    assert last_words(None, Veil({})) == []
+    assert describe_exit(lost()) == ""
+    assert describe_exit(None) == ""
+    assert last_stderr_lines(None, SecretMask({})) == []
 
 
 def test_last_words_are_a_few_lines_of_bounded_length() -> None:
-    words = last_words(lost(stderr="".join(f"{n} {'x' * 999}\n\n" for n in range(30))), Veil({}))
+    words = last_stderr_lines(
+        lost(stderr="".join(f"{n} {'x' * 999}\n\n" for n in range(30))), SecretMask({})
+    )
     assert [line.split()[0] for line in words] == [str(n) for n in range(10, 30)]
     assert all(len(line) == 200 for line in words)
 
 
 def test_control_characters_are_spelt_out() -> None:
-    assert last_words(lost(stderr="\x1b[31mred\r\n"), Veil({})) == ["\\x1b[31mred\\x0d"]
+    assert last_stderr_lines(lost(stderr="\x1b[31mred\r\n"), SecretMask({})) == [
+        "\\x1b[31mred\\x0d"
+    ]
 
 
 def test_names_stand_for_secrets_of_both_environments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "abcdef")
     monkeypatch.setenv("SOME_COLOUR", "orange")
-    veil = Veil({"MODEL_URL": "http://u:p@host", "MODE": "on"})
+    veil = SecretMask({"MODEL_URL": "http://u:p@host", "MODE": "on"})
     text = veil("key abcdef at http://u:p@host, orange, on")
     assert text == "key $SOME_API_KEY at $MODEL_URL, orange, on"
 
 
 def test_half_a_secret_is_not_shown() -> None:
     secret = "s" * 40
-    (line,) = last_words(lost(stderr=f"{'x' * 180}{secret}"), Veil({"KEY": secret}))
+    (line,) = last_stderr_lines(lost(stderr=f"{'x' * 180}{secret}"), SecretMask({"KEY": secret}))
     assert line == f"{'x' * 180}$KEY"
 
 
 def test_longer_secret_goes_before_one_that_it_begins_with() -> None:
-    assert Veil({"A": "abcd", "B": "abcdef"})("abcdef") == "$B"
+    assert SecretMask({"A": "abcd", "B": "abcdef"})("abcdef") == "$B"

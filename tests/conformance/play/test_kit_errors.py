@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from accord.script_agent.agent import ScriptAgent
-from accord_conformance.agent.client import Editor
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.client import ScenarioClient
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.scenario import Scenario, scenario
@@ -17,32 +17,32 @@ from accord_conformance.judges.observer import Observer
 from accord_conformance.reports.html import html
 from accord_conformance.reports.junit import junit
 from accord_conformance.reports.markdown import markdown
-from accord_conformance.reports.run_result import KIT_ERROR, Result, verdict
-from accord_conformance.traffic.message import Call
+from accord_conformance.reports.run_result import EXIT_KIT_ERROR, RunResult, verdict
+from accord_conformance.traffic.message import Request
 from conformance.play.bent import Bend, Bent
 
 
 @scenario("kit/mistaken")
-async def mistaken(stage: Stage) -> None:
+async def mistaken(stage: AgentContext) -> None:
     """Something in the kit is wrong."""
-    await stage.editor.new_session()
+    await stage.client.new_session()
     raise AttributeError("'list' object has no attribute 'get'")
 
 
-@scenario("kit/own-mistaken", own=True)
-async def own_mistaken(stage: Stage) -> None:
+@scenario("kit/own-mistaken", isolated=True)
+async def own_mistaken(stage: AgentContext) -> None:
     """Something in the kit is wrong, on a connection of its own."""
-    await stage.initialized()
+    await stage.connect_initialized()
     raise TimeoutError("not that of the budget")
 
 
 @scenario("kit/whole")
-async def whole(stage: Stage) -> None:
+async def whole(stage: AgentContext) -> None:
     """Nothing is wrong."""
-    await stage.editor.new_session()
+    await stage.client.new_session()
 
 
-async def run(*scenarios: Scenario[Stage]) -> Result:
+async def run(*scenarios: Scenario[AgentContext]) -> RunResult:
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(Bend, ScriptAgent())
 
@@ -52,23 +52,23 @@ async def run(*scenarios: Scenario[Stage]) -> Result:
 
 async def test_scenario_that_fails_is_an_error_in_the_kit() -> None:
     result = await run(mistaken, own_mistaken, whole)
-    played = {one.scenario: one for one in result.played}
+    played = {one.scenario: one for one in result.scenario_results}
     for name, error in (
         ("kit/mistaken", "AttributeError"),
         ("kit/own-mistaken", "TimeoutError"),
     ):
-        assert played[name].ending == "error in the kit"
+        assert played[name].outcome == "error in the kit"
         assert error in played[name].reason
         assert "test_kit_errors.py" in played[name].traceback
-    assert played["kit/whole"].ending == "finished"
-    assert verdict(result).status == KIT_ERROR == 70
-    assert verdict(result).words == "No verdict: 2 errors in the kit."
+    assert played["kit/whole"].outcome == "finished"
+    assert verdict(result).status == EXIT_KIT_ERROR == 70
+    assert verdict(result).text == "No verdict: 2 errors in the kit."
 
 
 async def test_error_in_the_kit_is_in_every_report_with_its_traceback() -> None:
     result = await run(mistaken)
     said = result.as_json()
-    assert said["exitStatus"] == KIT_ERROR
+    assert said["exitStatus"] == EXIT_KIT_ERROR
     (traceback,) = said["errorsInTheKit"]
     assert said["scenarios"][0]["traceback"] == traceback
     for report in (html, junit, markdown):
@@ -82,34 +82,34 @@ class Mistaken(Judge):
 
     rules = ()
 
-    def called(self, call: Call) -> None:
+    def on_request(self, call: Request) -> None:
         raise KeyError(call.method)
 
 
 async def test_judge_that_fails_is_an_error_in_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Observer.__init__, "__defaults__", ((Mistaken,),))
     result = await run(whole)
-    assert "KeyError: 'initialize'" in "".join(result.errors)
-    assert verdict(result).status == KIT_ERROR
+    assert "KeyError: 'initialize'" in "".join(result.kit_errors)
+    assert verdict(result).status == EXIT_KIT_ERROR
 
 
 async def test_mistake_of_what_serves_the_agent_is_an_error_in_the_kit() -> None:
-    def fail(_: Call) -> None:
+    def fail(_: Request) -> None:
         raise ZeroDivisionError("division by zero")
 
     codes: list[object] = []
 
     @scenario("kit/serving")
-    async def serving(stage: Stage) -> None:
+    async def serving(stage: AgentContext) -> None:
         """The kit cannot answer a permission request."""
-        editor: Editor = stage.editor
-        editor.permission = fail
+        editor: ScenarioClient = stage.client
+        editor.permission_policy = fail
         prompted = editor.prompt(await editor.new_session(), "permission")
-        await prompted.end()
-        codes.extend(call.code for call in editor.line.calls)
+        await prompted.wait_for_end()
+        codes.extend(call.code for call in editor.connection.requests)
 
     result = await run(serving)
     assert -32603 in codes
     assert -32602 not in codes
-    assert "ZeroDivisionError" in "".join(result.faults)
-    assert verdict(result).status == KIT_ERROR
+    assert "ZeroDivisionError" in "".join(result.run_errors)
+    assert verdict(result).status == EXIT_KIT_ERROR

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from accord.transports.memory import pair
-from accord_conformance.harness.raw_connection import Line, Silence
+from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 
 
 class Echo:
@@ -33,11 +33,11 @@ class Echo:
 async def test_first_answer_may_take_as_long_as_the_start() -> None:
     ours, theirs = pair()
     await theirs.start(Echo(theirs))
-    line = Line(ours, "client", answer_s=0.0, start_s=30.0)
+    line = RawConnection(ours, "client", answer_s=0.0, start_s=30.0)
     await line.open()
     call = await line.call("initialize", {})
     assert call.ok
-    with pytest.raises(Silence, match="no answer to session/new"):
+    with pytest.raises(NoResponse, match="no answer to session/new"):
         await line.call("session/new", {})
     await line.aclose()
     await theirs.aclose()

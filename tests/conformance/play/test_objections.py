@@ -11,14 +11,14 @@ import pytest
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 from accord_conformance.agent.settings import Settings
-from accord_conformance.reports.run_result import Played, Result
+from accord_conformance.reports.run_result import RunResult, ScenarioResult
 from conformance.play.bent import PROMPTS, Bend, Bent, Json, Whole, broken
 from conformance.play.doubles_of_turns import allowing
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
-async def play(make: type[Bend], name: str, version: int) -> tuple[Played, Result]:
+async def play(make: type[Bend], name: str, version: int) -> tuple[ScenarioResult, RunResult]:
     chosen = [one for one in AGENT_SCENARIOS if one.name == name]
 
     def connect(noise: Callable[[str], None]) -> Bent:
@@ -26,7 +26,7 @@ async def play(make: type[Bend], name: str, version: int) -> tuple[Played, Resul
 
     settings = Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
     result = await AgentRun(connect, chosen, settings).run((version,))
-    (played,) = result.played
+    (played,) = result.scenario_results
     return played, result
 
 
@@ -58,8 +58,8 @@ class Asking(Bend):
 @BOTH
 async def test_agent_that_asks_and_obeys_is_fine(version: int) -> None:
     played, result = await play(Asking, "permissions/reject", version)
-    assert (played.ending, played.reason) == ("finished", "")
-    assert result.wrong == []
+    assert (played.outcome, played.reason) == ("finished", "")
+    assert result.failed_scenarios == []
 
 
 class MakesTheFile(Asking):
@@ -73,11 +73,11 @@ class MakesTheFile(Asking):
 @BOTH
 async def test_file_that_was_made_though_rejected_is_wrong(version: int) -> None:
     played, result = await play(MakesTheFile, "permissions/reject", version)
-    assert played.ending == "wrong"
+    assert played.outcome == "wrong"
     assert "made.txt is there" in played.reason
     assert "allows it" in played.advice
     assert played.frames
-    assert result.wrong == [played]
+    assert result.failed_scenarios == [played]
     assert broken(result) == {}
 
 
@@ -93,7 +93,7 @@ class MakesOthers(Asking):
 @BOTH
 async def test_files_that_nobody_was_asked_about_are_no_sign(version: int) -> None:
     played, _ = await play(MakesOthers, "permissions/reject", version)
-    assert (played.ending, played.reason) == ("finished", "")
+    assert (played.outcome, played.reason) == ("finished", "")
 
 
 class UsesTheClient(Asking):
@@ -135,15 +135,15 @@ class LooksByTheClient(UsesTheClient):
 @pytest.mark.parametrize("make", [WritesByTheClient, RunsByTheClient])
 async def test_service_that_was_used_though_rejected_is_wrong(make: type[Bend]) -> None:
     played, result = await play(make, "permissions/reject", 1)
-    assert played.ending == "wrong"
+    assert played.outcome == "wrong"
     assert played.reason.count(make.method) == 1  # type: ignore[attr-defined]  # both have it
     assert any(b'"own"' in frame.text for frame in played.frames)
-    assert result.wrong == [played]
+    assert result.failed_scenarios == [played]
 
 
 async def test_command_that_only_looks_is_no_sign() -> None:
     played, _ = await play(LooksByTheClient, "permissions/reject", 1)
-    assert played.ending == "finished"
+    assert played.outcome == "finished"
 
 
 class SaysItIsDone(Asking):
@@ -156,11 +156,11 @@ class SaysItIsDone(Asking):
 @BOTH
 async def test_status_alone_is_advice(version: int) -> None:
     played, result = await play(SaysItIsDone, "permissions/reject", version)
-    assert played.ending == "advised"
+    assert played.outcome == "advised"
     assert "completed" in played.reason
     assert "`failed`" in played.advice
     assert played.frames
-    assert result.wrong == []
+    assert result.failed_scenarios == []
 
 
 class SaysThatItBegins(Asking):
@@ -177,7 +177,7 @@ class SaysThatItBegins(Asking):
 @BOTH
 async def test_rejected_call_that_fails_in_the_end_is_fine(version: int) -> None:
     played, _ = await play(SaysThatItBegins, "permissions/reject", version)
-    assert (played.ending, played.reason) == ("finished", "")
+    assert (played.outcome, played.reason) == ("finished", "")
 
 
 class SaysItIsDoneAlways(SaysItIsDone):
@@ -211,7 +211,7 @@ async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
 @BOTH
 async def test_status_that_says_nothing_is_no_finding(version: int) -> None:
     played, result = await play(KnowsWhatItDoes, "permissions/no-answer", version)
-    assert played.ending == "finished"
+    assert played.outcome == "finished"
     assert broken(result) == {}
     assert "R-PERM-05" in result.reports[0].rules
 
@@ -237,7 +237,7 @@ class Shut(Dead):
 @BOTH
 async def test_agent_that_fails_in_every_turn_has_not_passed(version: int) -> None:
     played, result = await play(Dead, "prompts/text", version)
-    assert played.ending == "wrong"
+    assert played.outcome == "wrong"
     assert "-32603" in played.reason
     assert "[env]" in played.advice
     assert played.frames
@@ -247,4 +247,4 @@ async def test_agent_that_fails_in_every_turn_has_not_passed(version: int) -> No
 @BOTH
 async def test_agent_that_wants_a_login_for_a_turn_is_not_wrong(version: int) -> None:
     played, _ = await play(Shut, "prompts/text", version)
-    assert played.ending == "not exercised"
+    assert played.outcome == "not exercised"

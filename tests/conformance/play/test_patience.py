@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from accord_conformance.agent.settings import Settings
-from accord_conformance.agent.turn_timeout import Patience
+from accord_conformance.agent.turn_timeout import TurnTimeout
 
 
 def test_agent_whose_turns_never_end_gets_the_time_of_an_answer() -> None:
-    patience = Patience(Settings(timeout=60.0, answer=10.0))
+    patience = TurnTimeout(Settings(timeout=60.0, answer=10.0))
     for _ in range(3):
         assert patience.seconds == 60.0
-        patience.missed()
+        patience.turn_timed_out()
     assert patience.seconds == 10.0
 
 
 def test_agent_that_has_ended_a_turn_keeps_its_time() -> None:
-    patience = Patience(Settings(timeout=60.0, answer=10.0))
-    patience.ended()
+    patience = TurnTimeout(Settings(timeout=60.0, answer=10.0))
+    patience.turn_ended()
     for _ in range(5):
-        patience.missed()
+        patience.turn_timed_out()
     assert patience.seconds == 60.0
 
 
 def test_time_of_an_answer_is_never_more_than_that_of_a_turn() -> None:
-    patience = Patience(Settings(timeout=5.0, answer=10.0))
+    patience = TurnTimeout(Settings(timeout=5.0, answer=10.0))
     for _ in range(3):
-        patience.missed()
+        patience.turn_timed_out()
     assert patience.seconds == 5.0

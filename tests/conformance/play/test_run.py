@@ -15,7 +15,7 @@ from accord.transports.process import process
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 from accord_conformance.agent.settings import Settings
-from accord_conformance.reports.run_result import Result
+from accord_conformance.reports.run_result import RunResult
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 from conformance.play.doubles import AnswersAnswers
 from quirk import quirk
@@ -24,7 +24,7 @@ from requirement import requirement
 
 async def run(
     make: type[Bend], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 0.3
-) -> Result:
+) -> RunResult:
     settings = Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
     chosen = [one for one in AGENT_SCENARIOS if one.name in names]
 
@@ -44,8 +44,8 @@ class Mute(Bend):
 async def test_agent_that_answers_nothing_is_not_checked() -> None:
     result = await run(Mute, "sessions/new", versions=(1, 2))
     assert result.reports == []
-    assert "no answer to initialize" in result.unspoken[1]
-    assert "answered nothing before" in result.unspoken[2]
+    assert "no answer to initialize" in result.unsupported[1]
+    assert "answered nothing before" in result.unsupported[2]
 
 
 async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
@@ -55,7 +55,9 @@ async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
         return process(*chatty, on_noise=noise)()
 
     result = await AgentRun(connect, (), Settings(timeout=1.0, answer=1.0)).run((1,))
-    assert result.unspoken[1] == "initialize failed: no answer to initialize; it wrote 'Welcome!'"
+    assert (
+        result.unsupported[1] == "initialize failed: no answer to initialize; it wrote 'Welcome!'"
+    )
 
 
 async def test_further_prompts_bring_rules_into_play() -> None:
@@ -65,11 +67,11 @@ async def test_further_prompts_bring_rules_into_play() -> None:
     chosen = [one for one in AGENT_SCENARIOS if one.name == "prompts/more"]
     settings = Settings(timeout=5.0, more=["plan", "notice warning"])
     result = await AgentRun(connect, chosen, settings).run((1, 2))
-    kept = [{rule for rule, one in report.rules.items() if one.kept} for report in result.reports]
+    kept = [{rule for rule, one in report.rules.items() if one.passed} for report in result.reports]
     assert {"R-NOTICE-02", "R-PLAN-08"} < kept[0]
     assert {"R-NOTICE-02", "R-PLAN-07"} < kept[1]
     without = await AgentRun(connect, chosen, Settings()).run((1,))
-    assert [one.reason for one in without.played] == [
+    assert [one.reason for one in without.scenario_results] == [
         "the settings have no further prompts (`more`)"
     ]
 
@@ -82,7 +84,7 @@ raise SystemExit(3)
 """
 
 
-async def start(code: str, *names: str, settings: Settings | None = None) -> Result:
+async def start(code: str, *names: str, settings: Settings | None = None) -> RunResult:
     """Play with a program of a few lines, in version 1."""
     settings = settings or Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
     chosen = [one for one in AGENT_SCENARIOS if one.name in names]
@@ -98,15 +100,15 @@ async def start(code: str, *names: str, settings: Settings | None = None) -> Res
 async def test_end_and_last_words_of_an_agent_that_crashes_are_told() -> None:
     settings = Settings(timeout=5.0, answer=5.0, env={"MY_KEY": "sk-123456"})
     result = await start(CRASHING, settings=settings)
-    why = result.unspoken[1]
+    why = result.unsupported[1]
     assert "the peer hung up; it exited with status 3; it wrote 'Welcome!'" in why
     assert why.endswith("its last words on stderr:\n    Traceback: no such model $MY_KEY")
 
 
 async def test_what_an_agent_broke_in_its_handshake_is_in_the_report() -> None:
     result = await start(CRASHING, settings=Settings(timeout=5.0, env={"MY_KEY": "sk-123456"}))
-    assert result.broken() == [("R-STDIO-04", 1)]
-    assert result.checked == []
+    assert result.failed_rules() == [("R-STDIO-04", 1)]
+    assert result.supported == []
     assert [one.version for one in result.reports] == [1]
 
 
@@ -120,9 +122,9 @@ sys.stdin.read()
 
 async def test_answer_without_a_version_is_told_and_judged() -> None:
     result = await start(SHAPELESS)
-    assert 'no version was agreed: the agent answered {"name":"x"}' in result.unspoken[1]
-    assert result.broken()
-    assert result.checked == []
+    assert 'no version was agreed: the agent answered {"name":"x"}' in result.unsupported[1]
+    assert result.failed_rules()
+    assert result.supported == []
 
 
 LEAVING = """
@@ -139,7 +141,7 @@ for line in sys.stdin:
 
 async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
     result = await start(LEAVING, settings=Settings(timeout=5.0, answer=5.0, login="key"))
-    why = result.unspoken[1]
+    why = result.unsupported[1]
     assert "no answer to authenticate: the peer hung up; it exited with status 1" in why
     assert why.endswith("    cannot log in")
 
@@ -167,12 +169,12 @@ time.sleep(60)
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) -> None:
     result = await start(STAYING.format(how=how), "process/leaves")
-    (played,) = result.played
-    assert played.ending == "advised"
+    (played,) = result.scenario_results
+    assert played.outcome == "advised"
     assert "after its stdin was closed" in played.reason
     assert told in played.reason
     assert "R-STDIO-07" in played.advice
-    assert result.wrong == []
+    assert result.failed_scenarios == []
 
 
 class MakesNoSession(Bend):
@@ -185,10 +187,12 @@ class MakesNoSession(Bend):
 async def test_agent_that_makes_no_session_is_not_asked_for_ever() -> None:
     names = [one.name for one in AGENT_SCENARIOS if one.area == "permissions"]
     result = await run(MakesNoSession, *names)
-    endings = [one.ending for one in result.played]
+    endings = [one.outcome for one in result.scenario_results]
     assert endings == ["unfinished", "unfinished", "wrong", *["unfinished"] * (len(endings) - 3)]
-    assert [one.reason for one in result.wrong] == ["3 requests for a session got no answer"]
-    assert result.played[-1].reason == "not played, as the agent does not answer"
+    assert [one.reason for one in result.failed_scenarios] == [
+        "3 requests for a session got no answer"
+    ]
+    assert result.scenario_results[-1].reason == "not played, as the agent does not answer"
 
 
 class Silent(Bend):
@@ -200,11 +204,11 @@ class Silent(Bend):
 
 async def test_silent_agent_leaves_a_scenario_unfinished_and_the_next_is_played() -> None:
     result = await run(Silent, "prompts/text", "listing/delete", seconds=2.0)
-    first, second = result.played
-    assert (first.ending, second.ending) == ("unfinished", "finished")
+    first, second = result.scenario_results
+    assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert "no end of the turn" in first.reason
-    assert result.left == []  # slow, perhaps
-    assert result.broken(strict=True) == []
+    assert result.disconnects == []  # slow, perhaps
+    assert result.failed_rules(strict=True) == []
 
 
 class Mortal(Bend):
@@ -219,10 +223,10 @@ class Mortal(Bend):
 
 async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
     result = await run(Mortal, "prompts/text", "listing/delete")
-    first, second = result.played
-    assert (first.ending, second.ending) == ("unfinished", "finished")
+    first, second = result.scenario_results
+    assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert "hung up" in first.reason
-    assert [one.scenario for one in result.left] == ["prompts/text"]
+    assert [one.scenario for one in result.disconnects] == ["prompts/text"]
 
 
 class MortalAfterwards(Bend):
@@ -242,11 +246,11 @@ class MortalAfterwards(Bend):
 
 async def test_death_after_the_last_answer_counts_for_the_scenario() -> None:
     result = await run(MortalAfterwards, "prompts/text", "listing/delete")
-    first, second = result.played
-    assert (first.ending, second.ending) == ("unfinished", "finished")
-    assert [one.scenario for one in result.left] == ["prompts/text"]
+    first, second = result.scenario_results
+    assert (first.outcome, second.outcome) == ("unfinished", "finished")
+    assert [one.scenario for one in result.disconnects] == ["prompts/text"]
     assert any(b"_accord/settle" in frame.text for frame in first.frames)
-    assert result.broken() == []
+    assert result.failed_rules() == []
 
 
 class ClosesBeforeTheTurnEnds(Bend):
@@ -272,8 +276,8 @@ class ClosesBeforeTheTurnEnds(Bend):
 @requirement("R-SESS-21")
 async def test_order_of_the_answers_to_a_close_and_to_its_prompt_is_free_in_version_1() -> None:
     result = await run(ClosesBeforeTheTurnEnds, "cancelling/turn", seconds=5.0)
-    assert result.broken(strict=True) == []
-    assert result.reports[0].rules["R-SESS-21"].kept
+    assert result.failed_rules(strict=True) == []
+    assert result.reports[0].rules["R-SESS-21"].passed
 
 
 # Ends at its first prompt, with a word.
@@ -296,7 +300,7 @@ async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
 
     chosen = [one for one in AGENT_SCENARIOS if one.name == "prompts/text"]
     result = await AgentRun(connect, chosen, Settings(timeout=20.0)).run((1,))
-    (played,) = result.left
+    (played,) = result.disconnects
     assert played.reason.endswith(
         "it exited with status 4; its last words on stderr: no such model | at line 7"
     )
@@ -314,7 +318,7 @@ class Odd(Bend):
 
 async def test_answer_of_no_known_shape_ends_no_run() -> None:
     result = await run(Odd, "opening/fork", "listing/delete")
-    assert [one.ending for one in result.played][1] == "finished"
+    assert [one.outcome for one in result.scenario_results][1] == "finished"
     assert "R-SESS-25" in result.reports[0].rules
 
 
@@ -329,14 +333,14 @@ class WantsLogin(Bend):
 
 
 async def test_rules_behind_a_login_are_not_exercised() -> None:
-    names = [one.name for one in AGENT_SCENARIOS if not one.own]
+    names = [one.name for one in AGENT_SCENARIOS if not one.isolated]
     result = await run(WantsLogin, *names, versions=(1, 2))
-    assert result.broken(strict=True) == []
-    asked = [one for one in result.played if one.scenario == "prompts/text"]
-    assert {one.ending for one in asked} == {"not exercised"}
+    assert result.failed_rules(strict=True) == []
+    asked = [one for one in result.scenario_results if one.scenario == "prompts/text"]
+    assert {one.outcome for one in asked} == {"not exercised"}
     assert {one.reason for one in asked} == {"the agent asks for a login before a session is made"}
-    assert [login.version for login in result.shut_out] == [1, 2]
-    assert "prompts/text" in result.logins[0].scenarios
+    assert [login.version for login in result.locked_out] == [1, 2]
+    assert "prompts/text" in result.login_problems[0].scenarios
     for report in result.reports:
         assert "R-PROMPT-03" not in report.rules
         assert "R-MSG-03" not in report.rules
@@ -344,10 +348,10 @@ async def test_rules_behind_a_login_are_not_exercised() -> None:
 
 async def test_logins_that_are_offered_are_named() -> None:
     result = await run(WantsLogin, "sessions/new")
-    (login,) = result.logins
+    (login,) = result.login_problems
     assert login.offered == ["script", "refused"]
-    assert '`login = "script" or "refused"`' in login.words
-    assert "no turn was checked at all" in login.words
+    assert '`login = "script" or "refused"`' in login.message
+    assert "no turn was checked at all" in login.message
 
 
 async def test_login_of_the_settings_that_fails_is_named() -> None:
@@ -357,14 +361,14 @@ async def test_login_of_the_settings_that_fails_is_named() -> None:
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(WantsLogin, ScriptAgent())
 
-    (login,) = (await AgentRun(connect, chosen, settings).run((1,))).logins
-    assert "The login 'refused' of the settings failed" in login.words
+    (login,) = (await AgentRun(connect, chosen, settings).run((1,))).login_problems
+    assert "The login 'refused' of the settings failed" in login.message
 
 
 async def test_agent_that_wants_no_login_is_not_told_of() -> None:
     result = await run(Bend, "prompts/text")
-    assert result.logins == []
-    assert result.shut_out == []
+    assert result.login_problems == []
+    assert result.locked_out == []
 
 
 async def test_answer_to_an_answer_is_shown_with_what_it_answers() -> None:
@@ -381,8 +385,8 @@ async def test_scenario_that_is_to_be_skipped_is_not_played() -> None:
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(Bend, ScriptAgent())
 
-    (played,) = (await AgentRun(connect, chosen, settings).run((1,))).played
-    assert (played.ending, played.reason) == ("skipped", "not now")
+    (played,) = (await AgentRun(connect, chosen, settings).run((1,))).scenario_results
+    assert (played.outcome, played.reason) == ("skipped", "not now")
 
 
 async def test_agent_that_cannot_be_started_ends_the_run() -> None:

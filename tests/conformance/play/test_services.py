@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord.script_agent.agent import ScriptAgent
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.scenario import scenario
@@ -80,15 +80,15 @@ class Asks(Bend):
 async def test_odd_params_are_answered(method: str) -> None:
     make = type("AsksForOne", (Asks,), {"method": method})
 
-    @scenario("kit/odd", own=True)
-    async def odd(stage: Stage) -> None:
+    @scenario("kit/odd", isolated=True)
+    async def odd(stage: AgentContext) -> None:
         """The agent asks for things with params of any shape."""
-        editor = await stage.initialized()
-        await editor.line.call("_accord/go", {}, ident="go")
+        editor = await stage.connect_initialized()
+        await editor.connection.call("_accord/go", {}, ident="go")
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(make, ScriptAgent())
 
     result = await AgentRun(connect, [odd], Settings(timeout=20.0, answer=20.0)).run((1,))
-    assert result.errors == []
-    assert [one.ending for one in result.played] == ["finished"]
+    assert result.kit_errors == []
+    assert [one.outcome for one in result.scenario_results] == ["finished"]

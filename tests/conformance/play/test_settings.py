@@ -9,8 +9,8 @@ import pytest
 
 from accord_conformance.agent.settings import (
     PROMPTS,
+    InvalidSettings,
     Settings,
-    WrongSettings,
     read_settings,
     template,
 )
@@ -66,12 +66,12 @@ def test_area_and_scenario_may_be_skipped() -> None:
     ],
 )
 def test_wrong_settings_say_what_is_wrong(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(WrongSettings, match=told):
+    with pytest.raises(InvalidSettings, match=told):
         read_settings(written(tmp_path, text))
 
 
 def test_settings_that_are_not_there_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(WrongSettings, match=r"none\.toml"):
+    with pytest.raises(InvalidSettings, match=r"none\.toml"):
         read_settings(tmp_path / "none.toml")
 
 

@@ -13,7 +13,7 @@ from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import AGENT_SCENARIOS
 from accord_conformance.agent.settings import Settings
 from accord_conformance.cli.progress import Progress
-from accord_conformance.reports.run_result import BROKEN, Played, Result, verdict
+from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, ScenarioResult, verdict
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
 from quirk import quirk
 from requirement import requirement
@@ -25,14 +25,16 @@ async def run(
     versions: tuple[int, ...] = (1, 2),
     budget_s: float | None = None,
     begun: Callable[[int, str], None] = lambda _, __: None,
-) -> Result:
+) -> RunResult:
     settings = Settings(timeout=120.0, answer=10.0, prompts=dict(PROMPTS))
     chosen = [one for one in AGENT_SCENARIOS if not names or one.name in names]
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(make, ScriptAgent())
 
-    return await AgentRun(connect, chosen, settings, budget_s=budget_s, begun=begun).run(versions)
+    return await AgentRun(connect, chosen, settings, budget_s=budget_s, on_start=begun).run(
+        versions
+    )
 
 
 class FalseVersion2(Bend):
@@ -67,9 +69,9 @@ async def test_false_version_2_is_named_once_and_judged_in_version_1(make: type[
     async with asyncio.timeout(30):
         result = await run(make, *names)
     assert [report.version for report in result.reports] == [1]
-    assert result.broken() == [("R-INIT-06", 1)]
-    assert "in the shape of version 1 (R-INIT-06)" in result.unspoken[2]
-    assert {one.version for one in result.played} == {1}
+    assert result.failed_rules() == [("R-INIT-06", 1)]
+    assert "in the shape of version 1 (R-INIT-06)" in result.unsupported[2]
+    assert {one.version for one in result.scenario_results} == {1}
 
 
 @requirement("R-INIT-06")
@@ -77,8 +79,10 @@ async def test_false_version_2_is_judged_in_version_1_also_if_only_2_was_to_be_c
     async with asyncio.timeout(30):
         result = await run(FalseVersion2, "prompts/text", versions=(2,))
     assert [report.version for report in result.reports] == [1]
-    assert result.broken() == [("R-INIT-06", 1)]
-    assert [(one.scenario, one.ending) for one in result.played] == [("prompts/text", "finished")]
+    assert result.failed_rules() == [("R-INIT-06", 1)]
+    assert [(one.scenario, one.outcome) for one in result.scenario_results] == [
+        ("prompts/text", "finished")
+    ]
 
 
 class ReadsOnlyMessages(Bend):
@@ -94,10 +98,10 @@ class ReadsOnlyMessages(Bend):
 @requirement("R-ERR-03")
 async def test_lines_that_are_not_answered_cost_seconds_and_not_minutes() -> None:
     result = await run(ReadsOnlyMessages, "malformed/frames", versions=(1,))
-    (played,) = result.played
-    assert played.ending == "finished"
-    assert result.reports[0].rules["R-ERR-03"].broken == 3
-    assert result.reports[0].rules["R-BATCH-10"].broken == 2
+    (played,) = result.scenario_results
+    assert played.outcome == "finished"
+    assert result.reports[0].rules["R-ERR-03"].failed == 3
+    assert result.reports[0].rules["R-BATCH-10"].failed == 2
     assert result.seconds < 10
 
 
@@ -111,13 +115,13 @@ class EndsNoTurn(Bend):
 async def test_run_ends_when_its_time_is_spent_and_has_not_passed() -> None:
     async with asyncio.timeout(20):
         result = await run(EndsNoTurn, "prompts/text", "sessions/new", budget_s=1.0)
-    assert result.spent_s == 1.0
-    reasons = {one.scenario: one.reason for one in result.played}
+    assert result.exceeded_budget_s == 1.0
+    reasons = {one.scenario: one.reason for one in result.scenario_results}
     assert reasons["prompts/text"] == "the time budget was spent"
-    assert result.unspoken[2] == "the time budget was spent"
+    assert result.unsupported[2] == "the time budget was spent"
     found = verdict(result)
-    assert found.status == BROKEN
-    assert "the time budget of 1 s was spent before the end" in found.words
+    assert found.status == EXIT_FAILED
+    assert "the time budget of 1 s was spent before the end" in found.text
 
 
 class Mute(Bend):
@@ -130,8 +134,8 @@ class Mute(Bend):
 async def test_handshake_counts_for_the_budget() -> None:
     async with asyncio.timeout(20):
         result = await run(Mute, budget_s=0.2)
-    assert result.spent_s == 0.2
-    assert result.checked == []
+    assert result.exceeded_budget_s == 0.2
+    assert result.supported == []
 
 
 async def test_run_says_what_it_is_doing() -> None:
@@ -165,10 +169,12 @@ async def test_progress_is_a_line_now_and_then() -> None:
     stream = Written(is_terminal=False)
     async with asyncio.timeout(10), Progress(stream, budget_s=60, every_s=0.01) as progress:
         progress.total = 2
-        progress.begun(1, "handshake")
-        progress.begun(1, "prompts/text")
-        progress.told(Played(scenario="prompts/text", about="", version=1, ending="finished"))
-        progress.begun(1, "mcp/stdio")
+        progress.on_start(1, "handshake")
+        progress.on_start(1, "prompts/text")
+        progress.on_result(
+            ScenarioResult(scenario="prompts/text", about="", version=1, outcome="finished")
+        )
+        progress.on_start(1, "mcp/stdio")
         await stream.news.wait()
     first, *_ = stream.getvalue().splitlines()
     assert " s (limit 60 s): version 1, 1 of 2 scenarios done; now mcp/stdio (0 s)" in first
@@ -177,7 +183,7 @@ async def test_progress_is_a_line_now_and_then() -> None:
 async def test_progress_at_a_terminal_is_one_line_that_is_gone_in_the_end() -> None:
     stream = Written(is_terminal=True)
     async with asyncio.timeout(10), Progress(stream, every_s=0.01) as progress:
-        progress.begun(1, "mcp/stdio")
+        progress.on_start(1, "mcp/stdio")
         await stream.news.wait()
     assert "\n" not in stream.getvalue()
     assert stream.getvalue().endswith("\r\x1b[K")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accord_conformance.client.state_probe import SHOWN
+from accord_conformance.client.state_probe import PROBE_METHOD
 from conformance.pose.doubling import add
 from conformance.pose.driven import Between, Json
 from conformance.pose.ledger import Bend, Ledger
@@ -42,7 +42,7 @@ def retells(
 
         def from_client(message: Json, asked: Json) -> Json:
             passed.extend([message] if since(message) else [])
-            if passed and asked.get("method") == SHOWN and "result" in message:
+            if passed and asked.get("method") == PROBE_METHOD and "result" in message:
                 return {**message, "result": tell(message["result"])}
             return message
 

@@ -11,20 +11,20 @@ from typing import Any, cast
 from msgspec import json
 
 import accord
-from accord.client.agent_adapter import SessionListing, SessionStatus
-from accord.client.connect import Command, ConnectedAgent
-from accord.client.elicitation import Form, WebPage
+from accord.client.agent_adapter import SessionInfo, SessionStatus
+from accord.client.connect import AgentCommand, ConnectedAgent
+from accord.client.elicitation import ElicitationForm, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest, ToolCall
 from accord.client.session import ClientSession
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
-from accord.types.auth import LoginStatus
-from accord_conformance.client.probe_reply import told
+from accord.types.auth import AuthStatus
+from accord_conformance.client.probe_reply import session_state
 from accord_conformance.client.run import ClientRun
 from accord_conformance.client.scenarios import SCENARIOS
 from accord_conformance.client.scenarios.user_cancel import CANCEL
-from accord_conformance.client.state_probe import SHOWN
-from accord_conformance.reports.run_result import Result
+from accord_conformance.client.state_probe import PROBE_METHOD
+from accord_conformance.reports.run_result import RunResult
 
 __all__ = ("PROMPTS", "Between", "Json", "check", "converse", "log_in", "look_around")
 
@@ -44,7 +44,7 @@ async def check(
     login: bool = False,
     offers: bool = True,
     window: bool = False,
-) -> Result:
+) -> RunResult:
     """Return what the kit finds about our client; with a window it tells what it holds."""
     here, there = pair()
     run = ClientRun(
@@ -55,7 +55,7 @@ async def check(
         pause_s=0.02,
         login=login,
         answer_s=answer_s,
-        patience_s=5.0,
+        user_timeout_s=5.0,
     )
     transport: Transport = there
     if between is not None:
@@ -74,7 +74,7 @@ async def check(
 
 
 async def converse(
-    command: Command,
+    command: AgentCommand,
     versions: Sequence[int],
     cwd: Path,
     prompts: Sequence[str],
@@ -89,7 +89,7 @@ async def converse(
     def show(params: Json) -> Json:
         if (session := kept.opened.get(params["sessionId"])) is None:
             raise accord.ResourceNotFound("It is not open yet")
-        return told(session) | kept.beside()
+        return session_state(session) | kept.beside()
 
     async def decide(request: PermissionRequest) -> Decision | None:
         if request.title.startswith(CANCEL) or (
@@ -105,10 +105,10 @@ async def converse(
         permissions=decide,
         files="rw" if offers else None,
         terminals=offers,
-        on_form=_fill_in if offers else None,
-        on_url=_decline if offers else None,
-        on_login=kept.logins.append,
-        extensions={SHOWN: show} if window else None,
+        on_elicit_form=_fill_in if offers else None,
+        on_elicit_url=_decline if offers else None,
+        on_auth_status=kept.logins.append,
+        extensions={PROBE_METHOD: show} if window else None,
         unstable=offers,
     ) as connected:
         agent = cast("ConnectedAgent", Keeping(connected, kept))
@@ -125,7 +125,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.opened: dict[str, ClientSession] = {}
-        self.logins: list[LoginStatus] = []
+        self.logins: list[AuthStatus] = []
         self.listed: dict[str, Json] = {}
         self.statuses: dict[str, Json] = {}
 
@@ -154,11 +154,11 @@ class Keeping:
         self._kept.opened[session.id] = session
         return session
 
-    async def list_sessions(self, cwd: Path) -> AsyncIterator[SessionListing]:
+    async def list_sessions(self, cwd: Path) -> AsyncIterator[SessionInfo]:
         async for listing in self._agent.list_sessions(cwd):
             self._kept.listed[listing.id] = {
                 "sessionId": listing.id,
-                "additionalDirectories": list(listing.roots),
+                "additionalDirectories": list(listing.additional_directories),
             }
             yield listing
 
@@ -166,7 +166,7 @@ class Keeping:
         status = await self._agent.session_status(ident)
         self._kept.statuses[ident] = {
             "sessionId": ident,
-            "status": "open" if status.open else "saved",
+            "status": "open" if status.is_open else "saved",
             "state": status.state and status.state.state,
         }
         return status
@@ -211,7 +211,7 @@ async def _drive(session: ClientSession, prompt: str, cancelling: asyncio.Event)
         waiting.cancel()
 
 
-async def _fill_in(form: Form) -> Json:
+async def _fill_in(form: ElicitationForm) -> Json:
     given: Json = {}
     for field in form.fields:
         if field.default is not None and field.pattern is None:
@@ -223,7 +223,7 @@ async def _fill_in(form: Form) -> Json:
     return {name: value for name, value in given.items() if name != "dial"}
 
 
-async def _decline(_: WebPage) -> bool:
+async def _decline(_: UrlElicitationRequest) -> bool:
     return False
 
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from accord_conformance.client.state_probe import SHOWN
+from accord_conformance.client.state_probe import PROBE_METHOD
 from conformance.pose.driven import Between, Json
 
 __all__ = ("Bend", "Ledger")
@@ -68,7 +68,7 @@ class Ledger:
     def _from_client(self, message: Json, asked: Json) -> Json:
         if message.get("method") == "session/new":
             self._asked[message["id"]] = message["params"]
-        if asked.get("method") != SHOWN or "result" not in message:
+        if asked.get("method") != PROBE_METHOD or "result" not in message:
             return message
         return {**message, "result": self._shown(asked["params"]["sessionId"], message["result"])}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from accord_conformance.client.client_rules import WATCHED
+from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import SCENARIOS
 from accord_conformance.traffic import recording
 from conformance.pose.doubling import asks, changes, error
@@ -53,7 +53,7 @@ async def test_our_client_passes_over_a_process(version: int, tmp_path: Path) ->
     frames = list(recording.read(trace.read_bytes().splitlines()))
     assert len(frames) > 100
     # What the kit did wrong on purpose is not held against anybody.
-    judged = recording.observe(trace.read_bytes().splitlines()).finish()
+    judged = recording.judge_recording(trace.read_bytes().splitlines()).finish()
     assert list(judged.failures()) == []
 
 
@@ -74,8 +74,8 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
     runs += [await check(tmp_path, version, "check: all", offers=False) for version in (1, 2)]
     runs.append(await check(tmp_path, 1, speaks=(1, 2)))
     assert [found for run in runs for found in run.reports[0].failures()] == []
-    kept = {rule for run in runs for rule, found in run.reports[0].rules.items() if found.kept}
-    rules = {*WATCHED, *(rule for one in SCENARIOS for rule in one.rules)}
+    kept = {rule for run in runs for rule, found in run.reports[0].rules.items() if found.passed}
+    rules = {*CLIENT_RULES, *(rule for one in SCENARIOS for rule in one.rules)}
     assert sorted(rules - kept) == []
 
 

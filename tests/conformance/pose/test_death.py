@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_conformance.reports.run_result import BROKEN, Result, verdict
+from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
 from conformance.pose.doubling import noted
 from conformance.pose.driven import Between, Json, check
 
@@ -45,8 +45,8 @@ def is_array(message: Json) -> bool:
     return message.get("raw", b"").startswith(b"[")
 
 
-def outcomes(result: Result) -> dict[str, str]:
-    return {one.scenario: one.ending for one in result.played}
+def outcomes(result: RunResult) -> dict[str, str]:
+    return {one.scenario: one.outcome for one in result.scenario_results}
 
 
 @BOTH
@@ -56,37 +56,37 @@ async def test_death_after_the_last_answer_counts_for_the_scenario(
     # It answers the probes, and dies when it works on what it got before.
     between = dies(is_completed, after=is_malformed)
     result = await check(tmp_path, version, "check: updates", between=between)
-    (left,) = result.left
+    (left,) = result.disconnects
     assert left.scenario == "updates/unknown"
-    assert left.ending == "unfinished"
+    assert left.outcome == "unfinished"
     assert "it went away after this scenario" in left.reason
     assert any(b'"update":[]' in frame.text for frame in left.frames)
     broken = {finding.rule for finding in result.reports[0].failures()}
     assert broken == {"R-GEN-11"}  # and not R-CONF-12, of the scenario that comes next
     assert outcomes(result)["updates/options"] == "unfinished"
-    assert verdict(result).status == BROKEN
+    assert verdict(result).status == EXIT_FAILED
 
 
 @BOTH
 async def test_death_at_an_array_is_told_of_with_the_array(version: int, tmp_path: Path) -> None:
     between = dies(is_array, after=lambda _: True)
     result = await check(tmp_path, version, "check: wire", between=between)
-    (left,) = result.left
+    (left,) = result.disconnects
     assert left.scenario == "wire/broken"
     assert any(frame.text.startswith(b"[") for frame in left.frames)
     assert [finding.rule for finding in result.reports[0].failures()] == []
-    assert verdict(result).status == BROKEN
-    assert "went away in wire/broken" in verdict(result).words
+    assert verdict(result).status == EXIT_FAILED
+    assert "went away in wire/broken" in verdict(result).text
 
 
 async def test_client_whose_user_cancelled_may_leave(tmp_path: Path) -> None:
     between = dies(lambda _: True, after=noted("session/cancel"))
     result = await check(tmp_path, 1, "check: user/cancel", between=between)
-    assert result.left == []
+    assert result.disconnects == []
 
 
 @BOTH
 async def test_client_that_stays_has_not_left(version: int, tmp_path: Path) -> None:
     result = await check(tmp_path, version, "check: wire", "check: updates")
-    assert result.left == []
+    assert result.disconnects == []
     assert verdict(result).status == 0

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord_conformance.client.scenarios import SCENARIOS
-from accord_conformance.client.state_probe import NO_WINDOW, SHOWN
-from accord_conformance.reports.run_result import Result
+from accord_conformance.client.state_probe import NO_PROBE, PROBE_METHOD
+from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.pose.doubling import asks, changes
 from conformance.pose.doubling import result as result_of
@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 UNTOLD = {1: {"wire/servers", "shown/meta_replaced"}, 2: {"wire/servers", "shown/meta"}}
 
 
-def failures(result: Result) -> list[tuple[str, str, str]]:
+def failures(result: RunResult) -> list[tuple[str, str, str]]:
     (report,) = result.reports
     return [(found.rule, found.expected, found.got) for found in report.failures()]
 
@@ -30,7 +30,7 @@ def failures(result: Result) -> list[tuple[str, str, str]]:
 async def test_our_client_passes_everything(version: int, tmp_path: Path) -> None:
     result = await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
     assert failures(result) == []
-    ended = {played.scenario: played.ending for played in result.played}
+    ended = {played.scenario: played.outcome for played in result.scenario_results}
     missed = {name for name, ending in ended.items() if ending != "finished"}
     assert missed == UNTOLD[version]
     assert not os.listdir(tmp_path)  # noqa: PTH208  # in a coroutine
@@ -44,8 +44,8 @@ async def test_client_without_a_window_is_not_judged_by_what_it_holds(
     result = await check(tmp_path, version, "check: shown", "check: user/cancel")
     assert failures(result) == []
     (report,) = result.reports
-    reasons = {one.reason for one in result.played if one.scenario.startswith("shown/")}
-    assert reasons == {NO_WINDOW}
+    reasons = {one.reason for one in result.scenario_results if one.scenario.startswith("shown/")}
+    assert reasons == {NO_PROBE}
     held = {rule for one in SCENARIOS if one.area == "shown" for rule in one.rules}
     assert held & set(report.rules) == set()
 
@@ -58,26 +58,26 @@ async def test_client_that_keeps_all_there_is_passes(version: int, tmp_path: Pat
         tmp_path, version, "check: shown", does=look_around, window=True, between=between
     )
     assert failures(result) == []
-    assert {one.ending for one in result.played} == {"finished"}
+    assert {one.outcome for one in result.scenario_results} == {"finished"}
     held = {rule for one in SCENARIOS if one.area == "shown" for rule in one.rules}
     mine = {rule for rule in held if version in requirements()[rule].versions}
-    kept = {rule for rule, found in result.reports[0].rules.items() if found.kept}
+    kept = {rule for rule, found in result.reports[0].rules.items() if found.passed}
     assert mine - kept == set()
 
 
 async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> None:
     between = Between()
-    changes(asks(SHOWN), result_of({}))(between)
+    changes(asks(PROBE_METHOD), result_of({}))(between)
     result = await check(tmp_path, 2, "check: shown", window=True, between=between)
     assert failures(result) == []
-    assert {one.ending for one in result.played} == {"not exercised"}
+    assert {one.outcome for one in result.scenario_results} == {"not exercised"}
 
 
 async def test_client_that_does_not_answer_is_asked_for_other_things(tmp_path: Path) -> None:
     between = Between()
-    changes(asks(SHOWN), lambda *_: [])(between)
+    changes(asks(PROBE_METHOD), lambda *_: [])(between)
     result = await check(
         tmp_path, 2, "check: shown/title", "check: wire/lines", between=between, answer_s=0.2
     )
     assert failures(result) == []
-    assert [one.ending for one in result.played] == ["not exercised", "finished"]
+    assert [one.outcome for one in result.scenario_results] == ["not exercised", "finished"]

@@ -14,10 +14,10 @@ from msgspec import json
 from accord.transports.base import Frame, Receiver
 from accord.transports.memory import pair
 from accord_conformance.client import run as run_module
-from accord_conformance.client.context import Scene
+from accord_conformance.client.context import ClientContext
 from accord_conformance.client.run import ClientRun
 from accord_conformance.harness.scenario import Scenario, scenario
-from accord_conformance.reports.run_result import Result
+from accord_conformance.reports.run_result import RunResult
 from conformance.pose.driven import converse
 
 Json = dict[str, Any]
@@ -25,13 +25,13 @@ INITIALIZE = {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 
 
 @scenario("some/broken")
-async def broken(scene: Scene) -> None:
+async def broken(scene: ClientContext) -> None:
     """The client answers what the scenario cannot use."""
     raise AttributeError("'list' object has no attribute 'get'")
 
 
 @scenario("some/whole")
-async def whole(scene: Scene) -> None:
+async def whole(scene: ClientContext) -> None:
     """The client does nothing wrong."""
     scene.say("Hello")
 
@@ -71,11 +71,11 @@ async def test_report_is_written_before_anything_is_prompted(
     here, there = pair()
     seen = asyncio.Event()
 
-    def written(result: Result) -> None:
+    def written(result: RunResult) -> None:
         if result.reports[0].version == 1:
             seen.set()
 
-    run = ClientRun(here, (), pause_s=0.0, written=written)
+    run = ClientRun(here, (), pause_s=0.0, on_result=written)
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         group.create_task(run.run())
         await there.start(RawClient())
@@ -86,8 +86,8 @@ async def test_report_is_written_before_anything_is_prompted(
 
 async def test_report_is_written_when_the_run_is_interrupted() -> None:
     here, there = pair()
-    results: list[Result] = []
-    run = ClientRun(here, (), pause_s=0.0, written=results.append)
+    results: list[RunResult] = []
+    run = ClientRun(here, (), pause_s=0.0, on_result=results.append)
     client = RawClient()
     async with asyncio.timeout(10):
         running = asyncio.create_task(run.run())
@@ -104,25 +104,25 @@ async def test_report_is_written_when_the_run_is_interrupted() -> None:
 
 async def test_scenario_that_fails_ends_no_run(tmp_path: Path) -> None:
     here, there = pair()
-    chosen: tuple[Scenario[Scene], ...] = (broken, whole)
+    chosen: tuple[Scenario[ClientContext], ...] = (broken, whole)
     run = ClientRun(here, chosen, versions=(1,), pause_s=0.0)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         running = group.create_task(run.run())
         await converse(there, (1,), tmp_path, ["check: some"])
         await there.aclose()
-    played = {one.scenario: one for one in running.result().played}
-    assert played["some/broken"].ending == "error in the kit"
+    played = {one.scenario: one for one in running.result().scenario_results}
+    assert played["some/broken"].outcome == "error in the kit"
     assert "AttributeError" in played["some/broken"].reason
-    assert played["some/whole"].ending == "finished"
+    assert played["some/whole"].outcome == "finished"
 
 
-def unanswered(number: int) -> Scenario[Scene]:
+def unanswered(number: int) -> Scenario[ClientContext]:
     """Asks for what nobody answers."""
 
-    async def play(scene: Scene) -> None:
-        await scene.ask("_accord/unanswered")
+    async def play(scene: ClientContext) -> None:
+        await scene.call("_accord/unanswered")
 
-    return Scenario(name=f"some/unanswered{number}", about="", play=play)
+    return Scenario(name=f"some/unanswered{number}", about="", run=play)
 
 
 async def test_client_that_does_not_answer_has_not_passed(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ async def test_client_that_does_not_answer_has_not_passed(tmp_path: Path) -> Non
         there.write([json.encode(prompt)])
         await client.answer("prompt")
         await there.aclose()
-    played = running.result().played
-    assert [one.ending for one in played] == [
+    played = running.result().scenario_results
+    assert [one.outcome for one in played] == [
         "wrong",
         "wrong",
         "finished",
@@ -158,7 +158,7 @@ async def test_client_that_does_not_answer_has_not_passed(tmp_path: Path) -> Non
     ]
     assert played[0].reason == "no answer to _accord/unanswered"
     assert played[-1].reason == "not played, as the client does not answer"
-    assert len(running.result().wrong) == 3
+    assert len(running.result().failed_scenarios) == 3
 
 
 ODD: tuple[Any, ...] = (None, [], 5, "x", {}, [[]])
@@ -198,4 +198,4 @@ async def test_params_of_no_known_shape_are_answered(method: str) -> None:
         for ask in asks:
             assert await client.answer(ask["id"])
         await there.aclose()
-    assert run.line.faults == []
+    assert run.connection.kit_errors == []

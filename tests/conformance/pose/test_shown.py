@@ -8,54 +8,54 @@ import pytest
 
 from accord.transports.memory import pair
 from accord_conformance.client.state_probe import (
-    GIVEN,
-    SHOWN,
-    Claim,
-    Exactly,
-    Has,
-    Listed,
-    Many,
-    Not,
-    OrNothing,
-    Window,
-    claim,
-    or_gone,
+    IS_PRESENT,
+    PROBE_METHOD,
+    ContainsInOrder,
+    EqualsOrEmpty,
+    ExpectedState,
+    HasExactly,
+    HasItem,
+    HasLength,
+    IsNot,
+    StateProbe,
+    expect,
+    expect_or_absent,
 )
-from accord_conformance.harness.raw_connection import Line
+from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.harness.scenario import NotExercised
 from conformance.pose.driven import Json
 
 RULE = "R-TOOL-08"
 
 
-async def outcome(one: Claim, *shown: Any) -> list[bool]:
+async def outcome(one: ExpectedState, *shown: Any) -> list[bool]:
     """Return what is found when a client tells this, and then that."""
     here, there = pair()
     answers = list(shown)
     found: list[bool] = []
 
     def serve(call: Any) -> None:
-        assert call.method == SHOWN
+        assert call.method == PROBE_METHOD
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        peer.answer(call, answer)
+        peer.respond(call, answer)
 
-    peer = Line(there, "client")
-    peer.serve = serve
-    line = Line(here, "agent", answer_s=5.0)
+    peer = RawConnection(there, "client")
+    peer.on_request = serve
+    line = RawConnection(here, "agent", answer_s=5.0)
     await _open(line, peer)
-    window = Window(line, "s1", lambda _, kept, *__, **___: found.append(kept), 0.0)
+    window = StateProbe(line, "s1", lambda _, kept, *__, **___: found.append(kept), 0.0)
     try:
-        await window.claims([], one)
+        await window.check([], one)
         if not found:
             with pytest.raises(NotExercised):
-                window.over()
+                window.require_judged()
     finally:
         await line.aclose()
         await peer.aclose()
     return found
 
 
-async def _open(*lines: Line) -> None:
+async def _open(*lines: RawConnection) -> None:
     for line in lines:
         await line.open()
 
@@ -74,15 +74,15 @@ def text(words: str) -> Json:
     [
         ("A", "A"),
         (None, ""),
-        (OrNothing("other"), ""),
-        (OrNothing("other"), "other"),
-        (Not(("idle",)), {"state": "running"}),
+        (EqualsOrEmpty("other"), ""),
+        (EqualsOrEmpty("other"), "other"),
+        (IsNot(("idle",)), {"state": "running"}),
         ("running", {"state": "running"}),
-        (Has(("a", "b")), "xaxbx"),
-        (GIVEN, {}),
-        (Many(1), [{"type": "_x"}]),
-        (Exactly({"a": {"b": 1}}), {"a": {"b": 1}}),
-        (Listed("id", "a", "b"), [{"id": "a"}, {"id": "c"}]),
+        (ContainsInOrder(("a", "b")), "xaxbx"),
+        (IS_PRESENT, {}),
+        (HasLength(1), [{"type": "_x"}]),
+        (HasExactly({"a": {"b": 1}}), {"a": {"b": 1}}),
+        (HasItem("id", "a", "b"), [{"id": "a"}, {"id": "c"}]),
         ([text("A"), text("B")], [text("AB")]),
         ([text("AB")], [text("A"), text(""), text("B")]),
         ([{"path": "/a"}], [{"path": "/a", "line": None}]),
@@ -90,7 +90,7 @@ def text(words: str) -> Json:
     ],
 )
 async def test_what_is_right_is_kept(expected: Any, got: Any) -> None:
-    assert await outcome(claim(RULE, "toolCalls", "t", title=expected), tools(title=got)) == [True]
+    assert await outcome(expect(RULE, "toolCalls", "t", title=expected), tools(title=got)) == [True]
 
 
 @pytest.mark.parametrize(
@@ -101,17 +101,17 @@ async def test_what_is_right_is_kept(expected: Any, got: Any) -> None:
         ("A", 5),
         (None, "A"),
         (None, [text("A")]),
-        (OrNothing("other"), "edit"),
-        (Not(("idle",)), "idle"),
-        (Not(("idle",)), {"state": "idle"}),
-        (Has(("a", "b")), "ba"),
-        (Has(("a",)), 5),
-        (GIVEN, False),
-        (Many(1), []),
-        (Exactly({"a": 1}), {"a": 1, "b": 2}),
-        (Exactly({"a": 1}), {}),
-        (Listed("id", "a", "b"), [{"id": "a"}, {"id": "b"}]),
-        (Listed("id", "a", "b"), "a"),
+        (EqualsOrEmpty("other"), "edit"),
+        (IsNot(("idle",)), "idle"),
+        (IsNot(("idle",)), {"state": "idle"}),
+        (ContainsInOrder(("a", "b")), "ba"),
+        (ContainsInOrder(("a",)), 5),
+        (IS_PRESENT, False),
+        (HasLength(1), []),
+        (HasExactly({"a": 1}), {"a": 1, "b": 2}),
+        (HasExactly({"a": 1}), {}),
+        (HasItem("id", "a", "b"), [{"id": "a"}, {"id": "b"}]),
+        (HasItem("id", "a", "b"), "a"),
         ([text("A")], [text("AB")]),
         ([text("A")], "A"),
         ([text("A")], [5]),
@@ -121,7 +121,9 @@ async def test_what_is_right_is_kept(expected: Any, got: Any) -> None:
     ],
 )
 async def test_what_is_wrong_is_broken(expected: Any, got: Any) -> None:
-    assert await outcome(claim(RULE, "toolCalls", "t", title=expected), tools(title=got)) == [False]
+    assert await outcome(expect(RULE, "toolCalls", "t", title=expected), tools(title=got)) == [
+        False
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,35 +140,37 @@ async def test_what_is_wrong_is_broken(expected: Any, got: Any) -> None:
     ],
 )
 async def test_what_is_not_told_is_not_judged(shown: Json) -> None:
-    assert await outcome(claim(RULE, "toolCalls", "t", title="A"), shown) == []
+    assert await outcome(expect(RULE, "toolCalls", "t", title="A"), shown) == []
 
 
 async def test_what_was_told_of_once_is_missed_when_it_is_gone() -> None:
-    assert await outcome(claim(RULE, "toolCalls", "x", title="A"), tools(title="A")) == [False]
-    assert await outcome(claim(RULE, "toolCalls", "t", title="A"), tools()) == [False]
-    assert await outcome(claim(RULE, "toolCalls", "t", title=None), tools()) == [True]
-    assert await outcome(claim(RULE, "toolCalls", "t", title=GIVEN), tools(title=None)) == [False]
-    assert await outcome(claim(RULE, "toolCalls", "t", title=Not(("A",))), tools()) == [True]
+    assert await outcome(expect(RULE, "toolCalls", "x", title="A"), tools(title="A")) == [False]
+    assert await outcome(expect(RULE, "toolCalls", "t", title="A"), tools()) == [False]
+    assert await outcome(expect(RULE, "toolCalls", "t", title=None), tools()) == [True]
+    assert await outcome(expect(RULE, "toolCalls", "t", title=IS_PRESENT), tools(title=None)) == [
+        False
+    ]
+    assert await outcome(expect(RULE, "toolCalls", "t", title=IsNot(("A",))), tools()) == [True]
 
 
 async def test_what_may_be_gone_may_be_gone() -> None:
-    one = or_gone(claim(RULE, "toolCalls", "x", title=None))
+    one = expect_or_absent(expect(RULE, "toolCalls", "x", title=None))
     assert await outcome(one, tools(title="A")) == [True]
 
 
 async def test_client_may_be_a_moment_behind() -> None:
     late = [tools(title="old"), tools(title="old"), tools(title="new")]
-    assert await outcome(claim(RULE, "toolCalls", "t", title="new"), *late) == [True]
+    assert await outcome(expect(RULE, "toolCalls", "t", title="new"), *late) == [True]
 
 
 async def test_session_itself_has_members() -> None:
-    assert await outcome(claim(RULE, "", title="A"), {"title": "A"}) == [True]
-    assert await outcome(claim(RULE, "", title="A"), {"title": "B"}) == [False]
-    assert await outcome(claim(RULE, "usage", cost={"amount": 1}), {"usage": {"cost": None}}) == []
+    assert await outcome(expect(RULE, "", title="A"), {"title": "A"}) == [True]
+    assert await outcome(expect(RULE, "", title="A"), {"title": "B"}) == [False]
+    assert await outcome(expect(RULE, "usage", cost={"amount": 1}), {"usage": {"cost": None}}) == []
 
 
 async def test_only_plan_needs_no_id() -> None:
-    one = claim(RULE, "plans", entries=[{"content": "A"}])
+    one = expect(RULE, "plans", entries=[{"content": "A"}])
     for plan in ({}, {"planId": None}, {"planId": "its own"}):
         shown = {"plans": [{"entries": [{"content": "A"}], **plan}]}
         assert await outcome(one, shown) == [True]

@@ -16,12 +16,12 @@ from accord.v1.initialize import InitializeRequest
 from accord_conformance.cli import check_agent, show_report, show_run
 from accord_conformance.judges.observer import Observer
 from accord_conformance.pytest_plugin.client import ClientUnderTest
-from accord_conformance.pytest_plugin.failures import told
+from accord_conformance.pytest_plugin.failures import describe_failures
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Played, Result
+from accord_conformance.reports.run_result import RunResult, ScenarioResult
 from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.strict_types import problems
+from accord_conformance.traffic.strict_types import find_problems
 
 NASTY = {
     "html": "</pre></p></title><script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -42,7 +42,7 @@ FORMATS = ("json_file", "junit_file", "markdown_file", "html_file")
 hostile = pytest.mark.parametrize("text", NASTY.values(), ids=NASTY.keys())
 
 
-def result_of(text: str) -> Result:
+def result_of(text: str) -> RunResult:
     """Return a result in which a peer put a text wherever it could."""
     data = text.encode("utf-8", "surrogatepass")
     frames = (Frame(1, 0.25, "agent", data), Frame(2, 0.5, "client", b'{"a": "%s"}' % data))
@@ -57,10 +57,10 @@ def result_of(text: str) -> Result:
         where="sessions/new",
     )
     report.add(broken)
-    played = Played(
-        scenario="mcp/stdio", about="B.", version=1, ending="unfinished", reason=f"it wrote {text}"
+    played = ScenarioResult(
+        scenario="mcp/stdio", about="B.", version=1, outcome="unfinished", reason=f"it wrote {text}"
     )
-    return Result(f"client {text}", [report], [played], {2: f"error {text[:200]!r}"})
+    return RunResult(f"client {text}", [report], [played], {2: f"error {text[:200]!r}"})
 
 
 @hostile
@@ -124,7 +124,7 @@ def test_terminal_shows_a_line_for_each(text: str, monkeypatch: pytest.MonkeyPat
 
 @hostile
 def test_test_that_fails_shows_a_line_for_each(text: str) -> None:
-    lines = told(result_of(text).reports[0], ["R-GEN-04"]).split("\n")
+    lines = describe_failures(result_of(text).reports[0], ["R-GEN-04"]).split("\n")
     assert len(lines) == 6
     assert max(map(len, lines)) < 8000
     assert "\x1b" not in "".join(lines)
@@ -155,13 +155,13 @@ def test_frames_of_it_are_judged_and_told(text: str) -> None:
     observer.receive("agent", json.dumps(answer).encode(), 0.0)
     observer.receive("agent", json.dumps({"jsonrpc": "2.0", "method": text}).encode(), 0.0)
     report = observer.finish()
-    assert report.broken()
+    assert report.failed_rules()
     for form in FORMATS:
-        assert len(check_agent.report_bytes(form, Result("x", [report]))) < 600_000
+        assert len(check_agent.report_bytes(form, RunResult("x", [report]))) < 600_000
 
 
 def test_paths_of_problems_are_short() -> None:
-    found = problems(InitializeRequest, {"protocolVersion": 1, "x" * 1_000_000: 1})
+    found = find_problems(InitializeRequest, {"protocolVersion": 1, "x" * 1_000_000: 1})
     assert [len(problem.path) < 200 for problem in found] == [True]
 
 
@@ -197,7 +197,7 @@ def prose_in(page: str) -> list[str]:
     return re.sub(r"(`+) ?.*? ?(?<!`)\1(?!`)", "", text).split("\n")
 
 
-def on_terminal(result: Result, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def on_terminal(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     out = io.StringIO()
 
     def console(**options: object) -> Console:

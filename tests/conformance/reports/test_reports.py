@@ -13,7 +13,7 @@ from accord_conformance.reports.html import html
 from accord_conformance.reports.junit import junit
 from accord_conformance.reports.markdown import markdown
 from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import Login, Played, Result, verdict
+from accord_conformance.reports.run_result import LoginProblem, RunResult, ScenarioResult, verdict
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.frame import Frame
 
@@ -21,7 +21,7 @@ NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
 
 
 @pytest.fixture
-def result() -> Result:
+def result() -> RunResult:
     """A result with one rule kept, one broken, one warned of, and a scenario unfinished."""
     report = Report(subject="agent", side="agent", version=1)
     frames = (
@@ -42,38 +42,40 @@ def result() -> Result:
     )
     report.add(Finding(rule="R-LIST-06", passed=False, by="agent", expected="an error", got="none"))
     played = [
-        Played(scenario="sessions/new", about="A.", version=1, ending="finished"),
-        Played(scenario="mcp/stdio", about="B.", version=1, ending="unfinished", reason=NASTY),
+        ScenarioResult(scenario="sessions/new", about="A.", version=1, outcome="finished"),
+        ScenarioResult(
+            scenario="mcp/stdio", about="B.", version=1, outcome="unfinished", reason=NASTY
+        ),
     ]
     played += [
-        Played(
+        ScenarioResult(
             scenario="permissions/reject",
             about="C.",
             version=1,
-            ending="wrong",
+            outcome="wrong",
             reason=f"it was done: {NASTY}",
             advice="Do not.",
             frames=frames,
         ),
-        Played(
+        ScenarioResult(
             scenario="process/leaves",
             about="D.",
             version=1,
-            ending="advised",
+            outcome="advised",
             reason="it stays",
             advice="Go.",
         ),
     ]
-    login = Login(version=1, scenarios=["prompts/text"], turns=0, offered=["key <x>"])
-    return Result("my-agent <x> `y`", [report], played, {2: f"error {NASTY}"}, [login])
+    login = LoginProblem(version=1, scenarios=["prompts/text"], turns=0, offered=["key <x>"])
+    return RunResult("my-agent <x> `y`", [report], played, {2: f"error {NASTY}"}, [login])
 
 
-def test_broken_rules_are_told_by_version(result: Result) -> None:
-    assert result.broken() == [("R-GEN-04", 1)]
-    assert result.broken(strict=True) == [("R-GEN-04", 1), ("R-LIST-06", 1)]
+def test_broken_rules_are_told_by_version(result: RunResult) -> None:
+    assert result.failed_rules() == [("R-GEN-04", 1)]
+    assert result.failed_rules(strict=True) == [("R-GEN-04", 1), ("R-LIST-06", 1)]
 
 
-def test_json_has_everything(result: Result) -> None:
+def test_json_has_everything(result: RunResult) -> None:
     told = result.as_json()
     assert [report["version"] for report in told["reports"]] == [1]
     rules = {rule["id"]: rule for rule in told["reports"][0]["rules"]}
@@ -85,7 +87,7 @@ def test_json_has_everything(result: Result) -> None:
     assert told["loginWanted"][0]["scenarios"] == ["prompts/text"]
 
 
-def test_markdown_keeps_what_agents_write_in_fences(result: Result) -> None:
+def test_markdown_keeps_what_agents_write_in_fences(result: RunResult) -> None:
     text = markdown(result)
     assert "### R-GEN-04: failed" in text
     assert "### R-LIST-06: warned" in text
@@ -99,7 +101,7 @@ def test_markdown_keeps_what_agents_write_in_fences(result: Result) -> None:
     assert "the agent wants a login" in text
 
 
-def test_junit_is_xml_with_a_case_for_each_rule(result: Result) -> None:
+def test_junit_is_xml_with_a_case_for_each_rule(result: RunResult) -> None:
     root = ElementTree.fromstring(junit(result))
     cases = {case.get("name", "").split()[0]: case for case in root.iter("testcase")}
     assert cases["R-GEN-03"].find("failure") is None
@@ -134,7 +136,7 @@ class Tags(HTMLParser):
             self.loads += found
 
 
-def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
+def test_html_loads_nothing_and_runs_nothing(result: RunResult) -> None:
     page = html(result)
     tags = Tags()
     tags.feed(page)
@@ -151,7 +153,7 @@ def test_html_loads_nothing_and_runs_nothing(result: Result) -> None:
     assert "x" * 1000 not in page
 
 
-def test_what_a_terminal_would_obey_is_spelt_out(result: Result) -> None:
+def test_what_a_terminal_would_obey_is_spelt_out(result: RunResult) -> None:
     for text in (html(result), markdown(result)):
         assert "\x1b" not in text
         assert "\\x1b[31m" in text or "\\x1b\\[31m" in text
@@ -161,22 +163,22 @@ def test_huge_frames_are_cut_in_json() -> None:
     report = Report(subject="agent", side="agent", version=1)
     huge = (Frame(1, 0.0, "agent", b"x" * 1_000_000),)
     report.add(Finding(rule="R-GEN-04", passed=False, by="agent", frames=huge))
-    assert len(str(Result("agent", [report]).as_json())) < 100_000
+    assert len(str(RunResult("agent", [report]).as_json())) < 100_000
 
 
 @pytest.mark.parametrize("other", [True, False])
-def test_junit_tells_of_versions_that_were_not_checked(result: Result, other: bool) -> None:
-    only = Result("agent", result.reports if other else [], [], {2: "initialize failed"})
+def test_junit_tells_of_versions_that_were_not_checked(result: RunResult, other: bool) -> None:
+    only = RunResult("agent", result.reports if other else [], [], {2: "initialize failed"})
     root = ElementTree.fromstring(junit(only))
     case = next(case for case in root.iter("testcase") if case.get("classname") == "v2")
     assert [sign.tag for sign in case] == ["skipped" if other else "error"]
     assert case[0].get("message") == "initialize failed"
 
 
-def test_verdict_is_at_the_top_and_what_decides_comes_first(result: Result) -> None:
+def test_verdict_is_at_the_top_and_what_decides_comes_first(result: RunResult) -> None:
     advised = Finding(rule="R-BATCH-10", passed=False, by="agent", expected="one", got="none")
     result.reports[0].add(advised)
-    words = verdict(result).words
+    words = verdict(result).text
     assert words.startswith("Failed: 1 rule broken, R-GEN-04 (v1); 1 scenario wrong")
     assert "(1 warning, 1 advised)" in words
     page, text = html(result), markdown(result)
@@ -204,17 +206,17 @@ def test_verdict_is_at_the_top_and_what_decides_comes_first(result: Result) -> N
 def test_verdict_has_the_exit_status(change: dict[str, Any], status: int, words: str) -> None:
     report = Report(subject="agent", side="agent", version=1)
     report.add(Finding(rule="R-GEN-03", passed=True, by="agent"))
-    found = verdict(Result("agent", [report], **change))
-    assert (found.status, found.words) == (status, words)
+    found = verdict(RunResult("agent", [report], **change))
+    assert (found.status, found.text) == (status, words)
 
 
 def test_baseline_and_strict_count_for_the_verdict() -> None:
     report = Report(subject="agent", side="agent", version=1)
     for rule in ("R-GEN-03", "R-BATCH-10"):
         report.add(Finding(rule=rule, passed=False, by="agent", expected="a", got="b"))
-    result = Result("agent", [report], known={("R-GEN-03", 1)})
+    result = RunResult("agent", [report], baseline={("R-GEN-03", 1)})
     assert verdict(result).status == 0
-    assert "(1 advised, 1 known from the baseline)" in verdict(result).words
+    assert "(1 advised, 1 known from the baseline)" in verdict(result).text
     result.strict = True
     assert verdict(result).status == 1
-    assert "R-BATCH-10 (v1)" in verdict(result).words
+    assert "R-BATCH-10 (v1)" in verdict(result).text

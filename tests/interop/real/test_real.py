@@ -27,7 +27,7 @@ COMMANDS = {
 }
 
 
-class Screen(v1.Client):
+class Screen(v1.ClientRole):
     """Keeps what the agent shows."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Screen(v1.Client):
         )
 
 
-class Unused(v2.Client):
+class Unused(v2.ClientRole):
     """Offers v2, which none of these agents speaks, whatever it says."""
 
 
@@ -86,7 +86,9 @@ def environment(place: Path) -> dict[str, str | None]:
     return env | kept | {"HOME": str(place / "home"), "OPENAI_API_KEY": "none"}
 
 
-async def one_prompt(name: str, place: Path, *clients: v1.Client | v2.Client) -> v1.RemoteAgent:
+async def one_prompt(
+    name: str, place: Path, *clients: v1.ClientRole | v2.ClientRole
+) -> v1.RemoteAgent:
     repository = place / "repository"
     start = process(*command(name), cwd=repository, env=environment(place))
     async with connect(start, *clients) as agent:

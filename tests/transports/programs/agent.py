@@ -56,7 +56,7 @@ what = sys.argv[1]
 handler = logging.StreamHandler(sys.stdout)
 if what == "print":
     print("before")
-transport = stdio(give_back=give_back)
+transport = stdio(restore=give_back)
 WHAT[what]()
 
 

@@ -51,4 +51,4 @@ async def main(standard: Transport, path: str) -> None:
     await standard.aclose()
 
 
-asyncio.run(main(stdio(give_back=False), sys.argv[1]))
+asyncio.run(main(stdio(restore=False), sys.argv[1]))

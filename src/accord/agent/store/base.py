@@ -13,11 +13,11 @@ __all__ = (
     "PAGE_ENTRIES",
     "Archived",
     "MemoryStore",
-    "Page",
+    "SessionPage",
     "SessionStore",
-    "Stored",
-    "page_of",
-    "place_after",
+    "StoredSession",
+    "make_page",
+    "parse_cursor",
 )
 
 PAGE_ENTRIES = 256  # that are read at a time
@@ -26,22 +26,22 @@ PAGE_ENTRIES = 256  # that are read at a time
 Archived: TypeAlias = Literal["exclude", "include", "only"]
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+class StoredSession(Struct, frozen=True, kw_only=True):
     """A session as a store knows it; `updated_at` is RFC 3339 in UTC, of equal length always."""
 
     id: str
     cwd: str
-    additional: tuple[str, ...] = ()  # directories besides `cwd`
+    additional_directories: tuple[str, ...] = ()  # directories besides `cwd`
     title: str | None = None
     title_is_users: bool = False
     updated_at: str = ""
     archived: bool = False
 
 
-class Page(Struct, frozen=True):
+class SessionPage(Struct, frozen=True):
     """Some sessions of a listing; with a cursor there are more."""
 
-    sessions: tuple[Stored, ...]
+    sessions: tuple[StoredSession, ...]
     next_cursor: str | None = None
 
 
@@ -53,15 +53,15 @@ class SessionStore(ABC):
     """
 
     @abstractmethod
-    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+    async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         """Keep a new session; raise ValueError if there is one with its id."""
 
     @abstractmethod
-    async def get(self, session_id: str) -> Stored | None:
+    async def get(self, session_id: str) -> StoredSession | None:
         """Return a session; None if there is none."""
 
     @abstractmethod
-    async def put(self, session: Stored) -> None:
+    async def update(self, session: StoredSession) -> None:
         """Replace what is known of a session; raise KeyError if there is none."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class SessionStore(ABC):
         for first in range(0, len(entries), PAGE_ENTRIES):
             yield entries[first : first + PAGE_ENTRIES]
 
-    async def copy(self, session_id: str, session: Stored) -> None:
+    async def copy(self, session_id: str, session: StoredSession) -> None:
         """Keep a new session with the entries of another; raise as `create` and `read` do."""
         await self.create(session, await self.read(session_id))
 
@@ -93,7 +93,7 @@ class SessionStore(ABC):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
+    ) -> SessionPage:
         """Return a page of sessions, the last changed first; ValueError for a bad cursor."""
 
     @abstractmethod
@@ -108,19 +108,19 @@ class MemoryStore(SessionStore):
     """Keeps sessions as long as the process runs."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, Stored] = {}
+        self._sessions: dict[str, StoredSession] = {}
         self._entries: dict[str, list[bytes]] = {}
 
-    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+    async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         if session.id in self._sessions:
             raise ValueError(f"there is a session {session.id} already")
         self._sessions[session.id] = session
         self._entries[session.id] = list(entries)
 
-    async def get(self, session_id: str) -> Stored | None:
+    async def get(self, session_id: str) -> StoredSession | None:
         return self._sessions.get(session_id)
 
-    async def put(self, session: Stored) -> None:
+    async def update(self, session: StoredSession) -> None:
         self._sessions[session.id]  # raises KeyError
         self._sessions[session.id] = replace(session)
 
@@ -137,8 +137,8 @@ class MemoryStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
-        after = None if cursor is None else place_after(cursor)
+    ) -> SessionPage:
+        after = None if cursor is None else parse_cursor(cursor)
         found = sorted(
             (
                 session
@@ -150,23 +150,23 @@ class MemoryStore(SessionStore):
             key=lambda session: (session.updated_at, session.id),
             reverse=True,
         )
-        return page_of(found[: limit + 1], limit)
+        return make_page(found[: limit + 1], limit)
 
     async def delete(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
         self._entries.pop(session_id, None)
 
 
-def page_of(found: Sequence[Stored], limit: int) -> Page:
+def make_page(found: Sequence[StoredSession], limit: int) -> SessionPage:
     """Return a page of what was found, one more than fits if there is more."""
     sessions = tuple(found[:limit])
     if len(found) <= limit:
-        return Page(sessions)
+        return SessionPage(sessions)
     last = sessions[-1]
-    return Page(sessions, f"{last.updated_at} {last.id}")
+    return SessionPage(sessions, f"{last.updated_at} {last.id}")
 
 
-def place_after(cursor: str) -> tuple[str, str]:
+def parse_cursor(cursor: str) -> tuple[str, str]:
     """Return the time and the id of the last session of the page before."""
     updated_at, space, session_id = cursor.partition(" ")
     if not space or not session_id:

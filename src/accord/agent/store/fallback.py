@@ -10,7 +10,7 @@ from contextlib import aclosing
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.agent.store.base import Archived, Page, SessionStore, Stored
+from accord.agent.store.base import Archived, SessionPage, SessionStore, StoredSession
 
 __all__ = ("FallbackStore",)
 
@@ -20,13 +20,13 @@ RETRY_S = 5.0  # until the store is tried again
 _CONTRACT = (KeyError, ValueError)  # what stores raise on purpose
 
 
-class _Behind(Struct):
+class _Pending(Struct):
     """What the store has not got of a session."""
 
-    stored: Stored | None  # None: as the store has it
+    stored: StoredSession | None  # None: as the store has it
     is_new: bool  # the store does not know the session
     entries: list[bytes]
-    is_tried: bool = False  # to be given to the store
+    is_being_retried: bool = False  # to be given to the store
 
 
 class FallbackStore(SessionStore):
@@ -38,12 +38,12 @@ class FallbackStore(SessionStore):
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
-        self._behind: dict[str, _Behind] = {}
+        self._pending: dict[str, _Pending] = {}
         self._retry_at = 0.0
         self._failed = False
 
-    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
-        if session.id in self._behind:
+    async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
+        if session.id in self._pending:
             raise ValueError(f"there is a session {session.id} already")
         try:
             await self._store.create(session, entries)
@@ -51,30 +51,30 @@ class FallbackStore(SessionStore):
             raise
         except Exception as exc:  # noqa: BLE001  # of whatever store
             self._fail(exc)
-            self._behind[session.id] = _Behind(session, True, list(entries))
+            self._pending[session.id] = _Pending(session, True, list(entries))
 
-    async def get(self, session_id: str) -> Stored | None:
-        behind = self._behind.get(session_id)
+    async def get(self, session_id: str) -> StoredSession | None:
+        behind = self._pending.get(session_id)
         if behind is not None and behind.stored is not None:
             return behind.stored
         return await self._store.get(session_id)
 
-    async def put(self, session: Stored) -> None:
-        behind = self._behind.get(session.id)
+    async def update(self, session: StoredSession) -> None:
+        behind = self._pending.get(session.id)
         if behind is None:
             try:
-                await self._store.put(session)
+                await self._store.update(session)
                 return
             except _CONTRACT:
                 raise
             except Exception as exc:  # noqa: BLE001  # of whatever store
                 self._fail(exc)
-                behind = self._behind[session.id] = _Behind(None, False, [])
+                behind = self._pending[session.id] = _Pending(None, False, [])
         behind.stored = replace(session)
-        await self._catch_up(session.id)
+        await self._retry_if_due(session.id)
 
     async def append(self, session_id: str, entry: bytes) -> None:
-        behind = self._behind.get(session_id)
+        behind = self._pending.get(session_id)
         if behind is None:
             try:
                 await self._store.append(session_id, entry)
@@ -83,15 +83,15 @@ class FallbackStore(SessionStore):
                 raise
             except Exception as exc:  # noqa: BLE001  # of whatever store
                 self._fail(exc)
-                behind = self._behind.setdefault(session_id, _Behind(None, False, []))
+                behind = self._pending.setdefault(session_id, _Pending(None, False, []))
         behind.entries.append(entry)
-        await self._catch_up(session_id)
+        await self._retry_if_due(session_id)
 
     async def read(self, session_id: str) -> list[bytes]:
         return [entry async for page in self.read_pages(session_id) for entry in page]
 
     async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
-        behind = self._behind.get(session_id)
+        behind = self._pending.get(session_id)
         missed = () if behind is None else tuple(behind.entries)
         if behind is None or not behind.is_new:
             async with aclosing(self._store.read_pages(session_id)) as pages:
@@ -100,8 +100,8 @@ class FallbackStore(SessionStore):
         if missed:
             yield missed
 
-    async def copy(self, session_id: str, session: Stored) -> None:
-        if session_id not in self._behind:
+    async def copy(self, session_id: str, session: StoredSession) -> None:
+        if session_id not in self._pending:
             try:
                 await self._store.copy(session_id, session)
                 return
@@ -118,19 +118,19 @@ class FallbackStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
+    ) -> SessionPage:
         try:
             page = await self._store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
         except _CONTRACT:
             raise
         except Exception as exc:  # noqa: BLE001  # of whatever store
             self._fail(exc)
-            page = Page(())
-        if not self._behind:
+            page = SessionPage(())
+        if not self._pending:
             return page
         behind = {
             session_id: known.stored
-            for session_id, known in self._behind.items()
+            for session_id, known in self._pending.items()
             if known.stored is not None
         }
         # As they are now; the new ones, which the store cannot put in their places, come first.
@@ -138,7 +138,7 @@ class FallbackStore(SessionStore):
         new = [
             session
             for session in behind.values()
-            if cursor is None and self._behind[session.id].is_new and cwd in (None, session.cwd)
+            if cursor is None and self._pending[session.id].is_new and cwd in (None, session.cwd)
         ]
         new.sort(key=lambda session: (session.updated_at, session.id), reverse=True)
         found = [
@@ -146,19 +146,19 @@ class FallbackStore(SessionStore):
             for session in (*new, *listed)
             if archived == "include" or session.archived == (archived == "only")
         ]
-        return Page(tuple(found), page.next_cursor)
+        return SessionPage(tuple(found), page.next_cursor)
 
     async def delete(self, session_id: str) -> None:
-        behind = self._behind.get(session_id)
+        behind = self._pending.get(session_id)
         if behind is None or not behind.is_new:
             await self._store.delete(session_id)
-        self._behind.pop(session_id, None)
+        self._pending.pop(session_id, None)
 
     async def aclose(self) -> None:
-        for session_id in tuple(self._behind):
-            await self._try(session_id)
-        if self._behind:
-            log.error("! %d sessions end here: the store cannot take them", len(self._behind))
+        for session_id in tuple(self._pending):
+            await self._retry(session_id)
+        if self._pending:
+            log.error("! %d sessions end here: the store cannot take them", len(self._pending))
         await self._store.aclose()
 
     # What the store has missed.
@@ -169,16 +169,16 @@ class FallbackStore(SessionStore):
             self._failed = True
             log.error("! sessions are not kept from here on: %s", error)
 
-    async def _catch_up(self, session_id: str) -> None:
+    async def _retry_if_due(self, session_id: str) -> None:
         """Give the store what it has missed of a session, if it is time to try again."""
         if time.monotonic() >= self._retry_at:
-            await self._try(session_id)
+            await self._retry(session_id)
 
-    async def _try(self, session_id: str) -> None:
-        behind = self._behind.get(session_id)
-        if behind is None or behind.is_tried:
+    async def _retry(self, session_id: str) -> None:
+        behind = self._pending.get(session_id)
+        if behind is None or behind.is_being_retried:
             return
-        behind.is_tried = True
+        behind.is_being_retried = True
         store = self._store
         try:
             if behind.is_new:
@@ -191,19 +191,19 @@ class FallbackStore(SessionStore):
                 await store.append(session_id, behind.entries[0])
                 del behind.entries[0]
             if (stored := behind.stored) is not None:
-                await store.put(stored)
+                await store.update(stored)
                 if behind.stored is not stored or behind.entries:
                     return  # the rest follows with what comes next
         except _CONTRACT:
             log.exception("! session %s cannot be kept", session_id)
-            self._behind.pop(session_id, None)  # another process has deleted it
+            self._pending.pop(session_id, None)  # another process has deleted it
             raise
         except Exception as exc:  # noqa: BLE001  # of whatever store
             self._fail(exc)
             return
         finally:
-            behind.is_tried = False
-        self._behind.pop(session_id, None)
-        if not self._behind and self._failed:
+            behind.is_being_retried = False
+        self._pending.pop(session_id, None)
+        if not self._pending and self._failed:
             self._failed = False
             log.warning("! sessions are kept again")

@@ -10,43 +10,43 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from accord.agent.updates import (
-    CommandsReport,
-    CompactionPart,
-    CompactionReport,
-    Ended,
+    CommandsUpdate,
+    CompactionSummaryUpdate,
+    CompactionUpdate,
+    ContextUsageUpdate,
     MessageRole,
-    NoticeReport,
-    OptionsReport,
-    PlanGone,
-    PlanLink,
-    PlanReport,
-    PlanText,
-    Report,
-    Said,
-    SessionSaid,
-    SubagentReport,
-    TerminalEnded,
-    TerminalOutput,
+    MessageUpdate,
+    NoticeUpdate,
+    OptionsUpdate,
+    PlanFileUpdate,
+    PlanMarkdownUpdate,
+    PlanRemoved,
+    PlanUpdate,
+    SessionMessageUpdate,
+    SubagentUpdate,
+    TerminalExited,
+    TerminalOutputUpdate,
     TerminalStarted,
-    TitleReport,
-    ToolPart,
-    ToolReport,
-    UsageReport,
+    TitleUpdate,
+    ToolCallUpdate,
+    ToolContentUpdate,
+    TurnEnded,
+    Update,
 )
 from accord.text import lenient_json
 from accord.types.content import (
     Annotations,
-    Audio,
-    Image,
-    Link,
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
     Other,
-    Resource,
+    ResourceLink,
     TextContent,
 )
-from accord.types.tool_calls import Diff, Location, TerminalView, ToolContent
+from accord.types.tool_calls import Diff, TerminalView, ToolCallLocation, ToolContent
 from accord.wire.codec import encode
 
-__all__ = ("report_from", "report_to")
+__all__ = ("decode_update", "encode_update")
 
 log = logging.getLogger("accord.agent")
 
@@ -137,7 +137,7 @@ class _Tool(Struct, omit_defaults=True, tag="tool", kw_only=True):
     kind: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     content: list[_Item] | UnsetType = UNSET
-    locations: tuple[Location, ...] | UnsetType = UNSET
+    locations: tuple[ToolCallLocation, ...] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
     cancellable: bool | UnsetType = UNSET
@@ -173,20 +173,20 @@ _Stored: TypeAlias = (
     _Said
     | _Tool
     | _Part
-    | PlanReport
-    | OptionsReport
-    | CommandsReport
-    | TitleReport
-    | UsageReport
+    | PlanUpdate
+    | OptionsUpdate
+    | CommandsUpdate
+    | TitleUpdate
+    | ContextUsageUpdate
     | TerminalStarted
-    | TerminalOutput
-    | TerminalEnded
-    | Ended
-    | PlanText
-    | PlanLink
-    | PlanGone
-    | NoticeReport
-    | SubagentReport
+    | TerminalOutputUpdate
+    | TerminalExited
+    | TurnEnded
+    | PlanMarkdownUpdate
+    | PlanFileUpdate
+    | PlanRemoved
+    | NoticeUpdate
+    | SubagentUpdate
     | _Compaction
     | _CompactionPart
     | _SessionSaid
@@ -204,23 +204,23 @@ def _decode(entry: bytes) -> Any:
         return msgspec.convert(lenient_json.loads(entry), _Stored)
 
 
-def report_to(report: Report) -> bytes:
+def encode_update(report: Update) -> bytes:
     """Return a report as an entry of a store."""
     match report:
-        case Said(role, message_id, content):
+        case MessageUpdate(role, message_id, content):
             return encode(_Said(role, message_id, _items(content)))
-        case ToolReport():
+        case ToolCallUpdate():
             values = {name: getattr(report, name) for name in report.__struct_fields__}
             if report.content is not UNSET:
                 values["content"] = _items(report.content)
             return encode(_Tool(**values))
-        case ToolPart(id, content, goes_on):
+        case ToolContentUpdate(id, content, goes_on):
             return encode(_Part(id, _item(content), goes_on))
-        case CompactionReport(id, status, error):
+        case CompactionUpdate(id, status, error):
             return encode(_Compaction(id, status, error))
-        case CompactionPart(id, content):
+        case CompactionSummaryUpdate(id, content):
             return encode(_CompactionPart(id, _item(content)))
-        case SessionSaid():
+        case SessionMessageUpdate():
             values = {name: getattr(report, name) for name in report.__struct_fields__}
             values["content"] = _items(report.content)
             return encode(_SessionSaid(**values))
@@ -228,7 +228,7 @@ def report_to(report: Report) -> bytes:
             return encode(report)
 
 
-def report_from(entry: bytes) -> Report | None:
+def decode_update(entry: bytes) -> Update | None:
     """Return the report that an entry is; None for what a newer Accord has written."""
     try:
         stored = _decode(entry)
@@ -237,22 +237,22 @@ def report_from(entry: bytes) -> Report | None:
         return None
     match stored:
         case _Said(role, message_id, content):
-            return Said(role, message_id, tuple(map(_content, content)))  # type: ignore[arg-type]  # messages hold neither diffs nor terminals
+            return MessageUpdate(role, message_id, tuple(map(_content, content)))  # type: ignore[arg-type]  # messages hold neither diffs nor terminals
         case _Tool():
             values = {name: getattr(stored, name) for name in stored.__struct_fields__}
             if stored.content is not UNSET:
                 values["content"] = tuple(map(_content, stored.content))
-            return ToolReport(**values)
+            return ToolCallUpdate(**values)
         case _Part(id, content, goes_on):
-            return ToolPart(id, _content(content), goes_on)
+            return ToolContentUpdate(id, _content(content), goes_on)
         case _Compaction(id, status, error):
-            return CompactionReport(id, status, error)
+            return CompactionUpdate(id, status, error)
         case _CompactionPart(id, content):
-            return CompactionPart(id, _content(content))  # type: ignore[arg-type]  # a summary holds neither diffs nor terminals
+            return CompactionSummaryUpdate(id, _content(content))  # type: ignore[arg-type]  # a summary holds neither diffs nor terminals
         case _SessionSaid():
             values = {name: getattr(stored, name) for name in stored.__struct_fields__}
             values["content"] = tuple(map(_content, stored.content))
-            return SessionSaid(**values)
+            return SessionMessageUpdate(**values)
         case _:
             return stored
 
@@ -267,15 +267,15 @@ def _item(content: ToolContent) -> _Item:
             return _Annotated(str(content), content.annotations, content.meta)
         case str():
             return content
-        case Image():
+        case ImageContent():
             return _Image(*_values(content))
-        case Audio():
+        case AudioContent():
             return _Audio(*_values(content))
-        case Link():
+        case ResourceLink():
             return _Link(*_values(content))
-        case Resource(content=str()):
+        case EmbeddedResource(content=str()):
             return _Text(*_values(content))
-        case Resource():
+        case EmbeddedResource():
             return _Blob(*_values(content))
         case Diff():
             return _Diff(*_values(content))
@@ -292,13 +292,13 @@ def _content(item: _Item) -> ToolContent:
         case _Annotated(text, annotations, meta):
             return TextContent(text, annotations=annotations, meta=meta)
         case _Image():
-            return Image(*_values(item))
+            return ImageContent(*_values(item))
         case _Audio():
-            return Audio(*_values(item))
+            return AudioContent(*_values(item))
         case _Link():
-            return Link(*_values(item))
+            return ResourceLink(*_values(item))
         case _Text() | _Blob():
-            return Resource(*_values(item))
+            return EmbeddedResource(*_values(item))
         case _Diff():
             return Diff(*_values(item))
         case _Terminal(terminal_id):

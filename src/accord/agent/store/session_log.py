@@ -10,42 +10,42 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.agent.store.base import Page, SessionStore, Stored
-from accord.agent.store.records import report_from, report_to
-from accord.agent.store.replay import Fold
+from accord.agent.store.base import SessionPage, SessionStore, StoredSession
+from accord.agent.store.records import decode_update, encode_update
+from accord.agent.store.replay import Collapser
 from accord.agent.updates import (
-    CommandsReport,
-    Ended,
-    NoticeReport,
-    OptionsReport,
-    Report,
-    Said,
-    TitleReport,
+    CommandsUpdate,
+    MessageUpdate,
+    NoticeUpdate,
+    OptionsUpdate,
+    TitleUpdate,
+    TurnEnded,
+    Update,
 )
 from accord.errors import InvalidParams, ResourceNotFound
 from accord.types.session import SessionOption
 
-__all__ = ("Kept", "Loaded")
+__all__ = ("LoadedSession", "SessionLog")
 
-_AT_ONCE = 128  # reports of a replay before others get their turn
+_UPDATES_PER_STEP = 128  # reports of a replay before others get their turn
 
 
-class Loaded(Struct):
+class LoadedSession(Struct):
     """A session as it was stored."""
 
     count: int  # entries
     options: tuple[SessionOption, ...]
-    fold: Fold
+    collapser: Collapser
 
-    async def reports(self, *, running: bool) -> AsyncGenerator[Report, None]:
+    async def updates(self, *, running: bool) -> AsyncGenerator[Update, None]:
         """Iterate over what a replay shows; what a running turn has not ended stays open."""
-        for number, report in enumerate(self.fold.all(running=running), 1):
+        for number, report in enumerate(self.collapser.result(running=running), 1):
             yield report
-            if number % _AT_ONCE == 0:
+            if number % _UPDATES_PER_STEP == 0:
                 await asyncio.sleep(0)
 
 
-class Kept:
+class SessionLog:
     """A store, in the words of sessions."""
 
     def __init__(self, store: SessionStore) -> None:
@@ -54,23 +54,27 @@ class Kept:
     async def create(self, session_id: str, cwd: str, additional: Sequence[str]) -> None:
         """Keep a new session."""
         await self._store.create(
-            Stored(id=session_id, cwd=cwd, additional=tuple(additional), updated_at=_now())
+            StoredSession(
+                id=session_id, cwd=cwd, additional_directories=tuple(additional), updated_at=_now()
+            )
         )
 
-    async def find(self, session_id: str) -> Stored:
+    async def find(self, session_id: str) -> StoredSession:
         """Return a session; raise `ResourceNotFound`."""
         stored = await self._store.get(session_id)
         if stored is None:
             raise ResourceNotFound(data={"sessionId": session_id})
         return stored
 
-    async def fork(self, session_id: str, copy: str, cwd: str, additional: Sequence[str]) -> Stored:
+    async def fork(
+        self, session_id: str, copy: str, cwd: str, additional: Sequence[str]
+    ) -> StoredSession:
         """Keep a copy of a session and return it."""
         source = await self.find(session_id)
-        stored = Stored(
+        stored = StoredSession(
             id=copy,
             cwd=cwd,
-            additional=tuple(additional),
+            additional_directories=tuple(additional),
             title=source.title,
             title_is_users=source.title_is_users,
             updated_at=_now(),
@@ -78,44 +82,44 @@ class Kept:
         await self._store.copy(session_id, stored)
         return stored
 
-    def recorder(self, session_id: str) -> Callable[[Report], Awaitable[None]]:
+    def writer(self, session_id: str) -> Callable[[Update], Awaitable[None]]:
         """Return what keeps the reports of a session."""
         store = self._store
 
-        async def record(report: Report) -> None:
-            if isinstance(report, CommandsReport | NoticeReport):
+        async def record(report: Update) -> None:
+            if isinstance(report, CommandsUpdate | NoticeUpdate):
                 return  # told anew each time, or once (R-SESS-18)
-            await store.append(session_id, report_to(report))
-            if isinstance(report, Ended | TitleReport) or (
-                isinstance(report, Said) and report.role == "user"
+            await store.append(session_id, encode_update(report))
+            if isinstance(report, TurnEnded | TitleUpdate) or (
+                isinstance(report, MessageUpdate) and report.role == "user"
             ):
                 stored = await self.find(session_id)
-                title = report.title if isinstance(report, TitleReport) else stored.title
-                await store.put(replace(stored, title=title, updated_at=_now()))
+                title = report.title if isinstance(report, TitleUpdate) else stored.title
+                await store.update(replace(stored, title=title, updated_at=_now()))
 
         return record
 
-    async def load(self, session_id: str) -> Loaded:
+    async def load(self, session_id: str) -> LoadedSession:
         """Return what happened in a session; others get their turn meanwhile."""
         count = 0
         options: tuple[SessionOption, ...] = ()
-        fold = Fold()
+        fold = Collapser()
         async with aclosing(self._store.read_pages(session_id)) as pages:
             async for page in pages:
                 for entry in page:
                     count += 1
-                    report = report_from(entry)
-                    if isinstance(report, OptionsReport):
+                    report = decode_update(entry)
+                    if isinstance(report, OptionsUpdate):
                         options = report.options
                     elif report is not None:
                         fold.add(report)
                 await asyncio.sleep(0)
-        return Loaded(count, options, fold)
+        return LoadedSession(count, options, fold)
 
-    async def history(self, session_id: str) -> list[Report]:
+    async def history(self, session_id: str) -> list[Update]:
         """Return what happened in a session, each thing once."""
         loaded = await self.load(session_id)
-        return [report async for report in loaded.reports(running=False)]
+        return [report async for report in loaded.updates(running=False)]
 
     async def delete(self, session_id: str) -> None:
         """Forget a session."""
@@ -123,14 +127,16 @@ class Kept:
 
     async def archive(self, session_id: str, *, archived: bool) -> None:
         """Put a session away or take it out."""
-        await self._store.put(replace(await self.find(session_id), archived=archived))
+        await self._store.update(replace(await self.find(session_id), archived=archived))
 
     async def set_title(self, session_id: str, title: str) -> None:
         """Keep the title that the user gave."""
         stored = await self.find(session_id)
-        await self._store.put(replace(stored, title=title, title_is_users=True))
+        await self._store.update(replace(stored, title=title, title_is_users=True))
 
-    async def list(self, *, cwd: str | None, archived: str | None, cursor: str | None) -> Page:
+    async def list(
+        self, *, cwd: str | None, archived: str | None, cursor: str | None
+    ) -> SessionPage:
         """Return a page of sessions; raise `InvalidParams` for a filter or cursor unknown."""
         match archived or "exclude":
             case "exclude" | "include" | "only" as wanted:

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from accord.agent.store.base import (
     PAGE_ENTRIES,
     Archived,
-    Page,
+    SessionPage,
     SessionStore,
-    Stored,
-    page_of,
-    place_after,
+    StoredSession,
+    make_page,
+    parse_cursor,
 )
 
 __all__ = ("SqliteStore",)
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _LAYOUT = 1
 _BUSY_S = 10.0  # for another process to finish its write
-_LOOK_AGAIN_S = 0.005
+_POLL_S = 0.005
 _PAGE_BYTES = 1 << 20
 _DELETE_ENTRIES = 2_000  # at a time, so that other sessions are written in between
 _TABLES = """
@@ -72,7 +72,7 @@ class SqliteStore(SessionStore):
         self._thread: ThreadPoolExecutor | None = None
         self._jobs: set[Future[Any]] = set()  # of the thread
 
-    async def create(self, session: Stored, entries: Sequence[bytes] = ()) -> None:
+    async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         def work(db: sqlite3.Connection) -> None:
             with _transaction(db):
                 _insert(db, session)
@@ -83,7 +83,7 @@ class SqliteStore(SessionStore):
 
         await (self._long(work) if entries else self._quick(work))
 
-    async def get(self, session_id: str) -> Stored | None:
+    async def get(self, session_id: str) -> StoredSession | None:
         def work(db: sqlite3.Connection) -> Any:
             query = f"SELECT {_COLUMNS} FROM sessions WHERE id = ?"  # our own names
             return db.execute(query, (session_id,)).fetchone()
@@ -91,7 +91,7 @@ class SqliteStore(SessionStore):
         row = await self._quick(work)
         return None if row is None else _stored(row)
 
-    async def put(self, session: Stored) -> None:
+    async def update(self, session: StoredSession) -> None:
         def work(db: sqlite3.Connection) -> None:
             changed = db.execute(
                 "UPDATE sessions SET (cwd, additional, title, title_is_users, updated_at, archived)"
@@ -151,7 +151,7 @@ class SqliteStore(SessionStore):
         while page := await self._long(work):
             yield page
 
-    async def copy(self, session_id: str, session: Stored) -> None:
+    async def copy(self, session_id: str, session: StoredSession) -> None:
         def work(db: sqlite3.Connection) -> None:
             with _transaction(db):
                 if (
@@ -175,7 +175,7 @@ class SqliteStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
+    ) -> SessionPage:
         conditions = ["1"]
         values: list[Any] = []
         if cwd is not None:
@@ -186,7 +186,7 @@ class SqliteStore(SessionStore):
             values.append(archived == "only")
         if cursor is not None:
             conditions.append("(updated_at, id) < (?, ?)")
-            values += place_after(cursor)
+            values += parse_cursor(cursor)
         query = (
             f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
             " ORDER BY updated_at DESC, id DESC LIMIT ?"
@@ -195,7 +195,7 @@ class SqliteStore(SessionStore):
         def work(db: sqlite3.Connection) -> list[Any]:
             return db.execute(query, (*values, limit + 1)).fetchall()
 
-        return page_of([_stored(row) for row in await self._long(work)], limit)
+        return make_page([_stored(row) for row in await self._long(work)], limit)
 
     async def delete(self, session_id: str) -> None:
         def some(db: sqlite3.Connection) -> int:
@@ -263,7 +263,7 @@ class SqliteStore(SessionStore):
             except sqlite3.OperationalError as exc:
                 if not _is_busy(exc) or time.monotonic() > until:
                     raise
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_POLL_S)
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
@@ -325,18 +325,18 @@ def _protect(path: Path, mode: int) -> None:
                 name.chmod(mode)
 
 
-def _insert(db: sqlite3.Connection, session: Stored) -> None:
+def _insert(db: sqlite3.Connection, session: StoredSession) -> None:
     try:
         db.execute(f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", _row(session))
     except sqlite3.IntegrityError:
         raise ValueError(f"there is a session {session.id} already") from None
 
 
-def _row(session: Stored) -> tuple[Any, ...]:
+def _row(session: StoredSession) -> tuple[Any, ...]:
     return (
         session.id,
         session.cwd,
-        json.dumps(session.additional),
+        json.dumps(session.additional_directories),
         # UTF-8 has no place for half a character.
         None if session.title is None else session.title.encode("utf-8", "replace").decode(),
         session.title_is_users,
@@ -345,12 +345,12 @@ def _row(session: Stored) -> tuple[Any, ...]:
     )
 
 
-def _stored(row: Any) -> Stored:
+def _stored(row: Any) -> StoredSession:
     session_id, cwd, additional, title, title_is_users, updated_at, archived = row
-    return Stored(
+    return StoredSession(
         id=session_id,
         cwd=cwd,
-        additional=tuple(json.loads(additional)),
+        additional_directories=tuple(json.loads(additional)),
         title=title,
         title_is_users=bool(title_is_users),
         updated_at=updated_at,

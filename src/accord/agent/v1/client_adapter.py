@@ -10,35 +10,35 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from accord import v1
-from accord.agent.client_adapter import Link, Question, mode_of
-from accord.agent.shared_updates import accounts_to_wire, beside, entries_of
+from accord.agent.client_adapter import ClientAdapter, PermissionQuestion, mode_of
+from accord.agent.shared_updates import accounts_to_wire, plan_lines, to_update
 from accord.agent.updates import (
-    CommandsReport,
-    CompactionPart,
-    CompactionReport,
+    CommandsUpdate,
+    CompactionSummaryUpdate,
+    CompactionUpdate,
+    ContextUsageUpdate,
     MessageRole,
-    OptionsReport,
-    PlanGone,
-    PlanLink,
-    PlanReport,
-    PlanText,
-    Report,
-    Said,
-    TitleReport,
-    ToolPart,
-    ToolReport,
-    UsageReport,
+    MessageUpdate,
+    OptionsUpdate,
+    PlanFileUpdate,
+    PlanMarkdownUpdate,
+    PlanRemoved,
+    PlanUpdate,
+    TitleUpdate,
+    ToolCallUpdate,
+    ToolContentUpdate,
+    Update,
 )
-from accord.agent.v1.tool_content import ShownTools
+from accord.agent.v1.tool_content import ToolContentBuffers
 from accord.errors import FrameTooLarge, RequestError, TransportError
 from accord.text import lenient_json
-from accord.types.auth import Account, LoginState
-from accord.types.content import Content
+from accord.types.auth import AuthAccount, AuthState
+from accord.types.content import ContentBlock
 from accord.types.convert_v1 import content_to_wire, location_to_wire
-from accord.types.session import Choice, Info, PlanEntry, SessionOption, StopReason
+from accord.types.session import Implementation, OptionChoice, PlanEntry, SessionOption, StopReason
 from accord.wire.codec import convert
 
-__all__ = ("LinkV1", "modes_of")
+__all__ = ("ClientAdapterV1", "modes_to_wire")
 
 log = logging.getLogger("accord.agent")
 
@@ -55,11 +55,11 @@ _KINDS = frozenset(
 _STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
 
 
-class LinkV1(Link):
+class ClientAdapterV1(ClientAdapter):
     """The client, in version 1."""
 
     version = 1
-    unanswered_cancels = True
+    cancelled_permission_cancels_turn = True
 
     def __init__(
         self, params: v1.InitializeRequest, context: v1.AgentContext, *, unstable: bool
@@ -67,7 +67,7 @@ class LinkV1(Link):
         self._context = context
         self._client = context.client
         self.capabilities = params.client_capabilities
-        self._shown = ShownTools(self._send_late)
+        self._tool_content = ToolContentBuffers(self._flush_tool_content_later)
         offered = self.capabilities
         self.reads_files = offered.fs.read_text_file
         self.writes_files = offered.fs.write_text_file
@@ -78,75 +78,75 @@ class LinkV1(Link):
         self.shows_subagents = unstable and offered.subagents is not None
         self._shows_plans = unstable and offered.plan is not None
         if (info := params.client_info) is not None:
-            self.client_info = Info(info.name, info.version, info.title)
+            self.client_info = Implementation(info.name, info.version, info.title)
 
-    def said(
+    def send_message_chunk(
         self,
         session_id: str,
         role: MessageRole,
         message_id: str,
-        content: Content,
+        content: ContentBlock,
         meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         block = v1.TextContent(text=content) if type(content) is str else content_to_wire(content)
         chunk = _CHUNKS[role](content=block, message_id=message_id, meta=meta)
-        if self._shown.has_late(session_id):
-            return self._send_behind(session_id, chunk)
+        if self._tool_content.has_unsent(session_id):
+            return self._send_after_tool_content(session_id, chunk)
         return self._client.session_update(
             v1.SessionNotification(session_id=session_id, update=chunk)
         )
 
-    async def show(self, session_id: str, report: Report) -> None:
+    async def send_update(self, session_id: str, report: Update) -> None:
         match report:
-            case Said(role, message_id, content):
+            case MessageUpdate(role, message_id, content):
                 for part in content:
-                    await self.said(session_id, role, message_id, part)
+                    await self.send_message_chunk(session_id, role, message_id, part)
                 return
-            case ToolPart(tool_id, content, goes_on):
-                if not self._shown.add(session_id, tool_id, content, goes_on=goes_on):
+            case ToolContentUpdate(tool_id, content, goes_on):
+                if not self._tool_content.add(session_id, tool_id, content, continues=goes_on):
                     return
                 await self._send(session_id, [self._content(session_id, tool_id)])
                 return
             case _:
                 pass
-        await self.catch_up(session_id)
+        await self.flush_tool_content(session_id)
         await self._send(session_id, self._updates(session_id, report))
 
-    async def show_mode(self, session_id: str, mode: str) -> None:
+    async def send_mode(self, session_id: str, mode: str) -> None:
         """Say which mode the session is in; the answer to the client tells the options."""
-        await self._send_behind(session_id, v1.CurrentModeUpdate(current_mode_id=mode))
+        await self._send_after_tool_content(session_id, v1.CurrentModeUpdate(current_mode_id=mode))
 
-    async def catch_up(self, session_id: str) -> None:
+    async def flush_tool_content(self, session_id: str) -> None:
         """Send what tool calls show and has waited: what is sent next may build on it."""
-        for tool_id in self._shown.late(session_id):
-            await self._send_if_late(session_id, tool_id)
+        for tool_id in self._tool_content.unsent(session_id):
+            await self._flush_tool_call(session_id, tool_id)
 
-    async def _send_if_late(self, session_id: str, tool_id: str) -> None:
+    async def _flush_tool_call(self, session_id: str, tool_id: str) -> None:
         """Send what a tool call shows and has waited; log content that fits in no message.
 
         What comes behind it, as the status of the call, must arrive nevertheless.
         """
-        if self._shown.is_late(session_id, tool_id):  # not sent by another task meanwhile
+        if self._tool_content.is_unsent(session_id, tool_id):  # not sent by another task meanwhile
             try:
                 await self._send(session_id, [self._content(session_id, tool_id)])
             except FrameTooLarge as exc:
                 log.error("! the content of the tool call %s was not sent: %s", tool_id, exc)
 
-    async def _catch_up_for(self, params: Any) -> None:
+    async def _flush_tool_content_for(self, params: Any) -> None:
         session_id = params.get("sessionId") if lenient_json.is_object(params) else None
         if isinstance(session_id, str):
-            await self.catch_up(session_id)
+            await self.flush_tool_content(session_id)
 
-    async def _send_behind(self, session_id: str, update: v1.SessionUpdate) -> None:
-        await self.catch_up(session_id)
+    async def _send_after_tool_content(self, session_id: str, update: v1.SessionUpdate) -> None:
+        await self.flush_tool_content(session_id)
         await self._send(session_id, [update])
 
-    def _send_late(self, session_id: str, tool_id: str) -> None:
+    def _flush_tool_content_later(self, session_id: str, tool_id: str) -> None:
         async def send() -> None:
             with suppress(TransportError):  # the client has gone meanwhile
-                await self._send_if_late(session_id, tool_id)
+                await self._flush_tool_call(session_id, tool_id)
 
-        self.start(send())
+        self.spawn(send())
 
     async def _send(self, session_id: str, updates: Iterable[v1.SessionUpdate]) -> None:
         for update in updates:
@@ -154,19 +154,22 @@ class LinkV1(Link):
                 v1.SessionNotification(session_id=session_id, update=update)
             )
 
-    def _updates(self, session_id: str, report: Report) -> list[v1.SessionUpdate]:
+    def _updates(self, session_id: str, report: Update) -> list[v1.SessionUpdate]:
         match report:
-            case ToolReport():
+            case ToolCallUpdate():
                 return [self._tool(session_id, report)]
-            case PlanReport() | PlanText() | PlanLink() | PlanGone():
+            case PlanUpdate() | PlanMarkdownUpdate() | PlanFileUpdate() | PlanRemoved():
                 return [self._plan(report)]
-            case OptionsReport(options, mode_changed):
+            case OptionsUpdate(options, mode_changed):
                 updates: list[v1.SessionUpdate] = []
                 mode = mode_of(options)
                 if mode_changed and mode is not None:
                     updates.append(v1.CurrentModeUpdate(current_mode_id=mode.value))
-                return [*updates, v1.ConfigOptionUpdate(config_options=self.options(options))]
-            case CommandsReport(commands):
+                return [
+                    *updates,
+                    v1.ConfigOptionUpdate(config_options=self.options_to_wire(options)),
+                ]
+            case CommandsUpdate(commands):
                 found = [
                     v1.AvailableCommand(
                         name=command.name,
@@ -178,57 +181,59 @@ class LinkV1(Link):
                     for command in commands
                 ]
                 return [v1.AvailableCommandsUpdate(available_commands=found)]
-            case TitleReport(title):
+            case TitleUpdate(title):
                 return [v1.SessionInfoUpdate(title=title)]
-            case UsageReport(usage):
+            case ContextUsageUpdate(usage):
                 cost = usage.cost and v1.Cost(
                     amount=usage.cost.amount, currency=usage.cost.currency
                 )
                 return [v1.UsageUpdate(used=usage.used, size=usage.size, cost=cost)]
-            case CompactionReport() | CompactionPart() if not self._shows_compactions:
+            case CompactionUpdate() | CompactionSummaryUpdate() if not self._shows_compactions:
                 return []
             case _:
-                update = beside(v1, content_to_wire, report)
+                update = to_update(v1, content_to_wire, report)
                 return [] if update is None else [update]  # version 1 has no word for it
 
-    def _plan(self, report: PlanReport | PlanText | PlanLink | PlanGone) -> v1.SessionUpdate:
+    def _plan(
+        self, report: PlanUpdate | PlanMarkdownUpdate | PlanFileUpdate | PlanRemoved
+    ) -> v1.SessionUpdate:
         match report:
-            case PlanReport(plan_id, entries):
+            case PlanUpdate(plan_id, entries):
                 found = [_entry(entry) for entry in entries]
                 if self._shows_plans:
                     return v1.PlanUpdate(plan=v1.PlanItems(plan_id=plan_id, entries=found))
                 return v1.Plan(entries=found)
             case _ if self._shows_plans:
-                return beside(v1, content_to_wire, report)
-            case PlanGone():
+                return to_update(v1, content_to_wire, report)
+            case PlanRemoved():
                 return v1.Plan(entries=[])
             case _:
-                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in entries_of(report)])
+                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in plan_lines(report)])
 
     def _content(self, session_id: str, tool_id: str) -> v1.ToolCallUpdate:
-        shown = self._shown.content(session_id, tool_id)
+        shown = self._tool_content.take_content(session_id, tool_id)
         return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown)
 
-    def _tool(self, session_id: str, report: ToolReport) -> v1.SessionUpdate:
+    def _tool(self, session_id: str, report: ToolCallUpdate) -> v1.SessionUpdate:
         fields = _tool_fields(report)
         if report.content is not UNSET:
-            self._shown.of(session_id, report.id).replace(report.content)
-            fields["content"] = self._shown.content(session_id, report.id)
+            self._tool_content.buffer(session_id, report.id).replace(report.content)
+            fields["content"] = self._tool_content.take_content(session_id, report.id)
         if fields.get("status") in ("completed", "failed"):
-            if self._shown.is_late(session_id, report.id):
-                fields["content"] = self._shown.content(session_id, report.id)
-            self._shown.end(session_id, report.id)
+            if self._tool_content.is_unsent(session_id, report.id):
+                fields["content"] = self._tool_content.take_content(session_id, report.id)
+            self._tool_content.drop(session_id, report.id)
         if report.begins:
             return v1.ToolCall(tool_call_id=report.id, **fields)
         return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
 
-    async def ask(self, session_id: str, question: Question) -> str | None:
-        await self.catch_up(session_id)
+    async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
+        await self.flush_tool_content(session_id)
         tool = question.tool
         fields = _tool_fields(tool)
         fields["title"] = question.title
         if question.description is not None:
-            shown = self._shown.of(session_id, tool.id).content()
+            shown = self._tool_content.buffer(session_id, tool.id).content()
             text = v1.TextContent(text=question.description)
             fields["content"] = [*shown, v1.Content(content=text)]
         answer = await self._client.request_permission(
@@ -310,7 +315,7 @@ class LinkV1(Link):
     async def elicit_form(
         self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
     ) -> dict[str, Any] | None:
-        await self.catch_up(session_id)
+        await self.flush_tool_content(session_id)
         form = v1.ElicitationFormMode(
             message=message,
             session_id=session_id,
@@ -326,7 +331,7 @@ class LinkV1(Link):
     async def elicit_url(
         self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
     ) -> bool:
-        await self.catch_up(session_id)
+        await self.flush_tool_content(session_id)
         page = v1.ElicitationUrlMode(
             message=message,
             session_id=session_id,
@@ -337,20 +342,20 @@ class LinkV1(Link):
         answer = await self._client.create_elicitation(page)
         return isinstance(answer, v1.ElicitationAcceptAction)
 
-    async def elicited(self, elicitation_id: str) -> None:
+    async def complete_elicitation(self, elicitation_id: str) -> None:
         await self._client.complete_elicitation(
             v1.CompleteElicitationNotification(elicitation_id=elicitation_id)
         )
 
     async def call_extension(self, method: str, params: Any) -> Any:
-        await self._catch_up_for(params)
+        await self._flush_tool_content_for(params)
         return await self._client.call_extension(method, params)
 
     async def notify_extension(self, method: str, params: Any) -> None:
-        await self._catch_up_for(params)
+        await self._flush_tool_content_for(params)
         await self._client.notify_extension(method, params)
 
-    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+    async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
         if self._client.offers("auth_status_update"):
             await self._client.auth_status_update(
                 v1.AuthStatusUpdateNotification(
@@ -358,37 +363,37 @@ class LinkV1(Link):
                 )
             )
 
-    def withdraw(self, session_id: str) -> None:
+    def cancel_prompts(self, session_id: str) -> None:
         self._context.cancel_prompts(session_id)
 
-    def forget(self, session_id: str) -> None:
-        self._shown.end_all(session_id)
+    def drop_session(self, session_id: str) -> None:
+        self._tool_content.drop_session(session_id)
 
     @property
-    def is_gone(self) -> bool:
+    def is_closed(self) -> bool:
         return self._context.has_ended
 
-    def sent(self, error: RequestError) -> bool:
+    def is_clients_error(self, error: RequestError) -> bool:
         return error.origin is self._context.connection
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)
 
     def stop_reason(self, reason: StopReason) -> Any:
         return reason if reason in _STOP_REASONS else "end_turn"
 
-    def shown(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+    def displayable_options(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
         offered = self.capabilities.session and self.capabilities.session.config_options
         if offered is not None and offered.boolean is not None:
             return options
         return tuple(o for o in options if not isinstance(o.value, bool))  # R-CONF-08
 
-    def options(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
+    def options_to_wire(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
         """Return the options that the client can show."""
-        return [_option(option) for option in self.shown(options)]
+        return [_option(option) for option in self.displayable_options(options)]
 
 
-def _tool_fields(report: ToolReport) -> dict[str, Any]:
+def _tool_fields(report: ToolCallUpdate) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "title": report.title,
         "name": report.name,
@@ -430,11 +435,11 @@ def _option(option: SessionOption) -> v1.SessionConfigOption:
     }
     if isinstance(option.value, bool):
         return v1.SessionConfigBoolean(current_value=option.value, **common)
-    choices: tuple[Choice, ...] = getattr(option, "choices", ())
+    choices: tuple[OptionChoice, ...] = getattr(option, "choices", ())
     return v1.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
 
 
-def _choices(choices: tuple[Choice, ...]) -> v1.SessionConfigSelectOptions:
+def _choices(choices: tuple[OptionChoice, ...]) -> v1.SessionConfigSelectOptions:
     groups: dict[str | None, list[v1.SessionConfigSelectOption]] = {}
     for choice in choices:
         groups.setdefault(choice.group, []).append(
@@ -450,7 +455,7 @@ def _choices(choices: tuple[Choice, ...]) -> v1.SessionConfigSelectOptions:
     ]
 
 
-def modes_of(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
+def modes_to_wire(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
     """Return the option that is the mode as v1 has modes."""
     mode = mode_of(options)
     if mode is None:

@@ -10,13 +10,13 @@ from accord import v1
 from accord.types.convert_v1 import tool_content_to_wire
 from accord.types.tool_calls import TerminalView, ToolContent
 
-__all__ = ("ShownTool", "ShownTools")
+__all__ = ("ToolContentBuffer", "ToolContentBuffers")
 
-OFTEN_S = 0.1  # what a tool call shows is sent at most every so often
-CHARS_A_SECOND = 1_000_000  # and the longer it is, the less often
+MIN_INTERVAL_S = 0.1  # what a tool call shows is sent at most every so often
+MAX_CHARS_PER_S = 1_000_000  # and the longer it is, the less often
 
 
-class ShownTool:
+class ToolContentBuffer:
     """The content so far; `is_late` when some of it has not been sent."""
 
     def __init__(self) -> None:
@@ -30,14 +30,14 @@ class ShownTool:
         self._items = []
         self._chars = 0
         for item in items:
-            self.add(item, goes_on=False)
+            self.add(item, continues=False)
 
-    def add(self, item: ToolContent, *, goes_on: bool) -> None:
+    def add(self, item: ToolContent, *, continues: bool) -> None:
         """Show more."""
-        self._chars += _chars_of(item)
+        self._chars += _char_count(item)
         if type(item) is not str:  # with annotations, text stands by itself
             self._items.append(tool_content_to_wire(item))
-        elif goes_on and self._items and isinstance(last := self._items[-1], list):
+        elif continues and self._items and isinstance(last := self._items[-1], list):
             last.append(item)
         else:
             self._items.append([item])
@@ -55,97 +55,99 @@ class ShownTool:
         return found
 
     @property
-    def is_late(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether it waits to be sent."""
         return self._timer is not None
 
-    def may_wait(self, send: Callable[[], None]) -> bool:
+    def postpone(self, send: Callable[[], None]) -> bool:
         """Tell whether to leave it to `send`, which is called when it is time."""
         if self._timer is None:
             if self._sent_at is None:
                 return False
             loop = asyncio.get_running_loop()
-            wait_s = self._sent_at + max(OFTEN_S, self._chars / CHARS_A_SECOND) - loop.time()
+            wait_s = (
+                self._sent_at + max(MIN_INTERVAL_S, self._chars / MAX_CHARS_PER_S) - loop.time()
+            )
             if wait_s <= 0:
                 return False
             self._timer = loop.call_later(wait_s, send)
         return True
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         """It is being sent."""
         self._sent_at = asyncio.get_running_loop().time()
-        self.stop()
+        self.cancel_timer()
 
-    def stop(self) -> None:
+    def cancel_timer(self) -> None:
         """Let nothing wait any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-class ShownTools:
+class ToolContentBuffers:
     """The unfinished tool calls of all sessions of a connection, and which of them are late."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         self._send = send  # sends what one tool call of a session shows
-        self._tools: dict[str, dict[str, ShownTool]] = {}
-        self._late: dict[str, dict[str, None]] = {}  # by session, in the order they became it
+        self._buffers: dict[str, dict[str, ToolContentBuffer]] = {}
+        self._unsent: dict[str, dict[str, None]] = {}  # by session, in the order they became it
 
-    def of(self, session_id: str, tool_id: str) -> ShownTool:
+    def buffer(self, session_id: str, tool_id: str) -> ToolContentBuffer:
         """Return what a tool call shows."""
-        return self._tools.setdefault(session_id, {}).setdefault(tool_id, ShownTool())
+        return self._buffers.setdefault(session_id, {}).setdefault(tool_id, ToolContentBuffer())
 
-    def add(self, session_id: str, tool_id: str, item: ToolContent, *, goes_on: bool) -> bool:
+    def add(self, session_id: str, tool_id: str, item: ToolContent, *, continues: bool) -> bool:
         """Let a tool call show more; return whether that is to be sent now."""
-        tool = self.of(session_id, tool_id)
-        tool.add(item, goes_on=goes_on)
+        tool = self.buffer(session_id, tool_id)
+        tool.add(item, continues=continues)
         # A client shows a terminal from the moment on that it knows of it.
-        if isinstance(item, TerminalView) or not tool.may_wait(
+        if isinstance(item, TerminalView) or not tool.postpone(
             lambda: self._send(session_id, tool_id)
         ):
             return True
-        self._late.setdefault(session_id, {})[tool_id] = None
+        self._unsent.setdefault(session_id, {})[tool_id] = None
         return False
 
-    def late(self, session_id: str) -> tuple[str, ...]:
+    def unsent(self, session_id: str) -> tuple[str, ...]:
         """Return the tool calls of a session that show more than was sent."""
-        return tuple(self._late.get(session_id, ()))
+        return tuple(self._unsent.get(session_id, ()))
 
-    def has_late(self, session_id: str) -> bool:
+    def has_unsent(self, session_id: str) -> bool:
         """Tell whether a tool call of a session shows more than was sent."""
-        return session_id in self._late
+        return session_id in self._unsent
 
-    def is_late(self, session_id: str, tool_id: str) -> bool:
+    def is_unsent(self, session_id: str, tool_id: str) -> bool:
         """Tell whether a tool call shows more than was sent."""
-        return tool_id in self._late.get(session_id, ())
+        return tool_id in self._unsent.get(session_id, ())
 
-    def content(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
+    def take_content(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
         """Return all that a tool call shows, to be sent at once."""
-        tool = self.of(session_id, tool_id)
-        tool.sent()
-        late = self._late.get(session_id)
+        tool = self.buffer(session_id, tool_id)
+        tool.mark_sent()
+        late = self._unsent.get(session_id)
         if late is not None:
             late.pop(tool_id, None)
             if not late:
-                del self._late[session_id]
+                del self._unsent[session_id]
         return tool.content()
 
-    def end(self, session_id: str, tool_id: str) -> None:
+    def drop(self, session_id: str, tool_id: str) -> None:
         """Forget a tool call: it has ended."""
-        tools = self._tools.get(session_id, {})
+        tools = self._buffers.get(session_id, {})
         if (tool := tools.pop(tool_id, None)) is not None:
-            tool.stop()
+            tool.cancel_timer()
         if not tools:
-            self._tools.pop(session_id, None)
+            self._buffers.pop(session_id, None)
 
-    def end_all(self, session_id: str) -> None:
+    def drop_session(self, session_id: str) -> None:
         """Forget a session: it has ended."""
-        for tool in self._tools.pop(session_id, {}).values():
-            tool.stop()
-        self._late.pop(session_id, None)
+        for tool in self._buffers.pop(session_id, {}).values():
+            tool.cancel_timer()
+        self._unsent.pop(session_id, None)
 
 
-def _chars_of(item: Any) -> int:
+def _char_count(item: Any) -> int:
     if isinstance(item, str):
         return len(item)
     fields = (getattr(item, name) for name in item.__struct_fields__)

@@ -8,41 +8,48 @@ from typing import Any
 from msgspec import UNSET
 
 from accord import v2
-from accord.agent.client_adapter import Link, Question
+from accord.agent.client_adapter import ClientAdapter, PermissionQuestion
 from accord.agent.session import Session
-from accord.agent.shared_updates import accounts_to_wire, background_to_wire, beside, entries_of
+from accord.agent.shared_updates import accounts_to_wire, background_to_wire, plan_lines, to_update
 from accord.agent.updates import (
-    CommandsReport,
-    Ended,
-    Failure,
+    CommandsUpdate,
+    ContextUsageUpdate,
     MessageRole,
-    OptionsReport,
-    PlanGone,
-    PlanLink,
-    PlanReport,
-    PlanText,
-    Report,
-    Said,
-    TerminalEnded,
-    TerminalOutput,
+    MessageUpdate,
+    OptionsUpdate,
+    PlanFileUpdate,
+    PlanMarkdownUpdate,
+    PlanRemoved,
+    PlanUpdate,
+    TerminalExited,
+    TerminalOutputUpdate,
     TerminalStarted,
-    TitleReport,
-    ToolPart,
-    ToolReport,
-    UsageReport,
+    TitleUpdate,
+    ToolCallUpdate,
+    ToolContentUpdate,
+    TurnEnded,
+    TurnError,
+    Update,
 )
 from accord.errors import RequestError
-from accord.types.auth import Account, LoginState
-from accord.types.content import Content
+from accord.types.auth import AuthAccount, AuthState
+from accord.types.content import ContentBlock
 from accord.types.convert_v2 import (
     content_to_wire,
     location_to_wire,
     tool_content_to_wire,
 )
-from accord.types.session import Choice, Command, Info, PlanEntry, SessionOption, Tokens
+from accord.types.session import (
+    AvailableCommand,
+    Implementation,
+    OptionChoice,
+    PlanEntry,
+    SessionOption,
+    TokenUsage,
+)
 from accord.wire.codec import convert
 
-__all__ = ("LinkV2", "commands_to_wire", "options_to_wire")
+__all__ = ("ClientAdapterV2", "commands_to_wire", "options_to_wire")
 
 _CHUNKS = {
     "user": v2.UserMessageChunk,
@@ -53,7 +60,7 @@ _TOOL_CANCEL = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
 _TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
 
 
-class LinkV2(Link):
+class ClientAdapterV2(ClientAdapter):
     """The client, in version 2."""
 
     version = 2
@@ -67,14 +74,14 @@ class LinkV2(Link):
         self._client = context.client
         self.capabilities = params.capabilities
         info = params.info
-        self.client_info = Info(info.name, info.version, info.title)
+        self.client_info = Implementation(info.name, info.version, info.title)
 
-    def said(
+    def send_message_chunk(
         self,
         session_id: str,
         role: MessageRole,
         message_id: str,
-        content: Content,
+        content: ContentBlock,
         meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         block = v2.TextContent(text=content) if type(content) is str else content_to_wire(content)
@@ -86,16 +93,16 @@ class LinkV2(Link):
             v2.UpdateSessionNotification(session_id=session_id, update=update)
         )
 
-    async def show(self, session_id: str, report: Report) -> None:
-        if isinstance(report, Said) and report.role != "user":
+    async def send_update(self, session_id: str, report: Update) -> None:
+        if isinstance(report, MessageUpdate) and report.role != "user":
             for part in report.content:
-                await self.said(session_id, report.role, report.message_id, part)
+                await self.send_message_chunk(session_id, report.role, report.message_id, part)
             return
         if not self._unstable:
             report = _stable(report)
         await self._send(session_id, _update(report))
 
-    async def ask(self, session_id: str, question: Question) -> str | None:
+    async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         tool = v2.ToolCallDetails(tool_call_id=question.tool.id, **_tool_fields(question.tool))
         answer = await self._client.request_permission(
             v2.RequestPermissionRequest(
@@ -115,7 +122,7 @@ class LinkV2(Link):
             case _:
                 return None
 
-    async def state(self, session: Session) -> None:
+    async def send_state(self, session: Session) -> None:
         background = background_to_wire(
             session.background_work.snapshot()
         )  # on every state (R-BGW-02)
@@ -128,8 +135,8 @@ class LinkV2(Link):
                 # It ends no work: no reason to stop (R-PROMPT-29).
                 await self._send(session.id, v2.IdleStateUpdate(background=background))
 
-    async def ended(
-        self, session: Session, ended: Ended, meta: dict[str, Any] | None = None
+    async def send_turn_end(
+        self, session: Session, ended: TurnEnded, meta: dict[str, Any] | None = None
     ) -> None:
         await self._send(
             session.id,
@@ -170,7 +177,7 @@ class LinkV2(Link):
         answer = await self._client.create_elicitation(page)
         return isinstance(answer, v2.ElicitationAcceptAction)
 
-    async def elicited(self, elicitation_id: str) -> None:
+    async def complete_elicitation(self, elicitation_id: str) -> None:
         await self._client.complete_elicitation(
             v2.CompleteElicitationNotification(elicitation_id=elicitation_id)
         )
@@ -181,7 +188,7 @@ class LinkV2(Link):
     async def notify_extension(self, method: str, params: Any) -> None:
         await self._client.notify_extension(method, params)
 
-    async def logged_in(self, state: LoginState, accounts: Sequence[Account]) -> None:
+    async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
         if self._client.offers("auth_status_update"):
             await self._client.auth_status_update(
                 v2.AuthStatusUpdateNotification(
@@ -189,45 +196,45 @@ class LinkV2(Link):
                 )
             )
 
-    def withdraw(self, session_id: str) -> None:
+    def cancel_prompts(self, session_id: str) -> None:
         self._context.cancel_prompts(session_id)
 
     @property
-    def is_gone(self) -> bool:
+    def is_closed(self) -> bool:
         return self._context.has_ended
 
-    def sent(self, error: RequestError) -> bool:
+    def is_clients_error(self, error: RequestError) -> bool:
         return error.origin is self._context.connection
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.start(work)
 
-    def shown(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
+    def displayable_options(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
         return options
 
 
-def _update(report: Report) -> v2.SessionUpdate:
+def _update(report: Update) -> v2.SessionUpdate:
     match report:
-        case Said(_, message_id, content):
+        case MessageUpdate(_, message_id, content):
             blocks = [content_to_wire(part) for part in content]
             return v2.UserMessage(message_id=message_id, content=blocks)
-        case ToolReport():
+        case ToolCallUpdate():
             return v2.ToolCallUpdate(tool_call_id=report.id, **_tool_fields(report))
-        case ToolPart(id, content, _):
+        case ToolContentUpdate(id, content, _):
             return v2.ToolCallContentChunk(tool_call_id=id, content=tool_content_to_wire(content))
-        case PlanReport(id, entries):
+        case PlanUpdate(id, entries):
             found = [
                 v2.PlanEntry(content=e.content, status=e.status, priority=e.priority)
                 for e in entries
             ]
             return v2.PlanUpdate(plan=v2.PlanItems(plan_id=id, entries=found))
-        case OptionsReport(options, _):
+        case OptionsUpdate(options, _):
             return v2.ConfigOptionUpdate(config_options=options_to_wire(options))
-        case CommandsReport(commands):
+        case CommandsUpdate(commands):
             return v2.AvailableCommandsUpdate(available_commands=commands_to_wire(commands))
-        case TitleReport(title):
+        case TitleUpdate(title):
             return v2.SessionInfoUpdate(title=title)
-        case UsageReport(usage):
+        case ContextUsageUpdate(usage):
             cost = usage.cost and v2.Cost(amount=usage.cost.amount, currency=usage.cost.currency)
             return v2.UsageUpdate(used=usage.used, size=usage.size, cost=cost)
         case TerminalStarted(id, command, cwd, cancellable):
@@ -237,32 +244,32 @@ def _update(report: Report) -> v2.SessionUpdate:
                 cwd=cwd,
                 capabilities=_TERMINAL_CANCEL if cancellable else UNSET,
             )
-        case TerminalOutput(id, data):
+        case TerminalOutputUpdate(id, data):
             from base64 import b64encode
 
             return v2.TerminalOutputChunk(terminal_id=id, data=b64encode(data).decode("ascii"))
-        case TerminalEnded(id, exit_code, signal):
+        case TerminalExited(id, exit_code, signal):
             status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)
             # There is nothing left to cancel (R-TCAN-03).
             return v2.TerminalUpdate(terminal_id=id, exit_status=status, capabilities=None)
-        case Ended():
+        case TurnEnded():
             raise TypeError("The end of a turn is a state, which `ended` tells")
         case _:
-            return beside(v2, content_to_wire, report)
+            return to_update(v2, content_to_wire, report)
 
 
-def _stable(report: Report) -> Report:
+def _stable(report: Update) -> Update:
     """Return a report as far as the stable protocol goes."""
     match report:
-        case PlanText(id) | PlanLink(id):
-            return PlanReport(id, tuple(map(PlanEntry, entries_of(report))))
-        case PlanGone(id):
-            return PlanReport(id, ())
+        case PlanMarkdownUpdate(id) | PlanFileUpdate(id):
+            return PlanUpdate(id, tuple(map(PlanEntry, plan_lines(report))))
+        case PlanRemoved(id):
+            return PlanUpdate(id, ())
         case _:
             return report
 
 
-def _tokens(tokens: Tokens) -> v2.Usage:
+def _tokens(tokens: TokenUsage) -> v2.Usage:
     return v2.Usage(
         total_tokens=tokens.total,
         input_tokens=tokens.input,
@@ -273,12 +280,12 @@ def _tokens(tokens: Tokens) -> v2.Usage:
     )
 
 
-def _error(failure: Failure) -> v2.Error:
+def _error(failure: TurnError) -> v2.Error:
     data = None if failure.data is UNSET else failure.data
     return v2.Error(code=failure.code, message=failure.message, data=data)
 
 
-def _tool_fields(report: ToolReport) -> dict[str, Any]:
+def _tool_fields(report: ToolCallUpdate) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "title": report.title,
         "name": report.name,
@@ -296,7 +303,7 @@ def _tool_fields(report: ToolReport) -> dict[str, Any]:
     return fields
 
 
-def commands_to_wire(commands: tuple[Command, ...]) -> list[v2.AvailableCommand]:
+def commands_to_wire(commands: tuple[AvailableCommand, ...]) -> list[v2.AvailableCommand]:
     """Return commands as v2 writes them."""
     return [
         v2.Command(
@@ -322,11 +329,11 @@ def _option(option: SessionOption) -> v2.SessionConfigOption:
     }
     if isinstance(option.value, bool):
         return v2.SessionConfigBoolean(current_value=option.value, **common)
-    choices: tuple[Choice, ...] = getattr(option, "choices", ())
+    choices: tuple[OptionChoice, ...] = getattr(option, "choices", ())
     return v2.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
 
 
-def _choices(choices: tuple[Choice, ...]) -> v2.SessionConfigSelectOptions:
+def _choices(choices: tuple[OptionChoice, ...]) -> v2.SessionConfigSelectOptions:
     groups: dict[str | None, list[v2.SessionConfigSelectOption]] = {}
     for choice in choices:
         groups.setdefault(choice.group, []).append(

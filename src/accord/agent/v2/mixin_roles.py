@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 from accord import v2
 from accord.agent.mixins import (
-    Authentication,
-    Login,
-    Providers,
-    TerminalLogin,
-    tells_accounts,
+    AgentAuthMethod,
+    AuthenticationMixin,
+    ProvidersMixin,
+    TerminalAuthMethod,
+    overrides_auth_status,
 )
 from accord.agent.shared_updates import accounts_to_wire
-from accord.agent.v2.role import AgentRole
+from accord.agent.v2.role import AgentRoleV2
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
 
-__all__ = ("extra_roles",)
+__all__ = ("AuthRoleV2", "ProvidersRoleV2", "mixin_roles")
 
 
-class _LoginRole(AgentRole):
+class AuthRoleV2(AgentRoleV2):
     """Serves logins."""
 
     def initialize(
@@ -33,47 +33,47 @@ class _LoginRole(AgentRole):
         ) is not None and auth.terminal is not None
         self.auth_methods = [
             _auth_method(login)
-            for login in self._agent.logins
-            if takes_terminals or isinstance(login, Login)  # R-AUTH-13
+            for login in self._agent.auth_methods
+            if takes_terminals or isinstance(login, AgentAuthMethod)  # R-AUTH-13
         ]
         return super().initialize(params, context)
 
     @property
-    def _agent(self) -> Authentication:
-        agent = self.host.agent
-        assert isinstance(agent, Authentication), "chosen by `role_for`"
+    def _agent(self) -> AuthenticationMixin:
+        agent = self.manager.agent
+        assert isinstance(agent, AuthenticationMixin), "chosen by `role_for`"
         return agent
 
     async def login(
         self, params: v2.LoginAuthRequest, context: v2.AgentContext
     ) -> v2.LoginAuthResponse:
-        await self._agent.login_checked(params.method_id)
-        context.start(self._agent.login_changed())
+        await self._agent.validate_and_login(params.method_id)
+        context.start(self._agent.notify_auth_status())
         return v2.LoginAuthResponse()
 
     async def logout(
         self, params: v2.LogoutAuthRequest, context: v2.AgentContext
     ) -> v2.LogoutAuthResponse:
         await self._agent.logout()
-        context.start(self._agent.login_changed())
+        context.start(self._agent.notify_auth_status())
         return v2.LogoutAuthResponse()
 
     async def auth_status(
         self, params: v2.AuthStatusRequest, context: v2.AgentContext
     ) -> v2.AuthStatusResponse:
-        state, accounts = await self._agent.accounts()
-        self.host.told_login = state, tuple(accounts)
+        state, accounts = await self._agent.auth_status()
+        self.manager.last_auth_status = state, tuple(accounts)
         return v2.AuthStatusResponse(state=state, accounts=accounts_to_wire(v2, accounts))
 
-    def _derived(self) -> v2.AgentCapabilities:
-        offered = super()._derived()
-        if self.host.agent.unstable or tells_accounts(self._agent):
+    def _derived_capabilities(self) -> v2.AgentCapabilities:
+        offered = super()._derived_capabilities()
+        if self.manager.agent.unstable or overrides_auth_status(self._agent):
             return offered
         return replace(offered, auth=replace(offered.auth, status=None))
 
 
-def _auth_method(login: Login | TerminalLogin) -> v2.AuthMethod:
-    if isinstance(login, Login):
+def _auth_method(login: AgentAuthMethod | TerminalAuthMethod) -> v2.AuthMethod:
+    if isinstance(login, AgentAuthMethod):
         return v2.AuthMethodAgent(
             method_id=login.id, name=login.name, description=login.description
         )
@@ -86,13 +86,13 @@ def _auth_method(login: Login | TerminalLogin) -> v2.AuthMethod:
     )
 
 
-class _ProvidersRole(AgentRole):
+class ProvidersRoleV2(AgentRoleV2):
     """Serves the configuration of providers."""
 
     @property
-    def _agent(self) -> Providers:
-        agent = self.host.agent
-        assert isinstance(agent, Providers), "chosen by `role_for`"
+    def _agent(self) -> ProvidersMixin:
+        agent = self.manager.agent
+        assert isinstance(agent, ProvidersMixin), "chosen by `role_for`"
         return agent
 
     async def list_providers(
@@ -116,7 +116,7 @@ class _ProvidersRole(AgentRole):
     async def set_provider(
         self, params: v2.SetProviderRequest, context: v2.AgentContext
     ) -> v2.SetProviderResponse:
-        await self._agent.set_checked(
+        await self._agent.validate_and_set_provider(
             params.provider_id, params.api_type, params.base_url, params.headers
         )
         return v2.SetProviderResponse()
@@ -124,15 +124,15 @@ class _ProvidersRole(AgentRole):
     async def disable_provider(
         self, params: v2.DisableProviderRequest, context: v2.AgentContext
     ) -> v2.DisableProviderResponse:
-        await self._agent.disable_checked(params.provider_id)
+        await self._agent.validate_and_disable_provider(params.provider_id)
         return v2.DisableProviderResponse()
 
 
-def extra_roles(agent: Agent) -> list[type[AgentRole]]:
+def mixin_roles(agent: Agent) -> list[type[AgentRoleV2]]:
     """Return what serves the mix-ins of an agent."""
-    found: list[type[AgentRole]] = []
-    if isinstance(agent, Authentication):
-        found.append(_LoginRole)
-    if isinstance(agent, Providers):
-        found.append(_ProvidersRole)
+    found: list[type[AgentRoleV2]] = []
+    if isinstance(agent, AuthenticationMixin):
+        found.append(AuthRoleV2)
+    if isinstance(agent, ProvidersMixin):
+        found.append(ProvidersRoleV2)
     return found

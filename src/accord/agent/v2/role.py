@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from accord import v2
-from accord.agent.session_manager import Host, Setup
+from accord.agent.session_manager import SessionManager, SessionSetup
 from accord.connection.tasks import ends_process, is_dropped
 from accord.errors import InternalError, InvalidParams, TransportError
 from accord.wire.base import replace
@@ -17,42 +17,42 @@ from accord.wire.base import replace
 if TYPE_CHECKING:
     from accord.agent.agent import Agent
     from accord.agent.session import Session
-    from accord.agent.turn_runner import Course
-    from accord.agent.v2.client_adapter import LinkV2
+    from accord.agent.turn_runner import TurnRunner
+    from accord.agent.v2.client_adapter import ClientAdapterV2
     from accord.types.mcp import McpServer
 
 # Editors start agents all the time: what `initialize` does without is imported later.
 
-__all__ = ("AgentRole", "role_for")
+__all__ = ("AgentRoleV2", "StoreRoleV2", "role_for")
 
 log = logging.getLogger("accord.agent")
 
 
-class AgentRole(v2.Agent):
+class AgentRoleV2(v2.AgentRole):
     """Serves version 2 for a host."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
+    def __init__(self, host: SessionManager) -> None:
+        self.manager = host
 
     @property
-    def _link(self) -> LinkV2:
-        from accord.agent.v2.client_adapter import LinkV2
+    def _client_adapter(self) -> ClientAdapterV2:
+        from accord.agent.v2.client_adapter import ClientAdapterV2
 
-        link = self.host.link
-        assert isinstance(link, LinkV2), "set by initialize"
+        link = self.manager.client_adapter
+        assert isinstance(link, ClientAdapterV2), "set by initialize"
         return link
 
     def initialize(
         self, params: v2.InitializeRequest, context: v2.AgentContext
     ) -> v2.InitializeResponse:
-        agent = self.host.agent
+        agent = self.manager.agent
 
-        def link() -> LinkV2:
-            from accord.agent.v2.client_adapter import LinkV2
+        def link() -> ClientAdapterV2:
+            from accord.agent.v2.client_adapter import ClientAdapterV2
 
-            return LinkV2(params, context, unstable=agent.unstable)
+            return ClientAdapterV2(params, context, unstable=agent.unstable)
 
-        self.host.settle(link)
+        self.manager.set_client_adapter(link)
         return v2.InitializeResponse(
             protocol_version=2,
             info=v2.Implementation(
@@ -65,9 +65,9 @@ class AgentRole(v2.Agent):
         )
 
     def capabilities(self) -> v2.AgentCapabilities:
-        agent = self.host.agent
-        derived = self._derived()
-        takes = agent.prompt_content
+        agent = self.manager.agent
+        derived = self._derived_capabilities()
+        takes = agent.prompt_capabilities
         session = replace(
             derived.session or v2.SessionCapabilities(),
             system_prompt=self._system_prompt(),
@@ -79,15 +79,15 @@ class AgentRole(v2.Agent):
                 else None,
             ),
             mcp=v2.McpCapabilities(
-                stdio=v2.McpStdioCapabilities() if "stdio" in agent.mcp else None,
-                http=v2.McpHttpCapabilities() if "http" in agent.mcp else None,
+                stdio=v2.McpStdioCapabilities() if "stdio" in agent.mcp_transports else None,
+                http=v2.McpHttpCapabilities() if "http" in agent.mcp_transports else None,
             ),
             additional_directories=v2.SessionAdditionalDirectoriesCapabilities(),
         )
         return agent.capabilities_v2(replace(derived, session=session))
 
     def _system_prompt(self) -> v2.SessionSystemPromptCapabilities | None:
-        agent = self.host.agent
+        agent = self.manager.agent
         if not agent.unstable or not agent.system_prompt:
             return None
         if "override" not in agent.system_prompt:
@@ -97,10 +97,10 @@ class AgentRole(v2.Agent):
             mode=v2.SessionSystemPromptModeCapabilities(override=override)
         )
 
-    def _derived(self) -> v2.AgentCapabilities:
-        if type(self) is not AgentRole:
-            offered = v2.Agent.capabilities(self)
-            if self.host.agent.unstable or offered.session is None:
+    def _derived_capabilities(self) -> v2.AgentCapabilities:
+        if type(self) is not AgentRoleV2:
+            offered = v2.AgentRole.capabilities(self)
+            if self.manager.agent.unstable or offered.session is None:
                 return offered
             stable = replace(offered.session, fork=None, archive=None, status=None, title=None)
             return replace(offered, session=stable)
@@ -110,8 +110,8 @@ class AgentRole(v2.Agent):
     async def new_session(
         self, params: v2.NewSessionRequest, context: v2.AgentContext
     ) -> v2.NewSessionResponse:
-        session = await self.host.new_session(_setup(params, self.host.agent))
-        return v2.NewSessionResponse(session_id=session.id, **_offers(session))
+        session = await self.manager.new_session(_setup(params, self.manager.agent))
+        return v2.NewSessionResponse(session_id=session.id, **_session_fields(session))
 
     async def resume_session(
         self, params: v2.ResumeSessionRequest, context: v2.AgentContext
@@ -120,13 +120,13 @@ class AgentRole(v2.Agent):
             params.replay_from, v2.ReplayFromStart
         ):
             raise InvalidParams("A replay begins at the start or not at all")  # R-SESS-16
-        session = await self.host.resume(
+        session = await self.manager.resume(
             params.session_id,
-            _setup(params, self.host.agent),
+            _setup(params, self.manager.agent),
             replay=params.replay_from is not None,
         )
-        await self._link.state(session)  # R-SESS-29
-        return v2.ResumeSessionResponse(**_offers(session))
+        await self._client_adapter.send_state(session)  # R-SESS-29
+        return v2.ResumeSessionResponse(**_session_fields(session))
 
     async def list_sessions(
         self, params: v2.ListSessionsRequest, context: v2.AgentContext
@@ -135,10 +135,10 @@ class AgentRole(v2.Agent):
             v2.SessionInfo(
                 session_id=session.id,
                 cwd=session.cwd,
-                additional_directories=list(session.roots[1:]),
-                title=session.title_now,
+                additional_directories=list(session.directories[1:]),
+                title=session.title,
             )
-            for session in self.host.sessions.values()
+            for session in self.manager.sessions.values()
             if params.cwd in (None, session.cwd)
         ]
         return v2.ListSessionsResponse(sessions=found)
@@ -146,76 +146,76 @@ class AgentRole(v2.Agent):
     async def close_session(
         self, params: v2.CloseSessionRequest, context: v2.AgentContext
     ) -> v2.CloseSessionResponse:
-        if params.session_id in self.host.sessions:  # R-SESS-32
-            await self.host.close(params.session_id)
+        if params.session_id in self.manager.sessions:  # R-SESS-32
+            await self.manager.close(params.session_id)
         return v2.CloseSessionResponse()
 
     async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
         from accord.types.convert_v2 import content_from_wire
 
         content = tuple(content_from_wire(block) for block in params.prompt)
-        course = self.host.begin(params.session_id, content, params.meta)
-        course.queue()
-        await course.wait_first()  # R-PROMPT-24, R-PROMPT-27
+        course = self.manager.start_turn(params.session_id, content, params.meta)
+        course.enqueue()
+        await course.wait_for_turn()  # R-PROMPT-24, R-PROMPT-27
         try:
-            await course.insert()
+            await course.store_prompt()
         except BaseException:
-            course.leave()
+            course.dequeue()
             raise
         # From here on there is nothing to withdraw: who cancels now cancels the turn.
         context.start(self._work(course))
         return v2.PromptResponse(message_id=course.turn.message_id)
 
-    async def _work(self, course: Course) -> None:
-        from accord.agent.updates import Ended, Failure, Said
+    async def _work(self, course: TurnRunner) -> None:
+        from accord.agent.updates import MessageUpdate, TurnEnded, TurnError
 
-        session, link, turn = course.session, self._link, course.turn
+        session, link, turn = course.session, self._client_adapter, course.turn
         task = asyncio.current_task()
         try:
-            await link.show(session.id, Said("user", turn.message_id, turn.content))
-            await session.tell_state()
-            ended = await course.work(self.host.agent)
-            session.idle()
-            await link.ended(session, ended, turn.end_meta)
+            await link.send_update(session.id, MessageUpdate("user", turn.message_id, turn.content))
+            await session.update_state()
+            ended = await course.run(self.manager.agent)
+            session.set_idle()
+            await link.send_turn_end(session, ended, turn.end_meta)
         except asyncio.CancelledError:
             raise
         except BaseException as exc:
             if is_dropped(exc, task) or ends_process(exc):
                 raise
-            if not isinstance(exc, TransportError) or not link.is_gone:
+            if not isinstance(exc, TransportError) or not link.is_closed:
                 # The store has failed, say. The client waits for the end all the same.
                 log.exception("! the turn could not be told")
-                session.idle()
+                session.set_idle()
                 with suppress(TransportError):
                     error = InternalError()
-                    ended = Ended("error", Failure(error.code, error.message))
-                    await link.ended(session, ended)
+                    ended = TurnEnded("error", TurnError(error.code, error.message))
+                    await link.send_turn_end(session, ended)
         finally:
-            session.idle()
-            course.leave()
-        if course.exit is not None:
-            raise course.exit
+            session.set_idle()
+            course.dequeue()
+        if course.exit_error is not None:
+            raise course.exit_error
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:
-        return await self.host.agent.extension_request(method, params, self.host.client)
+        return await self.manager.agent.extension_request(method, params, self.manager.client)
 
     async def extension_notification(self, method: str, params: Any, context: Any) -> None:
-        await self.host.agent.extension_notification(method, params, self.host.client)
+        await self.manager.agent.extension_notification(method, params, self.manager.client)
 
     def cancel(self, params: v2.CancelSessionNotification, context: v2.AgentContext) -> None:
         context.cancel_prompts(params.session_id)  # those that are held
-        if (child := self.host.children.get(params.session_id)) is not None:
+        if (child := self.manager.subagents.get(params.session_id)) is not None:
             child.cancel()
             return
-        session = self.host.sessions.get(params.session_id)
-        if session is not None and session.turns:
-            session.turns[0].turn.cancel()
+        session = self.manager.sessions.get(params.session_id)
+        if session is not None and session.turn_queue:
+            session.turn_queue[0].turn.cancel()
 
     def cancel_tool_call(
         self, params: v2.CancelToolCallRequest, context: v2.AgentContext
     ) -> v2.CancelToolCallResponse:
-        call = self.host.find(params.session_id).tools.get(params.tool_call_id)
-        if call is None or not call.cancellable or call.is_told_ended:
+        call = self.manager.find(params.session_id).open_tool_calls.get(params.tool_call_id)
+        if call is None or not call.cancellable or call.final_status_sent:
             raise InvalidParams("The tool call cannot be cancelled")  # R-TCAN-05
         call.cancel()
         return v2.CancelToolCallResponse()
@@ -223,7 +223,7 @@ class AgentRole(v2.Agent):
     def cancel_terminal(
         self, params: v2.CancelTerminalRequest, context: v2.AgentContext
     ) -> v2.CancelTerminalResponse:
-        running = self.host.find(params.session_id).background_work.commands
+        running = self.manager.find(params.session_id).background_work.commands
         if params.terminal_id not in running:
             raise InvalidParams("The terminal cannot be cancelled")  # R-TCAN-05
         _, command = running[params.terminal_id]
@@ -235,8 +235,8 @@ class AgentRole(v2.Agent):
     ) -> v2.SetSessionConfigOptionResponse:
         match params:
             case v2.SetSessionConfigOptionId() | v2.SetSessionConfigOptionBoolean():
-                session = self.host.session(params.session_id)
-                await self.host.set_option(session, params.config_id, params.value)
+                session = self.manager.session(params.session_id)
+                await self.manager.set_option(session, params.config_id, params.value)
             case _:
                 raise InvalidParams("Unknown type of value")  # R-CONF-11
         from accord.agent.v2.client_adapter import options_to_wire
@@ -245,12 +245,12 @@ class AgentRole(v2.Agent):
         return v2.SetSessionConfigOptionResponse(config_options=options)
 
 
-def _offers(session: Session) -> dict[str, Any]:
+def _session_fields(session: Session) -> dict[str, Any]:
     from accord.agent.v2.client_adapter import commands_to_wire, options_to_wire
 
     return {
         "config_options": options_to_wire(session.options),
-        "available_commands": commands_to_wire(session.commands_now),
+        "available_commands": commands_to_wire(session.commands),
     }
 
 
@@ -268,16 +268,16 @@ def _state(session: Session) -> v2.SessionState:
 
 
 def _mcp_servers(servers: Sequence[v2.McpServer]) -> list[McpServer]:
-    from accord.types.mcp import McpHttp, McpStdio
+    from accord.types.mcp import McpServerHttp, McpServerStdio
 
     found: list[McpServer] = []
     for server in servers:
         match server:
             case v2.McpServerStdio():
                 env = _pairs(server.env)
-                found.append(McpStdio(server.name, server.command, tuple(server.args), env))
+                found.append(McpServerStdio(server.name, server.command, tuple(server.args), env))
             case v2.McpServerHttp():
-                found.append(McpHttp(server.name, server.url, _pairs(server.headers)))
+                found.append(McpServerHttp(server.name, server.url, _pairs(server.headers)))
             case _:
                 raise InvalidParams("Unknown MCP transport")  # refused before, unless offered
         if any(other.name == server.name for other in found[:-1]):  # R-MCP-15
@@ -289,38 +289,40 @@ def _pairs(entries: Sequence[Any]) -> dict[str, str]:
     return {entry.name: entry.value for entry in entries}
 
 
-def _setup(params: Any, agent: Agent) -> Setup:
+def _setup(params: Any, agent: Agent) -> SessionSetup:
     prompt = None
     if params.system_prompt is not None:  # refused before, unless offered
         from accord.agent.system_prompt import system_prompt_from
 
         prompt = system_prompt_from(params.system_prompt, v2.TextContent, agent.system_prompt)
-    return Setup(
+    return SessionSetup(
         cwd=params.cwd,
         system_prompt=prompt,
-        additional=params.additional_directories,
+        additional_directories=params.additional_directories,
         mcp_servers=_mcp_servers(params.mcp_servers),
     )
 
 
-class _StoredRole(AgentRole):
+class StoreRoleV2(AgentRoleV2):
     """Serves what a store makes possible."""
 
     async def fork_session(
         self, params: v2.ForkSessionRequest, context: v2.AgentContext
     ) -> v2.ForkSessionResponse:
-        session = await self.host.fork(params.session_id, _setup(params, self.host.agent))
-        return v2.ForkSessionResponse(session_id=session.id, **_offers(session))
+        session = await self.manager.fork(params.session_id, _setup(params, self.manager.agent))
+        return v2.ForkSessionResponse(session_id=session.id, **_session_fields(session))
 
     async def list_sessions(
         self, params: v2.ListSessionsRequest, context: v2.AgentContext
     ) -> v2.ListSessionsResponse:
-        page = await self.host.list(cwd=params.cwd, archived=params.archived, cursor=params.cursor)
+        page = await self.manager.list(
+            cwd=params.cwd, archived=params.archived, cursor=params.cursor
+        )
         found = [
             v2.SessionInfo(
                 session_id=stored.id,
                 cwd=stored.cwd,
-                additional_directories=list(stored.additional),
+                additional_directories=list(stored.additional_directories),
                 title=stored.title,
                 updated_at=stored.updated_at,
                 # An agent that advertises archives says so of every session (R-ARCH-11).
@@ -333,37 +335,37 @@ class _StoredRole(AgentRole):
     async def session_status(
         self, params: v2.SessionStatusRequest, context: v2.AgentContext
     ) -> v2.SessionStatusResponse:
-        status = await self.host.status(params.session_id)
-        session = self.host.agent.open_sessions.get(params.session_id)
+        status = await self.manager.status(params.session_id)
+        session = self.manager.agent.sessions.get(params.session_id)
         state = None if session is None else _state(session)
         return v2.SessionStatusResponse(status=status, state=state)
 
     async def set_session_title(
         self, params: v2.SetSessionTitleRequest, context: v2.AgentContext
     ) -> v2.SetSessionTitleResponse:
-        title = await self.host.set_title(params.session_id, params.title)
+        title = await self.manager.set_title(params.session_id, params.title)
         return v2.SetSessionTitleResponse(title=title)
 
     async def archive_session(
         self, params: v2.ArchiveSessionRequest, context: v2.AgentContext
     ) -> v2.ArchiveSessionResponse:
-        await self.host.archive(params.session_id, archived=True)
+        await self.manager.archive(params.session_id, archived=True)
         return v2.ArchiveSessionResponse()
 
     async def unarchive_session(
         self, params: v2.UnarchiveSessionRequest, context: v2.AgentContext
     ) -> v2.UnarchiveSessionResponse:
-        await self.host.archive(params.session_id, archived=False)
+        await self.manager.archive(params.session_id, archived=False)
         return v2.UnarchiveSessionResponse()
 
     async def delete_session(
         self, params: v2.DeleteSessionRequest, context: v2.AgentContext
     ) -> v2.DeleteSessionResponse:
-        await self.host.delete(params.session_id)
+        await self.manager.delete(params.session_id)
         return v2.DeleteSessionResponse()
 
 
-def role_for(host: Host, *extra: type[AgentRole]) -> v2.Agent:
+def role_for(host: SessionManager, *extra: type[AgentRoleV2]) -> v2.AgentRole:
     """Return what serves version 2 for a host, with what its agent has besides sessions."""
-    kinds = extra if host.agent.store is None else (*extra, _StoredRole)
-    return type("Role", kinds, {})(host) if kinds else AgentRole(host)
+    kinds = extra if host.agent.store is None else (*extra, StoreRoleV2)
+    return type("Role", kinds, {})(host) if kinds else AgentRoleV2(host)

@@ -6,30 +6,30 @@ import asyncio
 from typing import Any
 
 from accord import v1
-from accord.client.elicitation import WebPage, form_of
+from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 from accord.client.events import PermissionRequest, UnknownUpdate
-from accord.client.services import Desk
-from accord.client.terminals import TerminalServer
-from accord.client.v1.agent_adapter import login_status_of
-from accord.client.v1.updates import read, tool_call_of
+from accord.client.services import ClientServices
+from accord.client.terminals import ClientTerminals
+from accord.client.v1.agent_adapter import auth_status_from_wire
+from accord.client.v1.updates import apply_tool_call, events_from_update
 from accord.errors import DecodeError, InvalidParams
 from accord.rules.quirks import tolerates
 from accord.text import lenient_json
 from accord.types.permission import PermissionOption
-from accord.types.session import Info
+from accord.types.session import Implementation
 from accord.wire.base import replace
 from accord.wire.codec import to_builtins
 
-__all__ = ("ClientV1",)
+__all__ = ("ClientRoleV1",)
 
 
-class ClientV1(v1.Client):
+class ClientRoleV1(v1.ClientRole):
     """What this side serves."""
 
-    def __init__(self, desk: Desk, info: Info) -> None:
+    def __init__(self, services: ClientServices, info: Implementation) -> None:
         self.info = v1.Implementation(name=info.name, version=info.version, title=info.title)
-        self._desk = desk
-        self._feeds = desk.feeds
+        self._services = services
+        self._event_streams = services.event_streams
 
     def capabilities(self) -> v1.ClientCapabilities:
         options = v1.SessionConfigOptionsCapabilities(boolean=v1.BooleanConfigOptionCapabilities())
@@ -38,9 +38,9 @@ class ClientV1(v1.Client):
             config_options=options,
             notices=v1.NoticeCapabilities(),
         )
-        desk = self._desk
-        form = None if desk.on_form is None else v1.ElicitationFormCapabilities()
-        url = None if desk.on_url is None else v1.ElicitationUrlCapabilities()
+        desk = self._services
+        form = None if desk.on_elicit_form is None else v1.ElicitationFormCapabilities()
+        url = None if desk.on_elicit_url is None else v1.ElicitationUrlCapabilities()
         asks = form is not None or url is not None
         offered = v1.ClientCapabilities(
             fs=v1.FileSystemCapabilities(
@@ -61,32 +61,32 @@ class ClientV1(v1.Client):
         return replace(self.capabilities(), session=None) != v1.ClientCapabilities()
 
     def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
-        feed = self._feeds.get(params.session_id)
+        feed = self._event_streams.get(params.session_id)
         if feed is None:
-            feed = self._desk.feed(params.session_id, read)
-        feed.take(params.update, context.connection.message_bytes)
+            feed = self._services.event_stream(params.session_id, events_from_update)
+        feed.receive(params.update, context.connection.message_bytes)
 
     @tolerates("unknown-updates")
-    def unreadable_notification(self, method: str, params: Any, error: DecodeError) -> None:
+    def on_undecodable_notification(self, method: str, params: Any, error: DecodeError) -> None:
         """Show an update that version 1 does not know as it came (A-30)."""
         if method != "session/update" or not lenient_json.is_object(params):
             return
         session_id = params.get("sessionId")
-        feed = self._feeds.get(session_id) if isinstance(session_id, str) else None
+        feed = self._event_streams.get(session_id) if isinstance(session_id, str) else None
         if feed is not None:
-            feed.emit(UnknownUpdate(params.get("update")))
+            feed.publish(UnknownUpdate(params.get("update")))
 
     async def request_permission(
         self, params: v1.RequestPermissionRequest, context: v1.ClientContext
     ) -> v1.RequestPermissionResponse:
-        feed = self._desk.feed(params.session_id, read)
-        call = tool_call_of(params.tool_call, feed.transcript)  # R-PERM-06
+        feed = self._services.event_stream(params.session_id, events_from_update)
+        call = apply_tool_call(params.tool_call, feed.transcript)  # R-PERM-06
         if call is not None:
-            feed.emit(call)
-        if feed.cancelling:  # R-PERM-03
+            feed.publish(call)
+        if feed.is_cancelling:  # R-PERM-03
             return v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
         call = feed.transcript.tool_call(params.tool_call.tool_call_id)
-        setup = self._desk.where(params.session_id)
+        setup = self._services.find_setup(params.session_id)
         request = PermissionRequest(
             session_id=params.session_id,
             cwd="/" if setup is None else setup.cwd,
@@ -94,7 +94,7 @@ class ClientV1(v1.Client):
             options=tuple(PermissionOption(o.option_id, o.name, o.kind) for o in params.options),
             tool_call=call,
         )
-        option = await self._desk.decide(feed, request)
+        option = await self._services.decide_permission(feed, request)
         outcome = (
             v1.CancelledPermissionOutcome()
             if option is None
@@ -107,23 +107,23 @@ class ClientV1(v1.Client):
     async def read_text_file(
         self, params: v1.ReadTextFileRequest, context: v1.ClientContext
     ) -> v1.ReadTextFileResponse:
-        setup = self._desk.setup(params.session_id)
-        text = await self._desk.files.read(setup, params.path, params.line, params.limit)
+        setup = self._services.session_setup(params.session_id)
+        text = await self._services.files.read(setup, params.path, params.line, params.limit)
         return v1.ReadTextFileResponse(content=text)
 
     async def write_text_file(
         self, params: v1.WriteTextFileRequest, context: v1.ClientContext
     ) -> v1.WriteTextFileResponse:
-        setup = self._desk.setup(params.session_id)
-        await self._desk.files.write(setup, params.path, params.content)
+        setup = self._services.session_setup(params.session_id)
+        await self._services.files.write(setup, params.path, params.content)
         return v1.WriteTextFileResponse()
 
     def create_terminal(
         self, params: v1.CreateTerminalRequest, context: v1.ClientContext
     ) -> v1.CreateTerminalResponse:
-        setup = self._desk.setup(params.session_id)
+        setup = self._services.session_setup(params.session_id)
         terminal_id = self._terminals.create(
-            self._desk.feed(params.session_id, read),
+            self._services.event_stream(params.session_id, events_from_update),
             [params.command, *params.args],
             params.cwd or setup.cwd,
             {variable.name: variable.value for variable in params.env},
@@ -157,25 +157,27 @@ class ClientV1(v1.Client):
         return v1.ReleaseTerminalResponse()
 
     @property
-    def _terminals(self) -> TerminalServer:
-        assert self._desk.terminals is not None, "terminals were not offered"
-        return self._desk.terminals
+    def _terminals(self) -> ClientTerminals:
+        assert self._services.terminals is not None, "terminals were not offered"
+        return self._services.terminals
 
     # Asking the user.
 
     async def create_elicitation(
         self, params: v1.CreateElicitationRequest, context: v1.ClientContext
     ) -> v1.CreateElicitationResponse:
-        desk = self._desk
+        desk = self._services
         match params:
-            case v1.ElicitationFormMode() if desk.on_form is not None:
+            case v1.ElicitationFormMode() if desk.on_elicit_form is not None:
                 schema = to_builtins(params.requested_schema)
-                form = form_of(params.message, schema, _id(params.session_id), params.tool_call_id)
-                action, values = await desk.fill_in(form)
+                form = form_from_schema(
+                    params.message, schema, _id(params.session_id), params.tool_call_id
+                )
+                action, values = await desk.elicit_form(form)
                 if action == "accept":
                     return v1.ElicitationAcceptAction(content=dict(values or {}))
-            case v1.ElicitationUrlMode() if desk.on_url is not None:
-                page = WebPage(
+            case v1.ElicitationUrlMode() if desk.on_elicit_url is not None:
+                page = UrlElicitationRequest(
                     message=params.message,
                     url=params.url,
                     id=params.elicitation_id,
@@ -183,7 +185,7 @@ class ClientV1(v1.Client):
                     session_id=_id(params.session_id),
                     tool_call_id=params.tool_call_id,
                 )
-                action = await desk.visit(page)
+                action = await desk.elicit_url(page)
                 if action == "accept":
                     return v1.ElicitationAcceptAction()
             case _:
@@ -195,20 +197,20 @@ class ClientV1(v1.Client):
     def complete_elicitation(
         self, params: v1.CompleteElicitationNotification, context: v1.ClientContext
     ) -> None:
-        self._desk.visited(params.elicitation_id)
+        self._services.complete_url(params.elicitation_id)
 
     # Beside sessions.
 
     def auth_status_update(
         self, params: v1.AuthStatusUpdateNotification, context: v1.ClientContext
     ) -> None:
-        self._desk.login_changed(login_status_of(params))
+        self._services.auth_status_changed(auth_status_from_wire(params))
 
     def extension_request(self, method: str, params: Any, context: v1.ClientContext) -> Any:
-        return self._desk.extension(method, params, is_request=True)
+        return self._services.call_extension(method, params, is_request=True)
 
     def extension_notification(self, method: str, params: Any, context: v1.ClientContext) -> Any:
-        return self._desk.extension(method, params, is_request=False)
+        return self._services.call_extension(method, params, is_request=False)
 
 
 def _id(session_id: Any) -> str | None:

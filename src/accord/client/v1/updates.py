@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from accord import v1
 from accord.client.events import (
-    Commands,
+    CommandsChanged,
     Compaction,
+    ContentChunk,
     Event,
-    Media,
     ModeChanged,
     Notice,
-    Options,
+    OptionsChanged,
     Plan,
     Role,
     StateChanged,
@@ -24,38 +24,50 @@ from accord.client.events import (
     TitleChanged,
     ToolCall,
     UnknownUpdate,
-    UpdatedAt,
+    UpdatedAtChanged,
     UsageChanged,
     UserText,
 )
-from accord.client.message import joined
-from accord.client.metadata import said, with_meta
-from accord.client.shared_updates import message_chunk_of, message_of, subagent_of
+from accord.client.message import merge_texts
+from accord.client.metadata import text_event, with_meta
+from accord.client.shared_updates import (
+    append_session_message,
+    apply_session_message,
+    apply_subagent,
+)
 from accord.client.transcript import Transcript
 from accord.errors import RequestError
 from accord.rules.quirks import tolerates
 from accord.types.convert_v1 import content_from_wire, tool_content_from_wire
 from accord.types.session import (
-    Choice,
-    Command,
+    AvailableCommand,
+    BooleanOption,
+    ContextUsage,
     Cost,
+    OptionChoice,
     PlanEntry,
-    Select,
+    SelectOption,
     SessionOption,
-    Switch,
-    Tokens,
-    Usage,
+    TokenUsage,
 )
-from accord.types.tool_calls import Location
+from accord.types.tool_calls import ToolCallLocation
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = ("READERS", "mode_option", "options_of", "read", "state_of", "tokens_of", "tool_call_of")
+__all__ = (
+    "READERS",
+    "apply_tool_call",
+    "events_from_update",
+    "option_from_modes",
+    "options_from_wire",
+    "state_from_wire",
+    "token_usage_from_wire",
+)
 
 _Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
 
 
-def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | None:
+def events_from_update(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | None:
     """Return what an update says is so from now on; None when it changes nothing."""
     if type(update) is v1.AgentMessageChunk:
         content = update.content
@@ -76,14 +88,14 @@ def _chunk(kind: _Said, role: Role) -> Callable[[Any, Transcript], Event]:
     def read_chunk(update: v1.ContentChunk, _transcript: Transcript) -> Event:
         content = content_from_wire(update.content)
         if isinstance(content, str):
-            return said(kind, content, update.message_id)
-        return Media(content, role, update.message_id)
+            return text_event(kind, content, update.message_id)
+        return ContentChunk(content, role, update.message_id)
 
     return read_chunk
 
 
 @tolerates("unannounced-tool-call")
-def tool_call_of(details: v1.ToolCallDetails, transcript: Transcript) -> ToolCall | None:
+def apply_tool_call(details: v1.ToolCallDetails, transcript: Transcript) -> ToolCall | None:
     """Return a tool call with an update applied: None leaves a field as it was (A-24)."""
     changes: dict[str, Any] = {}
     for name in ("title", "name", "kind", "status", "raw_input", "raw_output", "meta"):
@@ -118,8 +130,8 @@ def _tool_call(call: v1.ToolCall, _transcript: Transcript) -> Event:
     )
 
 
-def _locations(locations: Iterable[v1.ToolCallLocation]) -> tuple[Location, ...]:
-    return tuple(Location(place.path, place.line) for place in locations)
+def _locations(locations: Iterable[v1.ToolCallLocation]) -> tuple[ToolCallLocation, ...]:
+    return tuple(ToolCallLocation(place.path, place.line) for place in locations)
 
 
 def _entries(entries: Iterable[v1.PlanEntry]) -> tuple[PlanEntry, ...]:
@@ -145,9 +157,9 @@ def _plan_removed(update: v1.PlanRemoved, _transcript: Transcript) -> Event:
 
 
 def _commands(update: v1.AvailableCommandsUpdate, _transcript: Transcript) -> Event:
-    return Commands(
+    return CommandsChanged(
         tuple(
-            Command(c.name, c.description, None if c.input is None else c.input.hint)
+            AvailableCommand(c.name, c.description, None if c.input is None else c.input.hint)
             for c in update.available_commands
         )
     )
@@ -159,10 +171,10 @@ def _mode(update: v1.CurrentModeUpdate, transcript: Transcript) -> Event | None:
 
 
 def _options(update: v1.ConfigOptionUpdate, _transcript: Transcript) -> Event:
-    return Options(options_of(update.config_options))
+    return OptionsChanged(options_from_wire(update.config_options))
 
 
-def options_of(options: Iterable[v1.SessionConfigOption]) -> tuple[SessionOption, ...]:
+def options_from_wire(options: Iterable[v1.SessionConfigOption]) -> tuple[SessionOption, ...]:
     """Return config options as options."""
     return _mode_marked(tuple(map(_option, options)))
 
@@ -174,7 +186,7 @@ def _mode_marked(options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...
         return options
     return tuple(
         replace(option, category="mode")
-        if isinstance(option, Select) and option.id == "mode" and option.category is None
+        if isinstance(option, SelectOption) and option.id == "mode" and option.category is None
         else option
         for option in options
     )
@@ -183,7 +195,7 @@ def _mode_marked(options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...
 def _option(option: v1.SessionConfigOption) -> SessionOption:
     match option:
         case v1.SessionConfigBoolean():
-            return Switch(
+            return BooleanOption(
                 id=option.id,
                 name=option.name,
                 value=option.current_value,
@@ -191,16 +203,16 @@ def _option(option: v1.SessionConfigOption) -> SessionOption:
                 category=option.category,
             )
         case v1.SessionConfigSelect():
-            choices: list[Choice] = []
+            choices: list[OptionChoice] = []
             for entry in option.options:
                 if isinstance(entry, v1.SessionConfigSelectGroup):
                     group = entry.name
                     choices += (
-                        Choice(o.value, o.name, o.description, group) for o in entry.options
+                        OptionChoice(o.value, o.name, o.description, group) for o in entry.options
                     )
                 else:
-                    choices.append(Choice(entry.value, entry.name, entry.description))
-            return Select(
+                    choices.append(OptionChoice(entry.value, entry.name, entry.description))
+            return SelectOption(
                 id=option.id,
                 name=option.name,
                 value=option.current_value,
@@ -210,10 +222,10 @@ def _option(option: v1.SessionConfigOption) -> SessionOption:
             )
 
 
-def mode_option(modes: v1.SessionModeState) -> Select:
+def option_from_modes(modes: v1.SessionModeState) -> SelectOption:
     """Return the modes of an agent that has no option for them as an option."""
-    choices = (Choice(mode.id, mode.name, mode.description) for mode in modes.available_modes)
-    return Select(
+    choices = (OptionChoice(mode.id, mode.name, mode.description) for mode in modes.available_modes)
+    return SelectOption(
         id="mode",
         name="Mode",
         value=modes.current_mode_id,
@@ -227,20 +239,20 @@ def _info(update: v1.SessionInfoUpdate, transcript: Transcript) -> tuple[Event, 
     if update.title is not UNSET and update.title != transcript.title:
         events.append(TitleChanged(update.title))
     if update.updated_at is not UNSET and update.updated_at != transcript.updated_at:
-        events.append(UpdatedAt(update.updated_at))
+        events.append(UpdatedAtChanged(update.updated_at))
     return tuple(events) or None
 
 
 def _usage(update: v1.UsageUpdate, _transcript: Transcript) -> Event:
     cost = None if update.cost is None else Cost(update.cost.amount, update.cost.currency)
-    return UsageChanged(Usage(update.used, update.size, cost))
+    return UsageChanged(ContextUsage(update.used, update.size, cost))
 
 
-def tokens_of(usage: v1.Usage | None) -> Tokens | None:
+def token_usage_from_wire(usage: v1.Usage | None) -> TokenUsage | None:
     """Return counts of tokens."""
     if usage is None:
         return None
-    return Tokens(
+    return TokenUsage(
         total=usage.total_tokens,
         input=usage.input_tokens,
         output=usage.output_tokens,
@@ -258,7 +270,7 @@ def _compaction(update: v1.CompactionUpdate, transcript: Transcript) -> Event:
     known = transcript.compaction(update.compaction_id)
     new = replace(known or Compaction(id=update.compaction_id, status=""), status=update.status)
     if update.summary is not UNSET:
-        new = replace(new, summary=joined(map(content_from_wire, update.summary or ())))
+        new = replace(new, summary=merge_texts(map(content_from_wire, update.summary or ())))
     if update.error is not UNSET:
         new = replace(new, error=update.error)
     return new
@@ -267,10 +279,10 @@ def _compaction(update: v1.CompactionUpdate, transcript: Transcript) -> Event:
 def _compaction_chunk(update: v1.CompactionSummaryChunk, transcript: Transcript) -> Event:
     known = transcript.compaction(update.compaction_id)
     new = known or Compaction(id=update.compaction_id, status="in_progress")
-    return replace(new, summary=joined([*new.summary, content_from_wire(update.content)]))
+    return replace(new, summary=merge_texts([*new.summary, content_from_wire(update.content)]))
 
 
-def state_of(state: v1.SessionState) -> StateChanged:
+def state_from_wire(state: v1.SessionState) -> StateChanged:
     """Return what a session does; of one of the agent's own kind its name is all there is."""
     match state:
         case v1.IdleState(stop_reason=stop_reason, error=error, usage=usage):
@@ -278,7 +290,7 @@ def state_of(state: v1.SessionState) -> StateChanged:
                 state="idle",
                 stop_reason=stop_reason,
                 error=None if error is None else _error(error),
-                tokens=tokens_of(usage),
+                token_usage=token_usage_from_wire(usage),
             )
         case v1.RunningState():
             return StateChanged(state="running")
@@ -295,15 +307,15 @@ def _error(error: v1.Error) -> RequestError:
 
 
 def _subagent(update: v1.SubagentUpdate, transcript: Transcript) -> Event | None:
-    return subagent_of(update, transcript, state_of)
+    return apply_subagent(update, transcript, state_from_wire)
 
 
 def _session_message(update: v1.SessionMessage, transcript: Transcript) -> Event | None:
-    return message_of(update, transcript, content_from_wire)
+    return apply_session_message(update, transcript, content_from_wire)
 
 
 def _session_message_chunk(update: v1.SessionMessageChunk, transcript: Transcript) -> Event:
-    return message_chunk_of(update, transcript, content_from_wire)
+    return append_session_message(update, transcript, content_from_wire)
 
 
 READERS: dict[type, Callable[[Any, Transcript], Event | tuple[Event, ...] | None]] = {
@@ -311,7 +323,7 @@ READERS: dict[type, Callable[[Any, Transcript], Event | tuple[Event, ...] | None
     v1.AgentThoughtChunk: _chunk(Thought, "thought"),
     v1.UserMessageChunk: _chunk(UserText, "user"),
     v1.ToolCall: _tool_call,
-    v1.ToolCallUpdate: tool_call_of,
+    v1.ToolCallUpdate: apply_tool_call,
     v1.Plan: _plan,
     v1.PlanUpdate: _plan_update,
     v1.PlanRemoved: _plan_removed,

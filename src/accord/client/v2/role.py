@@ -6,31 +6,31 @@ import asyncio
 from typing import Any
 
 from accord import v2
-from accord.client.elicitation import WebPage, form_of
+from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 from accord.client.events import PermissionRequest
-from accord.client.services import Desk
-from accord.client.v2.agent_adapter import login_status_of
-from accord.client.v2.updates import read, tool_call_of
+from accord.client.services import ClientServices
+from accord.client.v2.agent_adapter import auth_status_from_wire
+from accord.client.v2.updates import apply_tool_call, events_from_update
 from accord.errors import InvalidParams
 from accord.types.permission import PermissionOption
-from accord.types.session import Info
+from accord.types.session import Implementation
 from accord.wire.codec import to_builtins
 
-__all__ = ("ClientV2",)
+__all__ = ("ClientRoleV2",)
 
 
-class ClientV2(v2.Client):
+class ClientRoleV2(v2.ClientRole):
     """What this side serves."""
 
-    def __init__(self, desk: Desk, info: Info) -> None:
+    def __init__(self, services: ClientServices, info: Implementation) -> None:
         self.info = v2.Implementation(name=info.name, version=info.version, title=info.title)
-        self._desk = desk
-        self._feeds = desk.feeds
+        self._services = services
+        self._event_streams = services.event_streams
 
     def capabilities(self) -> v2.ClientCapabilities:
-        desk = self._desk
-        form = None if desk.on_form is None else v2.ElicitationFormCapabilities()
-        url = None if desk.on_url is None else v2.ElicitationUrlCapabilities()
+        desk = self._services
+        form = None if desk.on_elicit_form is None else v2.ElicitationFormCapabilities()
+        url = None if desk.on_elicit_url is None else v2.ElicitationUrlCapabilities()
         asks = form is not None or url is not None
         terminal = v2.TerminalAuthCapabilities() if desk.terminal_login else None
         return v2.ClientCapabilities(
@@ -41,26 +41,26 @@ class ClientV2(v2.Client):
     def session_update(
         self, params: v2.UpdateSessionNotification, context: v2.ClientContext
     ) -> None:
-        feed = self._feeds.get(params.session_id)
+        feed = self._event_streams.get(params.session_id)
         if feed is None:
-            feed = self._desk.feed(params.session_id, read)
-        feed.take(params.update, context.connection.message_bytes)
+            feed = self._services.event_stream(params.session_id, events_from_update)
+        feed.receive(params.update, context.connection.message_bytes)
 
     async def request_permission(
         self, params: v2.RequestPermissionRequest, context: v2.ClientContext
     ) -> v2.RequestPermissionResponse:
-        desk = self._desk
-        feed = desk.feed(params.session_id, read)
-        setup = desk.where(params.session_id)
+        desk = self._services
+        feed = desk.event_stream(params.session_id, events_from_update)
+        setup = desk.find_setup(params.session_id)
         cwd = "/" if setup is None else setup.cwd
         call_id: str | None = None
         command: str | None = None
         match params.subject:
             case v2.ToolCallPermissionSubject(tool_call=details):
                 call_id = details.tool_call_id
-                call = tool_call_of(details, feed.transcript)  # R-PERM-10
+                call = apply_tool_call(details, feed.transcript)  # R-PERM-10
                 if call is not None:
-                    feed.emit(call)
+                    feed.publish(call)
             case v2.CommandPermissionSubject():
                 subject = params.subject
                 call_id, command, cwd = subject.tool_call_id, subject.command, subject.cwd
@@ -75,7 +75,7 @@ class ClientV2(v2.Client):
             tool_call=None if call_id is None else feed.transcript.tool_call(call_id),
             command=command,
         )
-        option = await desk.decide(feed, request)
+        option = await desk.decide_permission(feed, request)
         outcome = (
             v2.CancelledPermissionOutcome()
             if option is None
@@ -86,16 +86,18 @@ class ClientV2(v2.Client):
     async def create_elicitation(
         self, params: v2.CreateElicitationRequest, context: v2.ClientContext
     ) -> v2.CreateElicitationResponse:
-        desk = self._desk
+        desk = self._services
         match params:
-            case v2.ElicitationFormMode() if desk.on_form is not None:
+            case v2.ElicitationFormMode() if desk.on_elicit_form is not None:
                 schema = to_builtins(params.requested_schema)
-                form = form_of(params.message, schema, _id(params.session_id), params.tool_call_id)
-                action, values = await desk.fill_in(form)
+                form = form_from_schema(
+                    params.message, schema, _id(params.session_id), params.tool_call_id
+                )
+                action, values = await desk.elicit_form(form)
                 if action == "accept":
                     return v2.ElicitationAcceptAction(content=dict(values or {}))
-            case v2.ElicitationUrlMode() if desk.on_url is not None:
-                page = WebPage(
+            case v2.ElicitationUrlMode() if desk.on_elicit_url is not None:
+                page = UrlElicitationRequest(
                     message=params.message,
                     url=params.url,
                     id=params.elicitation_id,
@@ -103,7 +105,7 @@ class ClientV2(v2.Client):
                     session_id=_id(params.session_id),
                     tool_call_id=params.tool_call_id,
                 )
-                action = await desk.visit(page)
+                action = await desk.elicit_url(page)
                 if action == "accept":
                     return v2.ElicitationAcceptAction()
             case _:
@@ -115,20 +117,20 @@ class ClientV2(v2.Client):
     def complete_elicitation(
         self, params: v2.CompleteElicitationNotification, context: v2.ClientContext
     ) -> None:
-        self._desk.visited(params.elicitation_id)
+        self._services.complete_url(params.elicitation_id)
 
     # Beside sessions.
 
     def auth_status_update(
         self, params: v2.AuthStatusUpdateNotification, context: v2.ClientContext
     ) -> None:
-        self._desk.login_changed(login_status_of(params))
+        self._services.auth_status_changed(auth_status_from_wire(params))
 
     def extension_request(self, method: str, params: Any, context: v2.ClientContext) -> Any:
-        return self._desk.extension(method, params, is_request=True)
+        return self._services.call_extension(method, params, is_request=True)
 
     def extension_notification(self, method: str, params: Any, context: v2.ClientContext) -> Any:
-        return self._desk.extension(method, params, is_request=False)
+        return self._services.call_extension(method, params, is_request=False)
 
 
 def _id(session_id: Any) -> str | None:

@@ -10,61 +10,72 @@ from msgspec.structs import replace
 
 from accord import v2
 from accord.client.events import (
-    Commands,
+    AgentTerminal,
+    CommandsChanged,
     Compaction,
+    ContentChunk,
     Event,
-    Media,
+    MessageReplaced,
     Notice,
-    Options,
+    OptionsChanged,
     Plan,
-    Rewritten,
     Role,
     StateChanged,
-    Terminal,
-    TerminalOutput,
+    TerminalOutputChunk,
     Text,
     Thought,
     TitleChanged,
     ToolCall,
     UnknownUpdate,
-    UpdatedAt,
+    UpdatedAtChanged,
     UsageChanged,
     UserText,
 )
-from accord.client.message import joined
-from accord.client.metadata import said, with_meta
-from accord.client.shared_sequence import extended
-from accord.client.shared_updates import message_chunk_of, message_of, subagent_of
+from accord.client.message import merge_texts
+from accord.client.metadata import text_event, with_meta
+from accord.client.shared_sequence import appended
+from accord.client.shared_updates import (
+    append_session_message,
+    apply_session_message,
+    apply_subagent,
+)
 from accord.client.transcript import Transcript
 from accord.errors import RequestError
-from accord.types.content import Content
+from accord.types.content import ContentBlock
 from accord.types.convert_v2 import content_from_wire, tool_content_from_wire
 from accord.types.session import (
-    Choice,
-    Command,
+    AvailableCommand,
+    BooleanOption,
+    ContextUsage,
     Cost,
+    OptionChoice,
     PlanEntry,
-    Select,
+    SelectOption,
     SessionOption,
-    Switch,
-    Tokens,
-    Usage,
+    TokenUsage,
 )
-from accord.types.tool_calls import Location
+from accord.types.tool_calls import ToolCallLocation
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = ("READERS", "commands_of", "options_of", "read", "state_of", "tool_call_of")
+__all__ = (
+    "READERS",
+    "apply_tool_call",
+    "commands_from_wire",
+    "events_from_update",
+    "options_from_wire",
+    "state_from_wire",
+)
 
 _Reader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
-_SAID: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
+_TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
     "thought": Thought,
     "user": UserText,
 }
 
 
-def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | None:
+def events_from_update(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | None:
     """Return what an update says is so from now on; None when it changes nothing."""
     if type(update) is v2.AgentMessageChunk:
         content = update.content
@@ -88,10 +99,10 @@ def read(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | Non
 # Messages.
 
 
-def _part(content: Content, role: Role, message_id: str) -> Event:
+def _part(content: ContentBlock, role: Role, message_id: str) -> Event:
     if isinstance(content, str):
-        return said(_SAID[role], content, message_id)
-    return Media(content, role, message_id)
+        return text_event(_TEXT_EVENTS[role], content, message_id)
+    return ContentChunk(content, role, message_id)
 
 
 def _chunk(role: Role) -> _Reader:
@@ -103,23 +114,25 @@ def _chunk(role: Role) -> _Reader:
 
 def _message(role: Role) -> _Reader:
     def read_message(
-        update: v2.Message, transcript: Transcript
+        update: v2.MessageUpdateBase, transcript: Transcript
     ) -> Event | tuple[Event, ...] | None:
         message_id = update.message_id
         known = transcript.message(role, message_id)
         if update.content is UNSET:
-            return Rewritten(role, message_id, ()) if known is None else None
-        new = joined(map(content_from_wire, update.content or ()))
+            return MessageReplaced(role, message_id, ()) if known is None else None
+        new = merge_texts(map(content_from_wire, update.content or ()))
         old = () if known is None else known.content
         more = _continuation(old, new)
         if more is None or (known is None and not new):
-            return Rewritten(role, message_id, new)
+            return MessageReplaced(role, message_id, new)
         return tuple(_part(content, role, message_id) for content in more) or None
 
     return read_message
 
 
-def _continuation(old: tuple[Content, ...], new: tuple[Content, ...]) -> tuple[Content, ...] | None:
+def _continuation(
+    old: tuple[ContentBlock, ...], new: tuple[ContentBlock, ...]
+) -> tuple[ContentBlock, ...] | None:
     """Return what of new content goes on behind the old, None if it is no continuation."""
     if new[: len(old)] == old:
         # Text behind text would be one text.
@@ -136,7 +149,7 @@ def _continuation(old: tuple[Content, ...], new: tuple[Content, ...]) -> tuple[C
 # Tool calls and terminals.
 
 
-def tool_call_of(details: v2.ToolCallDetails, transcript: Transcript) -> ToolCall | None:
+def apply_tool_call(details: v2.ToolCallDetails, transcript: Transcript) -> ToolCall | None:
     """Return a tool call with a patch applied: `UNSET` keeps, None clears (R-TOOL-08)."""
     blank = ToolCall(id=details.tool_call_id)
     known = transcript.tool_call(details.tool_call_id)
@@ -149,11 +162,11 @@ def tool_call_of(details: v2.ToolCallDetails, transcript: Transcript) -> ToolCal
         changes["content"] = tuple(map(tool_content_from_wire, details.content or ()))
     if details.locations is not UNSET:
         changes["locations"] = tuple(
-            Location(place.path, place.line) for place in details.locations or ()
+            ToolCallLocation(place.path, place.line) for place in details.locations or ()
         )
     if details.capabilities is not UNSET:
         offered = details.capabilities
-        changes["can_cancel"] = offered is not None and offered.cancel is not None
+        changes["cancellable"] = offered is not None and offered.cancel is not None
     old = known or blank
     changed = tuple(name for name, value in changes.items() if getattr(old, name) != value)
     if known is not None and not changed:
@@ -163,7 +176,7 @@ def tool_call_of(details: v2.ToolCallDetails, transcript: Transcript) -> ToolCal
 
 def _tool_content(update: v2.ToolCallContentChunk, transcript: Transcript) -> Event:
     call = transcript.tool_call(update.tool_call_id) or ToolCall(id=update.tool_call_id)
-    content = extended(call.content, tool_content_from_wire(update.content))
+    content = appended(call.content, tool_content_from_wire(update.content))
     return replace(call, content=content, changed=("content",))
 
 
@@ -184,17 +197,17 @@ def _terminal(update: v2.TerminalUpdate, transcript: Transcript) -> Event | tupl
         changes["signal"] = None if exited is None else exited.signal
     if update.capabilities is not UNSET:
         offered = update.capabilities
-        changes["can_cancel"] = offered is not None and offered.cancel is not None
-    old = Terminal(id=update.terminal_id) if shell is None else shell.terminal
+        changes["cancellable"] = offered is not None and offered.cancel is not None
+    old = AgentTerminal(id=update.terminal_id) if shell is None else shell.terminal
     terminal = replace(old, **changes)
     if update.output is UNSET:
         return terminal
     data = b"" if update.output is None else _decoded(update.output.data)
-    return terminal, TerminalOutput(update.terminal_id, data, afresh=True)
+    return terminal, TerminalOutputChunk(update.terminal_id, data, replaces=True)
 
 
 def _terminal_output(update: v2.TerminalOutputChunk, _transcript: Transcript) -> Event:
-    return TerminalOutput(update.terminal_id, _decoded(update.data))
+    return TerminalOutputChunk(update.terminal_id, _decoded(update.data))
 
 
 def _decoded(data: str) -> bytes:
@@ -226,29 +239,29 @@ def _plan_removed(update: v2.PlanRemoved, _transcript: Transcript) -> Event:
 
 
 def _commands(update: v2.AvailableCommandsUpdate, _transcript: Transcript) -> Event:
-    return Commands(commands_of(update.available_commands))
+    return CommandsChanged(commands_from_wire(update.available_commands))
 
 
-def commands_of(commands: Iterable[v2.AvailableCommand]) -> tuple[Command, ...]:
+def commands_from_wire(commands: Iterable[v2.AvailableCommand]) -> tuple[AvailableCommand, ...]:
     """Return commands; one of an unknown type is shown by its name and description."""
     return tuple(map(_command, commands))
 
 
-def _command(command: v2.AvailableCommand) -> Command:
+def _command(command: v2.AvailableCommand) -> AvailableCommand:
     match command:
         case v2.Command(name=name, description=description, input=v2.TextCommandInput(hint=hint)):
-            return Command(name, description, hint)
+            return AvailableCommand(name, description, hint)
         case v2.Command(name=name, description=description):
-            return Command(name, description)
+            return AvailableCommand(name, description)
         case Unknown(raw=raw):
-            return Command(raw["name"], raw["description"])
+            return AvailableCommand(raw["name"], raw["description"])
 
 
 def _options(update: v2.ConfigOptionUpdate, _transcript: Transcript) -> Event:
-    return Options(options_of(update.config_options))
+    return OptionsChanged(options_from_wire(update.config_options))
 
 
-def options_of(options: Iterable[v2.SessionConfigOption]) -> tuple[SessionOption, ...]:
+def options_from_wire(options: Iterable[v2.SessionConfigOption]) -> tuple[SessionOption, ...]:
     """Return config options as options, without those of an unknown type (R-CONF-12)."""
     return tuple(new for option in options if (new := _option(option)) is not None)
 
@@ -256,7 +269,7 @@ def options_of(options: Iterable[v2.SessionConfigOption]) -> tuple[SessionOption
 def _option(option: v2.SessionConfigOption) -> SessionOption | None:
     match option:
         case v2.SessionConfigBoolean():
-            return Switch(
+            return BooleanOption(
                 id=option.config_id,
                 name=option.name,
                 value=option.current_value,
@@ -264,16 +277,16 @@ def _option(option: v2.SessionConfigOption) -> SessionOption | None:
                 category=option.category,
             )
         case v2.SessionConfigSelect():
-            choices: list[Choice] = []
+            choices: list[OptionChoice] = []
             for entry in option.options:
                 if isinstance(entry, v2.SessionConfigSelectGroup):
                     group = entry.name
                     choices += (
-                        Choice(o.value, o.name, o.description, group) for o in entry.options
+                        OptionChoice(o.value, o.name, o.description, group) for o in entry.options
                     )
                 else:
-                    choices.append(Choice(entry.value, entry.name, entry.description))
-            return Select(
+                    choices.append(OptionChoice(entry.value, entry.name, entry.description))
+            return SelectOption(
                 id=option.config_id,
                 name=option.name,
                 value=option.current_value,
@@ -290,7 +303,7 @@ def _info(update: v2.SessionInfoUpdate, transcript: Transcript) -> tuple[Event, 
     if update.title is not UNSET and update.title != transcript.title:
         events.append(TitleChanged(update.title))
     if update.updated_at is not UNSET and update.updated_at != transcript.updated_at:
-        events.append(UpdatedAt(update.updated_at))
+        events.append(UpdatedAtChanged(update.updated_at))
     return tuple(events) or None
 
 
@@ -300,14 +313,14 @@ def _usage(update: v2.UsageUpdate, transcript: Transcript) -> Event:
         cost = None if transcript.usage is None else transcript.usage.cost
     elif update.cost is not None:
         cost = Cost(update.cost.amount, update.cost.currency)
-    return UsageChanged(Usage(update.used, update.size, cost))
+    return UsageChanged(ContextUsage(update.used, update.size, cost))
 
 
 def _state(update: Any, _transcript: Transcript) -> Event:
-    return state_of(update)
+    return state_from_wire(update)
 
 
-def state_of(state: v2.SessionState | v2.StateUpdate) -> StateChanged:
+def state_from_wire(state: v2.SessionState | v2.StateUpdate) -> StateChanged:
     """Return what a session does; of one of the agent's own kind its name is all there is."""
     match state:
         case v2.IdleState() | v2.IdleStateUpdate():
@@ -316,7 +329,7 @@ def state_of(state: v2.SessionState | v2.StateUpdate) -> StateChanged:
                 state="idle",
                 stop_reason=state.stop_reason,
                 error=None if error is None else _error(error),
-                tokens=None if usage is None else _tokens(usage),
+                token_usage=None if usage is None else _tokens(usage),
                 background=_background(state.background),
             )
         case v2.RunningState() | v2.RunningStateUpdate():
@@ -334,8 +347,8 @@ def _error(error: v2.Error) -> RequestError:
     return RequestError.of(error.code, error.message, error.data)
 
 
-def _tokens(usage: v2.Usage) -> Tokens:
-    return Tokens(
+def _tokens(usage: v2.Usage) -> TokenUsage:
+    return TokenUsage(
         total=usage.total_tokens,
         input=usage.input_tokens,
         output=usage.output_tokens,
@@ -369,7 +382,7 @@ def _compaction(update: v2.CompactionUpdate, transcript: Transcript) -> Event:
     known = transcript.compaction(update.compaction_id)
     new = replace(known or Compaction(id=update.compaction_id, status=""), status=update.status)
     if update.summary is not UNSET:
-        new = replace(new, summary=joined(map(content_from_wire, update.summary or ())))
+        new = replace(new, summary=merge_texts(map(content_from_wire, update.summary or ())))
     if update.error is not UNSET:
         new = replace(new, error=update.error)
     return new
@@ -378,19 +391,19 @@ def _compaction(update: v2.CompactionUpdate, transcript: Transcript) -> Event:
 def _compaction_chunk(update: v2.CompactionSummaryChunk, transcript: Transcript) -> Event:
     known = transcript.compaction(update.compaction_id)
     new = known or Compaction(id=update.compaction_id, status="in_progress")
-    return replace(new, summary=joined([*new.summary, content_from_wire(update.content)]))
+    return replace(new, summary=merge_texts([*new.summary, content_from_wire(update.content)]))
 
 
 def _subagent(update: v2.SubagentUpdate, transcript: Transcript) -> Event | None:
-    return subagent_of(update, transcript, state_of)
+    return apply_subagent(update, transcript, state_from_wire)
 
 
 def _session_message(update: v2.SessionMessage, transcript: Transcript) -> Event | None:
-    return message_of(update, transcript, content_from_wire)
+    return apply_session_message(update, transcript, content_from_wire)
 
 
 def _session_message_chunk(update: v2.SessionMessageChunk, transcript: Transcript) -> Event:
-    return message_chunk_of(update, transcript, content_from_wire)
+    return append_session_message(update, transcript, content_from_wire)
 
 
 READERS: dict[type, _Reader] = {
@@ -400,7 +413,7 @@ READERS: dict[type, _Reader] = {
     v2.AgentMessage: _message("agent"),
     v2.AgentThought: _message("thought"),
     v2.UserMessage: _message("user"),
-    v2.ToolCallUpdate: tool_call_of,
+    v2.ToolCallUpdate: apply_tool_call,
     v2.ToolCallContentChunk: _tool_content,
     v2.TerminalUpdate: _terminal,
     v2.TerminalOutputChunk: _terminal_output,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from accord import Content
+from accord import ContentBlock
 from accord_coder.loop.instructions import says_plan_mode
 from accord_coder.loop.messages import Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import Finished, Model, Piece, Request, Text, Thought
@@ -25,10 +25,10 @@ class Embedded(Model):
 
     name = "embedded"
     context_size = 1_000_000
-    summarises = False
+    can_summarise = False
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[tuple[Content, ...], ...], Understood] | None = None
+        self._last: tuple[tuple[tuple[ContentBlock, ...], ...], Understood] | None = None
 
     async def answer(self, request: Request) -> AsyncIterator[Piece]:
         """Go on with the recipe of the last prompt, from where the results end."""
@@ -74,14 +74,14 @@ class Embedded(Model):
                     yield Finished(reason="tools")
                     return
 
-    def _understood(self, prompts: tuple[tuple[Content, ...], ...]) -> Understood:
+    def _understood(self, prompts: tuple[tuple[ContentBlock, ...], ...]) -> Understood:
         """Return what the last prompt means; kept, since a turn asks for it again and again."""
         if self._last is None or self._last[0] != prompts:
             self._last = (prompts, _read(prompts))
         return self._last[1]
 
 
-def _read(prompts: tuple[tuple[Content, ...], ...]) -> Understood:
+def _read(prompts: tuple[tuple[ContentBlock, ...], ...]) -> Understood:
     before: Place | None = None
     for content in prompts[:-1]:
         before = understand(content, before).last_place or before
@@ -90,10 +90,10 @@ def _read(prompts: tuple[tuple[Content, ...], ...]) -> Understood:
 
 def _since_prompt(
     messages: Sequence[Message],
-) -> tuple[tuple[tuple[Content, ...], ...], list[ToolResult]]:
+) -> tuple[tuple[tuple[ContentBlock, ...], ...], list[ToolResult]]:
     """Return the last prompts, and what tools have given since the very last."""
     results: list[ToolResult] = []
-    prompts: list[tuple[Content, ...]] = []
+    prompts: list[tuple[ContentBlock, ...]] = []
     for message in messages:
         match message:
             case Prompt(content):

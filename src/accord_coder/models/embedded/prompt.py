@@ -12,7 +12,7 @@ from accord_coder.models.embedded.place import Place
 from accord_coder.models.embedded.words import ATTACHED
 
 if TYPE_CHECKING:
-    from accord import Content
+    from accord import ContentBlock
 
 __all__ = ("Attachment", "PromptText", "prompt_text")
 
@@ -37,9 +37,9 @@ class PromptText(Struct, frozen=True):
     problem: str = ""
 
 
-def prompt_text(content: Sequence[Content]) -> PromptText:
+def prompt_text(content: Sequence[ContentBlock]) -> PromptText:
     """Return a prompt as text."""
-    from accord import Audio, Image, Link, Resource
+    from accord import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 
     source = ""
     attachments: list[Attachment] = []
@@ -50,14 +50,14 @@ def prompt_text(content: Sequence[Content]) -> PromptText:
                 if not (part.startswith(_SUMMARY) and len(content) > 1):
                     gap = "\n" if source and source[-1] != ATTACHED else " " if source else ""
                     source += gap + part.replace(ATTACHED, " ").replace("\r\n", "\n")
-            case Link(uri=uri):
+            case ResourceLink(uri=uri):
                 attachments.append(Attachment(_place(uri)))
                 source += " " + ATTACHED
-            case Resource(uri=uri, content=text):
+            case EmbeddedResource(uri=uri, content=text):
                 inside = None if uri.startswith("file:") or isinstance(text, bytes) else text
                 attachments.append(Attachment(_place(uri), inside))
                 source += " " + ATTACHED
-            case Image() | Audio():
+            case ImageContent() | AudioContent():
                 unseen += 1
             case _:
                 pass

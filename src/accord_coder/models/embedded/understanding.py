@@ -17,7 +17,7 @@ from accord_coder.models.embedded.table import REQUESTS, forms_for
 from accord_coder.models.embedded.words import ATTACHED, TooMuch, Word, scan
 
 if TYPE_CHECKING:
-    from accord import Content
+    from accord import ContentBlock
 
 __all__ = ("Understood", "understand")
 
@@ -70,7 +70,7 @@ class _Match(Struct, frozen=True):
 _Row: TypeAlias = list[_Match]
 
 
-def understand(content: Sequence[Content], before: Place | None = None) -> Understood:
+def understand(content: Sequence[ContentBlock], before: Place | None = None) -> Understood:
     """Return what a prompt asks for. `before` is what `it` means at its beginning."""
     text = prompt_text(content)
     if text.problem:

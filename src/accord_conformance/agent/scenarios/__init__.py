@@ -7,7 +7,7 @@ nothing that another model, or another moment, might have made different.
 
 from __future__ import annotations
 
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenarios import (
     background,
     cancellation,
@@ -32,7 +32,7 @@ from accord_conformance.harness.scenario import Scenario
 
 __all__ = ("AGENT_SCENARIOS",)
 
-AGENT_SCENARIOS: tuple[Scenario[Stage], ...] = (
+AGENT_SCENARIOS: tuple[Scenario[AgentContext], ...] = (
     *handshake.SCENARIOS,
     *login.SCENARIOS,
     *sessions.SCENARIOS,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accord_conformance.agent.client import Editor, Prompted
-from accord_conformance.agent.context import Stage, outcome_of
+from accord_conformance.agent.client import ScenarioClient, SentPrompt
+from accord_conformance.agent.context import AgentContext, describe_outcome
 from accord_conformance.harness.scenario import NotExercised, scenario
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENARIOS",)
 
@@ -15,55 +15,55 @@ _ASK = "elicitation/create"
 
 
 @scenario("asking/accept")
-async def _accept(stage: Stage) -> None:
+async def _accept(stage: AgentContext) -> None:
     """The user fills in the form."""
-    await _asked(stage.editor, stage.editor.accept)
+    await _asked(stage.client, stage.client.accept_elicitation)
 
 
 @scenario("asking/decline", "R-ELIC-25")
-async def _decline(stage: Stage) -> None:
+async def _decline(stage: AgentContext) -> None:
     """The user declines, and cancels, with content that means nothing then."""
-    editor = stage.editor
+    editor = stage.client
 
-    def answer(call: Call) -> None:
-        call_number = len(editor.line.calls)
+    def answer(call: Request) -> None:
+        call_number = len(editor.connection.requests)
         action = "decline" if call_number % 2 else "cancel"
-        editor.line.answer(call, {"action": action, "content": None})
+        editor.connection.respond(call, {"action": action, "content": None})
 
     plain, _ = await _asked(editor, answer)
     for action in ("decline", "cancel"):
 
-        def odd(call: Call, action: str = action) -> None:
+        def odd(call: Request, action: str = action) -> None:
             content = {"accordUnknown": "a value"}
-            editor.line.answer(call, {"action": action, "content": content})
+            editor.connection.respond(call, {"action": action, "content": content})
 
         prompted, calls = await _asked(editor, odd)
         stage.judge(
             "R-ELIC-25",
             prompted.stop_reason == plain.stop_reason,
             *calls,
-            *prompted.shows,
+            *prompted.evidence,
             expected=f"the turn to end as without content: {plain.stop_reason}",
-            got=f"{prompted.stop_reason or outcome_of(prompted.call)}",
+            got=f"{prompted.stop_reason or describe_outcome(prompted.request)}",
         )
 
 
 @scenario("asking/unknown")
-async def _unknown(stage: Stage) -> None:
+async def _unknown(stage: AgentContext) -> None:
     """The user does something that nobody knows."""
-    editor = stage.editor
-    await _asked(editor, lambda call: editor.line.answer(call, {"action": "_accord"}))
+    editor = stage.client
+    await _asked(editor, lambda call: editor.connection.respond(call, {"action": "_accord"}))
 
 
 @scenario("asking/waiting", "R-ELIC-35", versions=(2,))
-async def _while_waiting(stage: Stage) -> None:
+async def _while_waiting(stage: AgentContext) -> None:
     """The user takes time to answer, which the state tells."""
-    editor = stage.editor
+    editor = stage.client
     _, prompted, call = await _open(editor)
-    await editor.line.settle()
+    await editor.connection.sync()
     before = prompted.states()
-    editor.accept(call)
-    await prompted.end()
+    editor.accept_elicitation(call)
+    await prompted.wait_for_end()
     states = [update.get("state") for _, update in before]
     stage.judge(
         "R-ELIC-35",
@@ -76,50 +76,54 @@ async def _while_waiting(stage: Stage) -> None:
 
 
 @scenario("asking/cancel", "R-CANCEL-16")
-async def _cancel(stage: Stage) -> None:
+async def _cancel(stage: AgentContext) -> None:
     """The turn is cancelled while the agent waits for the user."""
-    editor = stage.editor
+    editor = stage.client
     session, prompted, call = await _open(editor)
     editor.cancel(session)
-    await prompted.end(within_s=stage.settings.answer)
-    await editor.line.settle()
+    await prompted.wait_for_end(within_s=stage.settings.answer)
+    await editor.connection.sync()
     stage.judge(
         "R-CANCEL-16",
         call.cancelled is not None,
         call,
-        *prompted.shows,
+        *prompted.evidence,
         expected="`$/cancel_request` for the form that is not needed any more",
         got="none",
     )
-    if call.reply is None:
-        editor.line.answer(call, {"action": "cancel"})
+    if call.response is None:
+        editor.connection.respond(call, {"action": "cancel"})
 
 
-async def _open(editor: Editor) -> tuple[str, Prompted, Call]:
+async def _open(editor: ScenarioClient) -> tuple[str, SentPrompt, Request]:
     """Return a turn that waits for the user; raise `NotExercised`."""
     session = await editor.new_session()
-    editor.elicitation = editor.leave_open
-    prompted = editor.ask_for(session, "elicit")
-    await editor.comes(lambda: bool(_waiting(editor, session)) or prompted.over, "elicitation")
-    editor.taken(prompted)
+    editor.elicitation_policy = editor.leave_open
+    prompted = editor.prompt_for(session, "elicit")
+    await editor.wait_for_optional(
+        lambda: bool(_waiting(editor, session)) or prompted.is_over, "elicitation"
+    )
+    editor.require_accepted(prompted)
     if not _waiting(editor, session):
         raise NotExercised("the agent asked the user for nothing")
     return session, prompted, _waiting(editor, session)[0]
 
 
-def _waiting(editor: Editor, session: str) -> list[Call]:
-    return editor.line.observer.talk.waiting("agent", _ASK, session)
+def _waiting(editor: ScenarioClient, session: str) -> list[Request]:
+    return editor.connection.observer.state.unanswered("agent", _ASK, session)
 
 
-async def _asked(editor: Editor, policy: Callable[[Call], None]) -> tuple[Prompted, list[Call]]:
+async def _asked(
+    editor: ScenarioClient, policy: Callable[[Request], None]
+) -> tuple[SentPrompt, list[Request]]:
     session = await editor.new_session()
-    editor.elicitation = policy
-    prompted = editor.ask_for(session, "elicit")
-    await prompted.end()
-    calls = [call for call in editor.line.calls if call.method == _ASK]
+    editor.elicitation_policy = policy
+    prompted = editor.prompt_for(session, "elicit")
+    await prompted.wait_for_end()
+    calls = [call for call in editor.connection.requests if call.method == _ASK]
     calls = [call for call in calls if call.session_id == session]
     if not calls:
-        editor.taken(prompted)
+        editor.require_accepted(prompted)
         raise NotExercised("the agent asked the user for nothing")
     return prompted, calls
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Prompted
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.client import SentPrompt
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.harness.scenario import NotExercised, scenario
-from accord_conformance.traffic.message import Call, Note
+from accord_conformance.traffic.message import Notification, Request
 
 __all__ = ("SCENARIOS",)
 
@@ -17,30 +17,32 @@ _WORD = "quince"
 
 
 @scenario("machine/read", "R-SESS-04")
-async def _read(stage: Stage) -> None:
+async def _read(stage: AgentContext) -> None:
     """A file is read that is named as seen from the session's directory."""
-    editor = stage.editor
+    editor = stage.client
     note = stage.folder / "note.txt"
     note.write_text(f"The word is {_WORD}.\n", "utf-8")
     session = await editor.new_session()
-    prompted = await editor.turn(session, "file_read")
+    prompted = await editor.run_turn(session, "file_read")
     elsewhere = _elsewhere(stage, prompted, note)
-    if not elsewhere and _WORD not in prompted.said():
+    if not elsewhere and _WORD not in prompted.agent_text():
         raise NotExercised("the agent did not tell what the file says")
     stage.judge(
         "R-SESS-04",
         not elsewhere,
-        prompted.call,
+        prompted.request,
         *elsewhere,
         expected=f"{note}",
         got="the file of that name in another directory",
     )
 
 
-def _elsewhere(stage: Stage, prompted: Prompted, note: Path) -> list[Call | Note]:
+def _elsewhere(
+    stage: AgentContext, prompted: SentPrompt, note: Path
+) -> list[Request | Notification]:
     """Return what names a note that is not the session's."""
-    found: list[Call | Note] = []
-    for call in stage.editor.line.calls:
+    found: list[Request | Notification] = []
+    for call in stage.client.connection.requests:
         path = call.params.get("path") if is_object(call.params) else None
         if call.session_id == prompted.session and _is_other(path, note):
             found.append(call)
@@ -60,19 +62,19 @@ def _is_other(path: object, note: Path) -> bool:
 
 
 @scenario("machine/write")
-async def _write(stage: Stage) -> None:
+async def _write(stage: AgentContext) -> None:
     """A file is written."""
-    editor = stage.editor
-    await editor.turn(await editor.new_session(), "file_write")
+    editor = stage.client
+    await editor.run_turn(await editor.new_session(), "file_write")
 
 
 @scenario("machine/run", "R-DTERM-10")
-async def _run(stage: Stage) -> None:
+async def _run(stage: AgentContext) -> None:
     """A command is run."""
-    editor = stage.editor
-    prompted = await editor.turn(await editor.new_session(), "terminal")
-    await editor.line.settle()  # terminals may be released when the turn is over
-    first: dict[str, Note] = {}
+    editor = stage.client
+    prompted = await editor.run_turn(await editor.new_session(), "terminal")
+    await editor.connection.sync()  # terminals may be released when the turn is over
+    first: dict[str, Notification] = {}
     for note, update in prompted.updates("terminal_update", "terminal_output_chunk"):
         ident = str(update.get("terminalId"))
         began = first.setdefault(ident, note)

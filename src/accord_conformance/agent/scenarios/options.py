@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Editor, Json
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.client import Json, ScenarioClient
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.harness.scenario import NotExercised, scenario
 
 __all__ = ("SCENARIOS",)
@@ -15,9 +15,9 @@ _SET = "session/set_config_option"
 
 
 @scenario("options/set")
-async def _each_value(stage: Stage) -> None:
+async def _each_value(stage: AgentContext) -> None:
     """Each option is set to its values, and back."""
-    editor = stage.editor
+    editor = stage.client
     session, setup = await _session(editor)
     options = _options(setup)
     if not options:
@@ -26,13 +26,13 @@ async def _each_value(stage: Stage) -> None:
         current = option.get("currentValue")
         others = [value for value in _values(option) if value != current]
         for value in (*others[:2], current):
-            await editor.open(_SET, _params(stage.version, session, option, value))
+            await editor.open_session(_SET, _params(stage.version, session, option, value))
 
 
 @scenario("options/unknown")
-async def _unknown(stage: Stage) -> None:
+async def _unknown(stage: AgentContext) -> None:
     """An option is set that there is not, and one to a value that it has not."""
-    editor = stage.editor
+    editor = stage.client
     session, setup = await _session(editor)
     options = _options(setup)
     if not options:
@@ -41,13 +41,13 @@ async def _unknown(stage: Stage) -> None:
     odd: list[tuple[Json, Any]] = [({"id": "accord-unknown", "configId": "accord-unknown"}, "a")]
     odd += [(option, "accord-unknown") for option in selects[:1]]
     for option, value in odd:
-        await editor.line.call(_SET, _params(stage.version, session, option, value))
+        await editor.connection.call(_SET, _params(stage.version, session, option, value))
 
 
 @scenario("options/modes", "R-MODE-05", versions=(1,))
-async def _modes(stage: Stage) -> None:
+async def _modes(stage: AgentContext) -> None:
     """The mode is changed, as a mode and as an option."""
-    editor = stage.editor
+    editor = stage.client
     session, setup = await _session(editor)
     offered = setup.get("modes")
     if not is_object(offered) or not is_array(offered.get("availableModes")):
@@ -56,7 +56,7 @@ async def _modes(stage: Stage) -> None:
     stage.judge(
         "R-MODE-05",
         option is not None,
-        editor.line.observer.talk.sessions[session].setup,
+        editor.connection.observer.state.sessions[session].setup,
         expected="an option of category mode besides the modes",
         got="none",
     )
@@ -65,15 +65,17 @@ async def _modes(stage: Stage) -> None:
     others = [ident for ident in ids if isinstance(ident, str) and ident != current]
     if option is None or not others:
         return
-    call = await editor.open("session/set_mode", {"sessionId": session, "modeId": others[0]})
+    call = await editor.open_session(
+        "session/set_mode", {"sessionId": session, "modeId": others[0]}
+    )
     if not call.ok:
         raise NotExercised(f"the mode was not set: error {call.code}")
-    told = editor.line.observer.talk.sessions[session]
+    told = editor.connection.observer.state.sessions[session]
 
     def now() -> Any:
         return (told.option(option.get("id")) or {}).get("currentValue")
 
-    await editor.comes(
+    await editor.wait_for_optional(
         lambda: now() == others[0], "option update", within_s=min(2.0, stage.settings.answer)
     )
     stage.judge(
@@ -83,13 +85,13 @@ async def _modes(stage: Stage) -> None:
         expected=f"the option {option.get('id')!r} to follow the mode {others[0]!r}",
         got=f"{now()!r}",
     )
-    await editor.open("session/set_mode", {"sessionId": session, "modeId": current})
+    await editor.open_session("session/set_mode", {"sessionId": session, "modeId": current})
 
 
-async def _session(editor: Editor) -> tuple[str, Json]:
+async def _session(editor: ScenarioClient) -> tuple[str, Json]:
     """Return a new session with what its setup said."""
     session = await editor.new_session()
-    setup = editor.line.observer.talk.sessions[session].setup
+    setup = editor.connection.observer.state.sessions[session].setup
     assert setup is not None, "just made"
     return session, setup.result
 

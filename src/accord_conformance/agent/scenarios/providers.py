@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.harness.scenario import scenario
 
 __all__ = ("SCENARIOS",)
 
 
 @scenario("providers/refused", "R-PROV-01", "R-PROV-07")
-async def _refused(stage: Stage) -> None:
+async def _refused(stage: AgentContext) -> None:
     """Providers are listed; one that there is not is configured, and one in no way."""
-    editor = stage.editor
-    editor.needs("providers")
-    call = editor.line.ask("providers/list", {})
-    await stage.succeeds("R-PROV-01", editor, call, why="`providers/list`, which is offered")
+    editor = stage.client
+    editor.require("providers")
+    call = editor.connection.send_request("providers/list", {})
+    await stage.expect_success("R-PROV-01", editor, call, why="`providers/list`, which is offered")
     whole = {"providerId": "accord-unknown", "apiType": "openai", "baseUrl": "https://example.com"}
     odd: dict[str, dict[str, Any]] = {
         "a provider that there is not": whole,
@@ -24,9 +24,9 @@ async def _refused(stage: Stage) -> None:
         "an address that is a number": {**whole, "baseUrl": 5},
     }
     for why, params in odd.items():
-        call = editor.line.ask("providers/set", params)
-        await stage.refused("R-PROV-07", editor, call, (-32602,), why=why)
-    await editor.line.call("providers/disable", {"providerId": "accord-unknown"})  # observed
+        call = editor.connection.send_request("providers/set", params)
+        await stage.expect_error("R-PROV-07", editor, call, (-32602,), why=why)
+    await editor.connection.call("providers/disable", {"providerId": "accord-unknown"})  # observed
 
 
 SCENARIOS = (_refused,)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Editor, Json, Prompted
-from accord_conformance.agent.context import Stage
+from accord_conformance.agent.client import Json, ScenarioClient, SentPrompt
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.harness.scenario import NotExercised, scenario
-from accord_conformance.traffic.message import Note
-from accord_conformance.traffic.strict_types import shown
+from accord_conformance.traffic.message import Notification
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("SCENARIOS",)
 
@@ -18,17 +18,19 @@ _ITS = ("agent_message", "agent_message_chunk")
 
 
 @scenario("opening/replay", "R-SESS-08", "R-SESS-10", "R-SESS-14", "R-SESS-15")
-async def _replay(stage: Stage) -> None:
+async def _replay(stage: AgentContext) -> None:
     """A session with a turn is opened again, with its history."""
-    editor = stage.editor
+    editor = stage.client
     if stage.version == 1:
-        editor.needs("load")
+        editor.require("load")
     session, prompted = await _told(editor)
-    before = len(editor.line.notes)
-    call = await editor.again(session, replay=True)
+    before = len(editor.connection.notifications)
+    call = await editor.reopen_session(session, replay=True)
     if not call.ok:
         raise NotExercised(f"the session was not opened again: error {call.code}")
-    replayed = _replayed(editor, session, before, call.reply.frame.number if call.reply else 0)
+    replayed = _replayed(
+        editor, session, before, call.response.frame.number if call.response else 0
+    )
     mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
     asked = stage.settings.prompt("text")
     whole = asked in _words_of(mine) and (
@@ -38,28 +40,28 @@ async def _replay(stage: Stage) -> None:
     stage.judge(
         "R-SESS-08" if stage.version == 1 else "R-SESS-14",
         whole,
-        prompted.call,
+        prompted.request,
         call,
         expected="the prompt, and what the agent said to it, before the answer",
-        got=f"updates: {len(replayed)}; words of the user in them: {shown(_words_of(mine))}",
+        got=f"updates: {len(replayed)}; words of the user in them: {format_value(_words_of(mine))}",
     )
     if stage.version == 1:
         _unique(stage, replayed)
         return
-    ident = prompted.call.result.get("messageId") if is_object(prompted.call.result) else None
+    ident = prompted.request.result.get("messageId") if is_object(prompted.request.result) else None
     if mine:
         ids = [update.get("messageId") for _, update in mine]
         stage.judge(
             "R-SESS-15",
             ident in ids,
-            prompted.call,
+            prompted.request,
             *(note for note, _ in mine),
             expected=f"the message id {ident!r} that it had",
             got=f"{ids!r}",
         )
 
 
-def _unique(stage: Stage, replayed: list[tuple[Note, Json]]) -> None:
+def _unique(stage: AgentContext, replayed: list[tuple[Notification, Json]]) -> None:
     """Judge that no message has the id of another, of another side or after another."""
     seen: dict[str, str] = {}
     last = None
@@ -78,33 +80,33 @@ def _unique(stage: Stage, replayed: list[tuple[Note, Json]]) -> None:
 
 
 @scenario("opening/resume")
-async def _resume(stage: Stage) -> None:
+async def _resume(stage: AgentContext) -> None:
     """A session with a turn is opened again, without its history, and goes on."""
-    editor = stage.editor
+    editor = stage.client
     if stage.version == 1:
-        editor.needs("resume")
+        editor.require("resume")
     session, _ = await _told(editor)
-    call = await editor.again(session, replay=False)
+    call = await editor.reopen_session(session, replay=False)
     if call.ok:
-        await editor.turn(session, "text")
+        await editor.run_turn(session, "text")
 
 
 @scenario("opening/cursor", versions=(2,))
-async def _cursor(stage: Stage) -> None:
+async def _cursor(stage: AgentContext) -> None:
     """A session is opened again from where nobody knows, which is refused."""
-    session, _ = await _told(stage.editor)
+    session, _ = await _told(stage.client)
     for cursor in ({"type": "_accord_nowhere"}, "start"):
-        await stage.editor.again(session, replay=False, replayFrom=cursor)
+        await stage.client.reopen_session(session, replay=False, replayFrom=cursor)
 
 
 @scenario("opening/fork", "R-SESS-25")
-async def _fork(stage: Stage) -> None:
+async def _fork(stage: AgentContext) -> None:
     """A session with a turn is forked, and the fork goes on; the session is as it was."""
-    editor = stage.editor
-    editor.needs("fork")
+    editor = stage.client
+    editor.require("fork")
     session = await editor.new_session()
-    await editor.turn(session, "text")
-    call = await editor.open("session/fork", editor.setup(sessionId=session))
+    await editor.run_turn(session, "text")
+    call = await editor.open_session("session/fork", editor.setup_params(sessionId=session))
     if not call.ok or not is_object(call.result):
         raise NotExercised(f"the agent did not fork the session: error {call.code}")
     ident = call.result.get("sessionId")
@@ -113,14 +115,16 @@ async def _fork(stage: Stage) -> None:
         isinstance(ident, str) and ident != session,
         call,
         expected="an id of its own for the fork",
-        got="that of the session" if ident == session else shown(ident),
+        got="that of the session" if ident == session else format_value(ident),
     )
     if not isinstance(ident, str) or ident == session:
         return
-    await editor.turn(ident, "text")
-    before = len(editor.line.notes)
-    again = await editor.again(session, replay=True)
-    replayed = _replayed(editor, session, before, again.reply.frame.number if again.reply else 0)
+    await editor.run_turn(ident, "text")
+    before = len(editor.connection.notifications)
+    again = await editor.reopen_session(session, replay=True)
+    replayed = _replayed(
+        editor, session, before, again.response.frame.number if again.response else 0
+    )
     mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
     times = _words_of(mine).count(stage.settings.prompt("text"))
     if again.ok and times:
@@ -135,13 +139,13 @@ async def _fork(stage: Stage) -> None:
 
 
 @scenario("opening/unknown", "R-SESS-37")
-async def _unknown(stage: Stage) -> None:
+async def _unknown(stage: AgentContext) -> None:
     """A session that there is not is opened again."""
-    editor = stage.editor
+    editor = stage.client
     if stage.version == 1:
-        editor.needs("load")
+        editor.require("load")
     await editor.new_session()
-    call = await editor.again("accord-unknown-session", replay=True)
+    call = await editor.reopen_session("accord-unknown-session", replay=True)
     stage.judge(
         "R-SESS-37",
         call.code == -32002,
@@ -151,18 +155,20 @@ async def _unknown(stage: Stage) -> None:
     )
 
 
-async def _told(editor: Editor) -> tuple[str, Prompted]:
+async def _told(editor: ScenarioClient) -> tuple[str, SentPrompt]:
     """Return a session that had a turn, closed if that can be."""
     session = await editor.new_session()
-    prompted = await editor.turn(session, "text")
-    if editor.offers("close"):
-        await editor.close(session)
+    prompted = await editor.run_turn(session, "text")
+    if editor.supports("close"):
+        await editor.close_session(session)
     return session, prompted
 
 
-def _replayed(editor: Editor, session: str, before: int, answered: int) -> list[tuple[Note, Json]]:
+def _replayed(
+    editor: ScenarioClient, session: str, before: int, answered: int
+) -> list[tuple[Notification, Json]]:
     """Return what was told between two moments."""
-    late = {id(note) for note in editor.line.notes[before:]}
+    late = {id(note) for note in editor.connection.notifications[before:]}
     return [
         (note, update)
         for note, update in editor.updates(session)
@@ -170,7 +176,7 @@ def _replayed(editor: Editor, session: str, before: int, answered: int) -> list[
     ]
 
 
-def _words_of(updates: list[tuple[Note, Json]]) -> str:
+def _words_of(updates: list[tuple[Notification, Json]]) -> str:
     """Return the text of messages and chunks."""
     words: list[str] = []
     for _, update in updates:

@@ -7,8 +7,8 @@ import time
 
 from accord.errors import ConnectionLost
 from accord.rules.quirks import tolerates
-from accord_conformance.agent.context import Stage
-from accord_conformance.harness.scenario import Objection, scenario
+from accord_conformance.agent.context import AgentContext
+from accord_conformance.harness.scenario import Advisory, scenario
 
 __all__ = ("SCENARIOS",)
 
@@ -18,17 +18,17 @@ _TERMINATED = -int(signal.SIGTERM)
 _KILLED = -int(getattr(signal, "SIGKILL", 9))
 
 
-@scenario("process/leaves", own=True)
+@scenario("process/leaves", isolated=True)
 @tolerates("stays-after-stdin")
-async def _leaves(stage: Stage) -> None:
+async def _leaves(stage: AgentContext) -> None:
     """Its stdin is closed while it waits for the next request, and it goes."""
-    editor = await stage.initialized()
+    editor = await stage.connect_initialized()
     # As far as it has, without a login.
-    await editor.open("session/new", editor.setup())
+    await editor.open_session("session/new", editor.setup_params())
     began = time.monotonic()
-    await editor.line.aclose()
+    await editor.connection.aclose()
     took = time.monotonic() - began
-    lost = await editor.line.ended()
+    lost = await editor.connection.exit_error()
     status = lost.exit_status if isinstance(lost, ConnectionLost) else None
     if took < _LEAVES_S and status not in (_TERMINATED, _KILLED):
         return
@@ -36,7 +36,7 @@ async def _leaves(stage: Stage) -> None:
         how = "SIGTERM did not end it either, so it was killed"
     else:
         how = "it went when it got SIGTERM"
-    raise Objection(
+    raise Advisory(
         f"still running {_LEAVES_S:g} s after its stdin was closed; {how}",
         "End the program at the end of its stdin: editors kill it then (R-STDIO-07), and what it "
         "still had to write is lost.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_conformance.client.context import Scene
+from accord_conformance.client.context import ClientContext
 from accord_conformance.client.scenarios import (
     elicitation,
     files,
@@ -23,7 +23,7 @@ from accord_conformance.harness.scenario import Scenario
 
 __all__ = ("SCENARIOS",)
 
-SCENARIOS: tuple[Scenario[Scene], ...] = (
+SCENARIOS: tuple[Scenario[ClientContext], ...] = (
     *malformed.SCENES,
     *updates.SCENES,
     *state_messages.SCENES,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.client.context import Json, Scene, outcome_of
-from accord_conformance.client.web_server import Server
-from accord_conformance.harness.raw_connection import Silence
+from accord_conformance.client.context import ClientContext, Json, describe_outcome
+from accord_conformance.client.web_server import WebServer
+from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENES",)
 
@@ -42,12 +42,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @scenario("forms/fields", "R-ELIC-17", "R-ELIC-20", "R-ELIC-33")
-async def _fields(scene: Scene) -> None:
+async def _fields(scene: ClientContext) -> None:
     """Asks for everything that a form may have, and for what only later versions have."""
     _offered(scene)
     scene.say("Please fill in the forms as you like, or decline them.")
     call = _form(scene, "All kinds of fields", _ALL, required=["name", "days"])
-    await scene.person(call)
+    await scene.wait_for_person(call)
     given = _given(call)
     if given is not None:
         wrong = _misfit(_ALL, ("name", "days"), given)
@@ -57,13 +57,13 @@ async def _fields(scene: Scene) -> None:
         await _unknown(scene)
 
 
-async def _unknown(scene: Scene) -> None:
+async def _unknown(scene: ClientContext) -> None:
     odd = {"name": {"type": "string", "format": "accord-later", "default": "some"}}
     call = _form(scene, "A format that nobody knows", odd)
-    await scene.not_refused("R-ELIC-20", call, "a text of an unknown format")
+    await scene.expect_success("R-ELIC-20", call, "a text of an unknown format")
     odd = {"name": {"type": "string"}, "dial": {"type": "_accord_dial", "default": "5"}}
     call = _form(scene, "A field that nobody knows", odd)
-    await scene.person(call)
+    await scene.wait_for_person(call)
     given = _given(call)
     if given is not None:
         scene.judge(
@@ -76,58 +76,60 @@ async def _unknown(scene: Scene) -> None:
 
 
 @scenario("forms/wrong", "R-ELIC-08")
-async def _wrong(scene: Scene) -> None:
+async def _wrong(scene: ClientContext) -> None:
     """Asks with a schema that says little, and in a mode that nobody knows."""
     _offered(scene)
-    params = scene.here(mode="form", message="A form without a type", requestedSchema={})
+    params = scene.session_params(mode="form", message="A form without a type", requestedSchema={})
     if scene.version == 1:
-        call = scene.line.ask(_ASK, params)
-        await scene.not_refused("R-ELIC-08", call, "a form without `type` and `properties`")
+        call = scene.connection.send_request(_ASK, params)
+        await scene.expect_success("R-ELIC-08", call, "a form without `type` and `properties`")
     else:
-        call = scene.line.ask(_ASK, params)
-        await scene.refused("R-ELIC-08", call, -32602, "a form without `type` and `properties`")
-    later = scene.here(mode="_accord_later", message="In a way that nobody knows")
-    call = scene.line.ask(_ASK, later)
+        call = scene.connection.send_request(_ASK, params)
+        await scene.expect_error(
+            "R-ELIC-08", call, -32602, "a form without `type` and `properties`"
+        )
+    later = scene.session_params(mode="_accord_later", message="In a way that nobody knows")
+    call = scene.connection.send_request(_ASK, later)
     try:
-        await scene.line.reply(call)  # observed
-    except Silence:
-        scene.withdraw(call)
+        await scene.connection.wait_for_response(call)  # observed
+    except NoResponse:
+        scene.cancel_request(call)
 
 
 @scenario("forms/pattern", "R-ELIC-19")
-async def _pattern(scene: Scene) -> None:
+async def _pattern(scene: ClientContext) -> None:
     """Asks for a text by a pattern that takes some programs for ever."""
     _offered(scene)
     hard = {"type": "string", "pattern": "^(a+)+$", "default": "a" * 40 + "!"}
     scene.say("Please send the next form as it is, or decline it.")
     call = _form(scene, "A hard pattern", {"text": hard})
-    alive = await scene.posing.alive()
+    alive = await scene.agent.is_alive()
     if alive:
         try:
-            await scene.person(call)
+            await scene.wait_for_person(call)
         except NotExercised:
-            if await scene.posing.alive():
+            if await scene.agent.is_alive():
                 raise
-        alive = await scene.posing.alive()
+        alive = await scene.agent.is_alive()
     got = "it answers nothing any more"
     expected = "a client that goes on while it has a hard pattern to match"
     scene.judge("R-ELIC-19", alive, call, expected=expected, got=got)
 
 
 @scenario("forms/page", "R-ELIC-13", "R-ELIC-30")
-async def _page(scene: Scene) -> None:
+async def _page(scene: ClientContext) -> None:
     """Asks to open a page, which the user declines, and tells of pages that nobody opened."""
-    sent = scene.note("elicitation/complete", {"elicitationId": "never asked"})
-    await scene.goes_on("R-ELIC-30", "the end of an elicitation that never was", sent)
-    scene.needs(scene.offers_to("elicitation", "url"), "the client opens no pages")
-    async with Server() as server:
+    sent = scene.send_notification("elicitation/complete", {"elicitationId": "never asked"})
+    await scene.expect_alive("R-ELIC-30", "the end of an elicitation that never was", sent)
+    scene.require(scene.supports("elicitation", "url"), "the client opens no pages")
+    async with WebServer() as server:
         scene.say("Please decline to open the next page.")
         ident = f"{scene.session.id}-page"
-        params = scene.here(mode="url", message="Decline this page", elicitationId=ident)
-        call = scene.line.ask(_ASK, {**params, "url": f"{server.address}/page"})
-        await scene.person(call)
-        scene.needs(_action(call) in ("decline", "cancel"), "the page was not declined")
-        asked = await server.asked(within_s=0.3)
+        params = scene.session_params(mode="url", message="Decline this page", elicitationId=ident)
+        call = scene.connection.send_request(_ASK, {**params, "url": f"{server.address}/page"})
+        await scene.wait_for_person(call)
+        scene.require(_action(call) in ("decline", "cancel"), "the page was not declined")
+        asked = await server.wait_for_visits(within_s=0.3)
         scene.judge(
             "R-ELIC-13",
             not asked,
@@ -135,26 +137,30 @@ async def _page(scene: Scene) -> None:
             expected="a page that was declined is not opened",
             got=f"a request for {', '.join(asked)}",
         )
-        sent = scene.note("elicitation/complete", {"elicitationId": ident})
-        await scene.goes_on("R-ELIC-30", "the end of an elicitation that was declined", sent)
+        sent = scene.send_notification("elicitation/complete", {"elicitationId": ident})
+        await scene.expect_alive("R-ELIC-30", "the end of an elicitation that was declined", sent)
 
 
-def _offered(scene: Scene) -> None:
-    scene.needs(scene.offers_to("elicitation", "form"), "the client shows no forms")
+def _offered(scene: ClientContext) -> None:
+    scene.require(scene.supports("elicitation", "form"), "the client shows no forms")
 
 
-def _form(scene: Scene, message: str, properties: Json, required: list[str] | None = None) -> Call:
+def _form(
+    scene: ClientContext, message: str, properties: Json, required: list[str] | None = None
+) -> Request:
     schema: Json = {"type": "object", "properties": properties}
     if required is not None:
         schema["required"] = required
-    return scene.line.ask(_ASK, scene.here(mode="form", message=message, requestedSchema=schema))
+    return scene.connection.send_request(
+        _ASK, scene.session_params(mode="form", message=message, requestedSchema=schema)
+    )
 
 
-def _action(call: Call) -> Any:
-    return call.result.get("action") if is_object(call.result) else outcome_of(call)
+def _action(call: Request) -> Any:
+    return call.result.get("action") if is_object(call.result) else describe_outcome(call)
 
 
-def _given(call: Call) -> Json | None:
+def _given(call: Request) -> Json | None:
     """Return what was filled in, None when nothing was."""
     if _action(call) != "accept":
         return None

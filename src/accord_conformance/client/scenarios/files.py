@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_conformance.client.context import Json, Scene, outcome_of
+from accord_conformance.client.context import ClientContext, Json, describe_outcome
 from accord_conformance.harness.scenario import scenario
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENES",)
 
@@ -19,49 +19,51 @@ _SECRET = "nobody may read this\n"
 
 
 @scenario("files/read", "R-GEN-08", "R-FS-03", "R-FS-06", "R-FS-09", versions=(1,))
-async def _reading(scene: Scene) -> None:
+async def _reading(scene: ClientContext) -> None:
     """Reads a file whole and in part, with unknown keys, with wrong numbers, and one not there."""
     note = await _note(scene)
     extras: list[Json] = [{"accordUnheardOf": [1, {}]}, {"_meta": {"accord": {"any": True}}}]
     for extra in extras:
-        call = await scene.ask(_READ, scene.here(path=note, **extra))
+        call = await scene.call(_READ, scene.session_params(path=note, **extra))
         expected = "the text of the file, whatever other keys there are"
-        scene.judge("R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=outcome_of(call))
-    call = await scene.ask(_READ, scene.here(path=note, line=None, limit=None))
+        scene.judge(
+            "R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=describe_outcome(call)
+        )
+    call = await scene.call(_READ, scene.session_params(path=note, line=None, limit=None))
     expected = "all of the file, as null is none"
     scene.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
-    call = await scene.ask(_READ, scene.here(path=note, line=2, limit=1))
+    call = await scene.call(_READ, scene.session_params(path=note, line=2, limit=1))
     kept = call.ok and str(_text(call)).splitlines() == ["two"]
     expected = "the second line alone: lines are counted from 1"
     scene.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
     for wrong in ({"line": "2"}, {"line": -1}, {"limit": 1.5}, {"limit": "all"}):
-        call = scene.line.ask(_READ, scene.here(path=note, **wrong))
-        await scene.refused("R-FS-09", call, -32602, f"{wrong}, which is no uint32")
+        call = scene.connection.send_request(_READ, scene.session_params(path=note, **wrong))
+        await scene.expect_error("R-FS-09", call, -32602, f"{wrong}, which is no uint32")
     missing = str(Path(note).with_name("missing.txt"))
-    call = scene.line.ask(_READ, scene.here(path=missing))
-    await scene.refused("R-FS-06", call, -32002, "a file that is not there")
+    call = scene.connection.send_request(_READ, scene.session_params(path=missing))
+    await scene.expect_error("R-FS-06", call, -32002, "a file that is not there")
 
 
 @scenario("files/write", "R-FS-04", versions=(1,))
-async def _writing(scene: Scene) -> None:
+async def _writing(scene: ClientContext) -> None:
     """Writes a file that is not there, and reads it again."""
-    scene.needs(scene.offers_to("fs", "writeTextFile"), "the client writes no files")
-    folder = await scene.folder()
+    scene.require(scene.supports("fs", "writeTextFile"), "the client writes no files")
+    folder = await scene.make_folder()
     path = str(folder / "written.txt")
-    call = await scene.ask(_WRITE, scene.here(path=path, content=_TEXT))
+    call = await scene.call(_WRITE, scene.session_params(path=path, content=_TEXT))
     expected = "the file is made"
-    scene.judge("R-FS-04", call.ok, call, expected=expected, got=outcome_of(call))
-    if call.ok and scene.offers_to("fs", "readTextFile"):
-        again = await scene.ask(_READ, scene.here(path=path))
+    scene.judge("R-FS-04", call.ok, call, expected=expected, got=describe_outcome(call))
+    if call.ok and scene.supports("fs", "readTextFile"):
+        again = await scene.call(_READ, scene.session_params(path=path))
         kept = _text(again) == _TEXT
         scene.judge("R-FS-04", kept, call, again, expected=expected, got=_got(again))
 
 
 @scenario("files/roots", "R-DIR-12", "R-DIR-10", "R-FS-07", versions=(1,))
-async def _roots(scene: Scene) -> None:
+async def _roots(scene: ClientContext) -> None:
     """Reads and writes outside of the session's directories, also over links."""
     note = Path(await _note(scene))
-    folder = await scene.outside()
+    folder = await scene.make_outside_folder()
     secret = folder / "secret.txt"
     secret.write_text(_SECRET)
     up = os.path.relpath(secret, note.parent)  # noqa: ASYNC240  # no I/O in it
@@ -76,45 +78,45 @@ async def _roots(scene: Scene) -> None:
     if link is not None:
         await _hidden(scene, "R-DIR-10", str(link), "a link to a file outside")
         await _hidden(scene, "R-DIR-10", str(links / "secret.txt"), "a link to a folder outside")
-    if scene.offers_to("fs", "writeTextFile"):
+    if scene.supports("fs", "writeTextFile"):
         await _untouched(scene, "R-DIR-12", folder / "a.txt", str(folder / "a.txt"))
         if link is not None:
             await _untouched(scene, "R-DIR-10", folder / "b.txt", str(links / "b.txt"))
-    call = await scene.ask(_READ, {"sessionId": "accord-nobody", "path": str(note)})
+    call = await scene.call(_READ, {"sessionId": "accord-nobody", "path": str(note)})
     expected = "an error, as there is no such session"
-    scene.judge("R-FS-07", not call.ok, call, expected=expected, got=outcome_of(call))
+    scene.judge("R-FS-07", not call.ok, call, expected=expected, got=describe_outcome(call))
 
 
-async def _note(scene: Scene) -> str:
+async def _note(scene: ClientContext) -> str:
     """Make a file, and see that the client can read it."""
-    scene.needs(scene.offers_to("fs", "readTextFile"), "the client reads no files")
-    path = await scene.folder() / "note.txt"
+    scene.require(scene.supports("fs", "readTextFile"), "the client reads no files")
+    path = await scene.make_folder() / "note.txt"
     path.write_text(_TEXT, newline="\n")
-    call = await scene.ask(_READ, scene.here(path=str(path)))
-    scene.needs(_text(call) == _TEXT, "the client does not see the files that this program makes")
+    call = await scene.call(_READ, scene.session_params(path=str(path)))
+    scene.require(_text(call) == _TEXT, "the client does not see the files that this program makes")
     return str(path)
 
 
-async def _hidden(scene: Scene, rule: str, path: str, what: str) -> None:
-    call = await scene.ask(_READ, scene.here(path=path))
+async def _hidden(scene: ClientContext, rule: str, path: str, what: str) -> None:
+    call = await scene.call(_READ, scene.session_params(path=path))
     expected = f"an error for {what} of the session's directories"
-    scene.judge(rule, not call.ok, call, expected=expected, got=outcome_of(call))
+    scene.judge(rule, not call.ok, call, expected=expected, got=describe_outcome(call))
 
 
-async def _untouched(scene: Scene, rule: str, there: Path, path: str) -> None:
-    call = await scene.ask(_WRITE, scene.here(path=path, content="written"))
+async def _untouched(scene: ClientContext, rule: str, there: Path, path: str) -> None:
+    call = await scene.call(_WRITE, scene.session_params(path=path, content="written"))
     expected = "an error for a file outside of the session's directories, which is not made"
     made = there.name in os.listdir(there.parent)  # noqa: PTH208  # no coroutine does it
-    got = "the file is there" if made else outcome_of(call)
+    got = "the file is there" if made else describe_outcome(call)
     scene.judge(rule, not call.ok and not made, call, expected=expected, got=got)
 
 
-def _text(call: Call) -> Any:
+def _text(call: Request) -> Any:
     return call.result.get("content") if is_object(call.result) else None
 
 
-def _got(call: Call) -> str:
-    return "another text" if call.ok else outcome_of(call)
+def _got(call: Request) -> str:
+    return "another text" if call.ok else describe_outcome(call)
 
 
 SCENES = (_reading, _writing, _roots)

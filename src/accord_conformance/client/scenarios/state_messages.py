@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from accord_conformance.client import fixtures
-from accord_conformance.client.context import Json, Scene
-from accord_conformance.client.probe_scenario import shows
-from accord_conformance.client.state_probe import Window, claim
+from accord_conformance.client.context import ClientContext, Json
+from accord_conformance.client.probe_scenario import probe_scenario
+from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
 __all__ = ("SCENES",)
@@ -13,52 +13,52 @@ __all__ = ("SCENES",)
 _MANY = 200
 
 
-@shows("shown/messages", "R-MSG-06", "R-MSG-07", "R-MSG-08", "R-MSG-11", versions=(2,))
-async def _messages(scene: Scene, window: Window) -> None:
+@probe_scenario("shown/messages", "R-MSG-06", "R-MSG-07", "R-MSG-08", "R-MSG-11", versions=(2,))
+async def _messages(scene: ClientContext, window: StateProbe) -> None:
     """Messages are written, go on, are rewritten and emptied, one amid another."""
     sent = [_chunk(scene, "kept", "A"), _message(scene, "kept"), _message(scene, "kept")]
-    await window.claims(sent, claim("R-MSG-06", "messages", "kept", content=_texts("A")))
+    await window.check(sent, expect("R-MSG-06", "messages", "kept", content=_texts("A")))
     sent += [_message(scene, "kept", content=_texts("B"))]
-    await window.claims(sent, claim("R-MSG-06", "messages", "kept", content=_texts("B")))
+    await window.check(sent, expect("R-MSG-06", "messages", "kept", content=_texts("B")))
     for nothing in (_texts(), None):
         sent = [_chunk(scene, "kept", "C"), _message(scene, "kept", content=nothing)]
-        await window.claims(sent, claim("R-MSG-06", "messages", "kept", content=None))
+        await window.check(sent, expect("R-MSG-06", "messages", "kept", content=None))
 
     sent = [_message(scene, "grows", content=_texts("A")), _chunk(scene, "grows", "B")]
     sent += [_chunk(scene, "grows", "C")]
-    await window.claims(sent, claim("R-MSG-07", "messages", "grows", content=_texts("A", "B", "C")))
+    await window.check(sent, expect("R-MSG-07", "messages", "grows", content=_texts("A", "B", "C")))
 
     sent: list[Frame] = []
     for whole, more in (("A", "B"), ("C", "D")):
         sent += [_message(scene, "both", content=_texts(whole))]
-        await window.claims(sent, claim("R-MSG-08", "messages", "both", content=_texts(whole)))
+        await window.check(sent, expect("R-MSG-08", "messages", "both", content=_texts(whole)))
         sent += [_chunk(scene, "both", more)]
         expected = _texts(whole, more)
-        await window.claims(sent, claim("R-MSG-08", "messages", "both", content=expected))
+        await window.check(sent, expect("R-MSG-08", "messages", "both", content=expected))
 
     sent = [_chunk(scene, one, text) for one, text in zip("mnmn", "1234", strict=True)]
-    await window.claims(
+    await window.check(
         sent,
-        claim("R-MSG-11", "messages", "m", content=_texts("1", "3")),
-        claim("R-MSG-11", "messages", "n", content=_texts("2", "4")),
+        expect("R-MSG-11", "messages", "m", content=_texts("1", "3")),
+        expect("R-MSG-11", "messages", "n", content=_texts("2", "4")),
     )
 
 
-@shows("shown/ids", "R-MSG-04")
-async def _ids(scene: Scene, window: Window) -> None:
+@probe_scenario("shown/ids", "R-MSG-04")
+async def _ids(scene: ClientContext, window: StateProbe) -> None:
     """Messages have ids that differ by little."""
     ids = ("id-1", "ID-1", "id-01", " id-1", "1", "01", "1.0", "ä", "a\u0308")
     sent = [_chunk(scene, ident, f"Of {ident!r}.") for ident in ids]
     claims = (
-        claim("R-MSG-04", "messages", ident, content=_texts(f"Of {ident!r}.")) for ident in ids
+        expect("R-MSG-04", "messages", ident, content=_texts(f"Of {ident!r}.")) for ident in ids
     )
-    await window.claims(sent, *claims)
+    await window.check(sent, *claims)
 
 
-@shows("shown/order", "R-GEN-17")
-async def _order(scene: Scene, window: Window) -> None:
+@probe_scenario("shown/order", "R-GEN-17")
+async def _order(scene: ClientContext, window: StateProbe) -> None:
     """A great many updates of a message and a tool call come at once."""
-    tool = scene.tool("Step 0")
+    tool = scene.add_tool_call("Step 0")
     texts = [f"{number} " for number in range(_MANY)]
     sent: list[Frame] = []
     for number, text in enumerate(texts):
@@ -66,23 +66,23 @@ async def _order(scene: Scene, window: Window) -> None:
             _chunk(scene, "many", text),
             scene.update("tool_call_update", toolCallId=tool, title=f"Step {number}"),
         ]
-    await window.claims(
+    await window.check(
         sent,
-        claim("R-GEN-17", "messages", "many", content=_texts("".join(texts))),
-        claim("R-GEN-17", "toolCalls", tool, title=f"Step {_MANY - 1}"),
+        expect("R-GEN-17", "messages", "many", content=_texts("".join(texts))),
+        expect("R-GEN-17", "toolCalls", tool, title=f"Step {_MANY - 1}"),
     )
 
 
-def _chunk(scene: Scene, ident: str, text: str) -> Frame:
-    return scene.update("agent_message_chunk", messageId=ident, content=fixtures.text(text))
+def _chunk(scene: ClientContext, ident: str, text: str) -> Frame:
+    return scene.update("agent_message_chunk", messageId=ident, content=fixtures.text_block(text))
 
 
-def _message(scene: Scene, ident: str, **more: Json | list[Json] | None) -> Frame:
+def _message(scene: ClientContext, ident: str, **more: Json | list[Json] | None) -> Frame:
     return scene.update("agent_message", messageId=ident, **more)
 
 
 def _texts(*texts: str) -> list[Json]:
-    return [fixtures.text(text) for text in texts]
+    return [fixtures.text_block(text) for text in texts]
 
 
 SCENES = (_messages, _ids, _order)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import os
 
-from accord_conformance.client.context import Json, Scene
-from accord_conformance.client.probe_scenario import shows
-from accord_conformance.client.state_probe import GIVEN, Has, Window, claim
+from accord_conformance.client.context import ClientContext, Json
+from accord_conformance.client.probe_scenario import probe_scenario
+from accord_conformance.client.state_probe import IS_PRESENT, ContainsInOrder, StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
 __all__ = ("SCENES",)
@@ -15,7 +15,7 @@ __all__ = ("SCENES",)
 _UPDATE = "terminal_update"
 
 
-@shows(
+@probe_scenario(
     "shown/terminals",
     "R-DTERM-02",
     "R-DTERM-03",
@@ -25,7 +25,7 @@ _UPDATE = "terminal_update"
     "R-DTERM-08",
     versions=(2,),
 )
-async def _terminals(scene: Scene, window: Window) -> None:
+async def _terminals(scene: ClientContext, window: StateProbe) -> None:
     """Terminals are announced before and after they are shown, patched, printed to, and end."""
     for order in ("first", "last"):
         await _anchored(scene, window, f"anchor-{order}", anchor_first=order == "first")
@@ -36,68 +36,72 @@ async def _terminals(scene: Scene, window: Window) -> None:
     sent = [_terminal(scene, ident, **known)]
     await window.learn()
     sent += [_terminal(scene, ident)]
-    await window.claims(sent, claim("R-DTERM-03", "terminals", ident, **known))
+    await window.check(sent, expect("R-DTERM-03", "terminals", ident, **known))
     sent += [_terminal(scene, ident, command="make", size=None)]
-    changed = claim("R-DTERM-03", "terminals", ident, command="make", cwd=here, size=None)
-    await window.claims(sent, changed)
+    changed = expect("R-DTERM-03", "terminals", ident, command="make", cwd=here, size=None)
+    await window.check(sent, changed)
     sent += [_terminal(scene, ident, command=None, cwd=None)]
-    await window.claims(sent, claim("R-DTERM-03", "terminals", ident, command=None, cwd=None))
+    await window.check(sent, expect("R-DTERM-03", "terminals", ident, command=None, cwd=None))
 
     ident = "afresh"
     sent = [_print(scene, ident, b"old"), _terminal(scene, ident, output=_data(b"new"))]
-    await window.claims(sent, claim("R-DTERM-05", "terminals", ident, output="new"))
+    await window.check(sent, expect("R-DTERM-05", "terminals", ident, output="new"))
     sent += [_print(scene, ident, b"er")]
-    await window.claims(sent, claim("R-DTERM-05", "terminals", ident, output="newer"))
+    await window.check(sent, expect("R-DTERM-05", "terminals", ident, output="newer"))
     await _decoded(scene, window)
     await _ended(scene, window)
 
 
-async def _anchored(scene: Scene, window: Window, ident: str, *, anchor_first: bool) -> None:
+async def _anchored(
+    scene: ClientContext, window: StateProbe, ident: str, *, anchor_first: bool
+) -> None:
     anchor: Json = {"type": "terminal", "terminalId": ident}
     sent: list[Frame] = []
     if not anchor_first:
         sent += [_terminal(scene, ident, command="make"), _print(scene, ident, b"early")]
-    tool = scene.tool("Shows a terminal", kind="execute", content=[anchor])
-    sent += [scene.posing.last_frame]
+    tool = scene.add_tool_call("Shows a terminal", kind="execute", content=[anchor])
+    sent += [scene.agent.last_frame]
     if anchor_first:
         sent += [_print(scene, ident, b"early"), _terminal(scene, ident, command="make")]
-    await window.claims(
+    await window.check(
         sent,
-        claim("R-DTERM-02", "terminals", ident, output="early"),
-        claim("R-DTERM-02", "toolCalls", tool, content=[anchor]),
+        expect("R-DTERM-02", "terminals", ident, output="early"),
+        expect("R-DTERM-02", "toolCalls", tool, content=[anchor]),
     )
 
 
-async def _decoded(scene: Scene, window: Window) -> None:
+async def _decoded(scene: ClientContext, window: StateProbe) -> None:
     # Each of them ends with padding, so that one text of both is no base64.
     sent = [_print(scene, "chunks", b"a"), _print(scene, "chunks", b"b")]
-    await window.claims(sent, claim("R-DTERM-06", "terminals", "chunks", output="ab"))
+    await window.check(sent, expect("R-DTERM-06", "terminals", "chunks", output="ab"))
     split = "ä".encode()
     parts = (b"<", split[:1], split[1:] + b">", b"\xff", b"and on")
     sent = [_print(scene, "split", part) for part in parts]
-    survived = claim("R-DTERM-07", "terminals", "split", output=Has(("<ä>", "and on")))
-    await window.claims(sent, survived)
+    survived = expect("R-DTERM-07", "terminals", "split", output=ContainsInOrder(("<ä>", "and on")))
+    await window.check(sent, survived)
 
 
-async def _ended(scene: Scene, window: Window) -> None:
+async def _ended(scene: ClientContext, window: StateProbe) -> None:
     sent: list[Frame] = []
     for number, status in enumerate(({"exitCode": 1}, {})):
         ident = f"ended-{number}"
         anchor: Json = {"type": "terminal", "terminalId": ident}
-        tool = scene.tool("Goes on", kind="execute", status="in_progress", content=[anchor])
-        sent += [scene.posing.last_frame, _terminal(scene, ident, exitStatus=status)]
-        await window.claims(
+        tool = scene.add_tool_call(
+            "Goes on", kind="execute", status="in_progress", content=[anchor]
+        )
+        sent += [scene.agent.last_frame, _terminal(scene, ident, exitStatus=status)]
+        await window.check(
             sent,
-            claim("R-DTERM-08", "terminals", ident, exitStatus=GIVEN),
-            claim("R-DTERM-08", "toolCalls", tool, status="in_progress"),
+            expect("R-DTERM-08", "terminals", ident, exitStatus=IS_PRESENT),
+            expect("R-DTERM-08", "toolCalls", tool, status="in_progress"),
         )
 
 
-def _terminal(scene: Scene, ident: str, **fields: object) -> Frame:
+def _terminal(scene: ClientContext, ident: str, **fields: object) -> Frame:
     return scene.update(_UPDATE, terminalId=ident, **fields)
 
 
-def _print(scene: Scene, ident: str, data: bytes) -> Frame:
+def _print(scene: ClientContext, ident: str, data: bytes) -> Frame:
     return scene.update("terminal_output_chunk", terminalId=ident, **_data(data))
 
 

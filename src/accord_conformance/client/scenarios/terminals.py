@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_conformance.client.context import Gone, Scene, outcome_of
-from accord_conformance.harness.raw_connection import Silence
+from accord_conformance.client.context import ClientContext, ClientGone, describe_outcome
+from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
-from accord_conformance.traffic.message import Call
+from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENES",)
 
@@ -20,9 +20,9 @@ _WHERE = "import os; print(os.environ.get('ACCORD_CHECK'), os.getcwd(), sep='|')
 
 
 @scenario("terminals/command", "R-TERM-03", "R-TERM-05", versions=(1,))
-async def _command(scene: Scene) -> None:
+async def _command(scene: ClientContext) -> None:
     """Runs a command in a folder with a variable, one that fails, one whose output is cut."""
-    folder = str(await scene.folder())
+    folder = str(await scene.make_folder())
     env = [{"name": "ACCORD_CHECK", "value": "set"}]
     ident, create = await _create(scene, _WHERE, cwd=folder, env=env)
     output = await _ended(scene, ident)
@@ -48,42 +48,42 @@ async def _command(scene: Scene) -> None:
 
     ident, _ = await _create(scene, "raise SystemExit(3)")
     await _ended(scene, ident)
-    await scene.ask("terminal/output", _at(scene, ident))  # observed
+    await scene.call("terminal/output", _at(scene, ident))  # observed
     await _release(scene, ident)
 
 
 @scenario("terminals/kill", "R-REQCAN-13", versions=(1,))
-async def _kill(scene: Scene) -> None:
+async def _kill(scene: ClientContext) -> None:
     """Waits for a command, cancels the waiting, kills it, releases it and uses its id again."""
     ident, _ = await _create(scene, _LONG)
-    waiting = scene.line.ask("terminal/wait_for_exit", _at(scene, ident))
-    scene.withdraw(waiting)
-    await scene.posing.alive()
-    if waiting.reply is not None and not waiting.ok:
+    waiting = scene.connection.send_request("terminal/wait_for_exit", _at(scene, ident))
+    scene.cancel_request(waiting)
+    await scene.agent.is_alive()
+    if waiting.response is not None and not waiting.ok:
         kept = waiting.code == -32800
         expected = "error -32800 for a request that was cancelled"
-        scene.judge("R-REQCAN-13", kept, waiting, expected=expected, got=outcome_of(waiting))
-    await scene.ask("terminal/output", _at(scene, ident))
-    await scene.ask("terminal/kill", _at(scene, ident))
+        scene.judge("R-REQCAN-13", kept, waiting, expected=expected, got=describe_outcome(waiting))
+    await scene.call("terminal/output", _at(scene, ident))
+    await scene.call("terminal/kill", _at(scene, ident))
     await _ended(scene, ident)
-    await scene.ask("terminal/output", _at(scene, ident))
+    await scene.call("terminal/output", _at(scene, ident))
     await _release(scene, ident)
-    await scene.ask("terminal/output", _at(scene, ident))  # observed: the id is gone
+    await scene.call("terminal/output", _at(scene, ident))  # observed: the id is gone
     many = [await _create(scene, _LONG) for _ in range(5)]
     for ident, _ in many:
         await _release(scene, ident)
 
 
 @scenario("terminals/params", "R-TERM-14", versions=(1,))
-async def _params(scene: Scene) -> None:
+async def _params(scene: ClientContext) -> None:
     """Starts commands with null lists, and with lists and numbers that are wrong."""
     ident, _ = await _create(scene, "pass")
     await _release(scene, ident)
-    null = scene.here(command=sys.executable, args=None, env=None, outputByteLimit=None)
+    null = scene.session_params(command=sys.executable, args=None, env=None, outputByteLimit=None)
     # Without a script the interpreter reads its stdin: whether it ends is not the question.
-    call = await scene.ask("terminal/create", null)
+    call = await scene.call("terminal/create", null)
     expected = "a terminal, as null is an empty list"
-    scene.judge("R-TERM-14", call.ok, call, expected=expected, got=outcome_of(call))
+    scene.judge("R-TERM-14", call.ok, call, expected=expected, got=describe_outcome(call))
     if call.ok and is_object(call.result):
         await _release(scene, call.result.get("terminalId"))
     wrong: tuple[dict[str, Any], ...] = (
@@ -94,41 +94,41 @@ async def _params(scene: Scene) -> None:
         {"outputByteLimit": -1},
     )
     for bad in wrong:
-        params = scene.here(**{"command": sys.executable, "args": ["-c", "pass"], **bad})
-        call = scene.line.ask("terminal/create", params)
-        await scene.refused("R-TERM-14", call, -32602, f"{bad}, which is malformed")
+        params = scene.session_params(**{"command": sys.executable, "args": ["-c", "pass"], **bad})
+        call = scene.connection.send_request("terminal/create", params)
+        await scene.expect_error("R-TERM-14", call, -32602, f"{bad}, which is malformed")
         if call.ok and is_object(call.result):
             await _release(scene, call.result.get("terminalId"))
 
 
-async def _create(scene: Scene, code: str, **more: Any) -> tuple[str, Call]:
+async def _create(scene: ClientContext, code: str, **more: Any) -> tuple[str, Request]:
     """Start the interpreter that runs this program; return the id of the terminal."""
-    scene.needs(scene.offers_to("terminal"), "the client runs no commands")
-    params = scene.here(command=sys.executable, args=["-c", code], **more)
-    call = await scene.ask("terminal/create", params)
+    scene.require(scene.supports("terminal"), "the client runs no commands")
+    params = scene.session_params(command=sys.executable, args=["-c", code], **more)
+    call = await scene.call("terminal/create", params)
     found = call.result.get("terminalId") if is_object(call.result) else None
     if not isinstance(found, str):
         raise NotExercised(f"the client did not start {sys.executable}")
     return found, call
 
 
-async def _ended(scene: Scene, ident: str) -> str:
+async def _ended(scene: ClientContext, ident: str) -> str:
     """Wait for the end of a command; return its output."""
-    await scene.ask("terminal/wait_for_exit", _at(scene, ident))
-    call = await scene.ask("terminal/output", _at(scene, ident))
+    await scene.call("terminal/wait_for_exit", _at(scene, ident))
+    call = await scene.call("terminal/output", _at(scene, ident))
     output = call.result.get("output") if is_object(call.result) else None
     return output if isinstance(output, str) else ""
 
 
-async def _release(scene: Scene, ident: Any) -> None:
+async def _release(scene: ClientContext, ident: Any) -> None:
     try:
-        await scene.ask("terminal/release", _at(scene, ident))
-    except Silence as silence:
-        raise Gone(str(silence)) from None
+        await scene.call("terminal/release", _at(scene, ident))
+    except NoResponse as silence:
+        raise ClientGone(str(silence)) from None
 
 
-def _at(scene: Scene, ident: Any) -> dict[str, Any]:
-    return scene.here(terminalId=ident)
+def _at(scene: ClientContext, ident: Any) -> dict[str, Any]:
+    return scene.session_params(terminalId=ident)
 
 
 SCENES = (_command, _kill, _params)

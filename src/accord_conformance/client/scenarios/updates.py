@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from accord_conformance.client import fixtures
-from accord_conformance.client.context import Gone, Json, Scene
-from accord_conformance.client.web_server import Server
+from accord_conformance.client.context import ClientContext, ClientGone, Json
+from accord_conformance.client.web_server import WebServer
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.frame import Frame
 
@@ -20,7 +20,7 @@ _SOUND = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA
 
 
 @scenario("updates/content", "R-CONT-03")
-async def _content(scene: Scene) -> None:
+async def _content(scene: ClientContext) -> None:
     """Says text, an image, a sound, a link and resources, whatever prompts may have."""
     resource = {"uri": "accord:///note.txt", "text": "A note.\n", "mimeType": "text/plain"}
     blocks: list[Json] = [
@@ -30,40 +30,43 @@ async def _content(scene: Scene) -> None:
         {"type": "resource_link", "name": "a.txt", "uri": "https://example.com/a.txt"},
     ]
     sent = [_chunk(scene, "content", block) for block in blocks]
-    await scene.goes_on("R-CONT-03", "an image, a sound, a resource and a link", *sent)
+    await scene.expect_alive("R-CONT-03", "an image, a sound, a resource and a link", *sent)
 
 
 @scenario("updates/unknown", "R-GEN-08", "R-GEN-11")
-async def _unknown(scene: Scene) -> None:
+async def _unknown(scene: ClientContext) -> None:
     """Sends updates of unknown kinds, with unknown keys, and with values that are forgiven."""
     sent = [
         scene.update("_accord_mood", mood="good"),
         scene.update("accord_later", of={"a": "later version"}),
-        _chunk(scene, "unknown", {**fixtures.text("Known, "), "accordUnheardOf": 1}),
+        _chunk(scene, "unknown", {**fixtures.text_block("Known, "), "accordUnheardOf": 1}),
     ]
-    known = scene.tool("Unknown keys", accordUnheardOf={"any": 1}, _meta={"accord": 1})
+    known = scene.add_tool_call("Unknown keys", accordUnheardOf={"any": 1}, _meta={"accord": 1})
     sent.append(scene.update("tool_call_update", toolCallId=known, status="completed"))
-    await scene.goes_on("R-GEN-08", "unknown updates and keys", *sent)
-    parts: list[Json] = [{"type": "content"}, {"type": "content", "content": fixtures.text("kept")}]
-    odd = scene.tool("Malformed parts", kind=1, content=parts, locations=[{"line": 1}, 5])
+    await scene.expect_alive("R-GEN-08", "unknown updates and keys", *sent)
+    parts: list[Json] = [
+        {"type": "content"},
+        {"type": "content", "content": fixtures.text_block("kept")},
+    ]
+    odd = scene.add_tool_call("Malformed parts", kind=1, content=parts, locations=[{"line": 1}, 5])
     sent = [
-        scene.posing.last_frame,
+        scene.agent.last_frame,
         scene.update("tool_call_update", toolCallId=odd, locations="none", rawInput=None),
         scene.update("tool_call_update", toolCallId="never told of", status="completed"),
         scene.update("session_info_update", title=5, updatedAt=None),
     ]
-    await scene.goes_on("R-GEN-11", "malformed values that the schema forgives", *sent)
+    await scene.expect_alive("R-GEN-11", "malformed values that the schema forgives", *sent)
     sent = [
         scene.update("agent_message_chunk", content="no block"),
         scene.update("agent_message_chunk"),
-        scene.note("session/update", {"sessionId": scene.session.id}),
-        scene.note("session/update", scene.here(update=[])),
+        scene.send_notification("session/update", {"sessionId": scene.session.id}),
+        scene.send_notification("session/update", scene.session_params(update=[])),
     ]
-    await scene.goes_on("R-GEN-11", "malformed updates, which are dropped", *sent)
+    await scene.expect_alive("R-GEN-11", "malformed updates, which are dropped", *sent)
 
 
 @scenario("updates/options", "R-CONF-12", "R-CONF-14")
-async def _options(scene: Scene) -> None:
+async def _options(scene: ClientContext) -> None:
     """Changes the configuration: unknown categories and types, none at all."""
     ident = "id" if scene.version == 1 else "configId"
     choice: Json = {"type": "select", "name": "Odd", "currentValue": "a"}
@@ -73,32 +76,36 @@ async def _options(scene: Scene) -> None:
         {**choice, ident: "later", "category": "accord_later"},
         {**choice, ident: "custom", "category": "_accord"},
     ]
-    every = fixtures.options(scene.version, scene.session.mode, *odd)
+    every = fixtures.config_options(scene.version, scene.session.mode, *odd)
     sent = scene.update("config_option_update", configOptions=every)
-    await scene.goes_on("R-CONF-14", "options of unknown categories", sent)
+    await scene.expect_alive("R-CONF-14", "options of unknown categories", sent)
     slider = {ident: "dial", "type": "_accord_dial", "name": "Dial", "currentValue": 5}
-    every = fixtures.options(scene.version, scene.session.mode, slider)
+    every = fixtures.config_options(scene.version, scene.session.mode, slider)
     sent = scene.update("config_option_update", configOptions=every)
-    await scene.goes_on("R-CONF-12", "an option of an unknown type", sent)
-    scene.update("config_option_update", configOptions=fixtures.options(scene.version, "strict"))
+    await scene.expect_alive("R-CONF-12", "an option of an unknown type", sent)
+    scene.update(
+        "config_option_update", configOptions=fixtures.config_options(scene.version, "strict")
+    )
     scene.session.mode = "strict"
 
 
 @scenario("updates/diffs", "R-TOOL-23", versions=(2,))
-async def _diffs(scene: Scene) -> None:
+async def _diffs(scene: ClientContext) -> None:
     """Shows diffs without a patch."""
     change = {"operation": "modify", "path": f"{scene.session.cwd}/a.txt"}
     moved = {**change, "operation": "move", "oldPath": f"{scene.session.cwd}/b.txt"}
     diff: Json = {"type": "diff", "changes": [change]}
     sent: list[Frame] = []
     for one in (diff, {**diff, "patch": None}, {**diff, "changes": [moved]}):
-        scene.tool("A diff without a patch", kind="edit", content=[one], status="completed")
-        sent.append(scene.posing.last_frame)
-    await scene.goes_on("R-TOOL-23", "diffs without a patch", *sent)
+        scene.add_tool_call(
+            "A diff without a patch", kind="edit", content=[one], status="completed"
+        )
+        sent.append(scene.agent.last_frame)
+    await scene.expect_alive("R-TOOL-23", "diffs without a patch", *sent)
 
 
 @scenario("updates/plans", "R-PLAN-10", versions=(2,))
-async def _plans(scene: Scene) -> None:
+async def _plans(scene: ClientContext) -> None:
     """Shows plans as lists, files and Markdown, of unknown type, and removes one."""
     entry = {"content": "Do it", "priority": "_accord", "status": "accord_later"}
     shown: list[Json] = [
@@ -109,23 +116,23 @@ async def _plans(scene: Scene) -> None:
     ]
     sent = [scene.update("plan_update", plan=plan) for plan in shown]
     sent.append(scene.update("plan_removed", planId="p2"))
-    await scene.goes_on("R-PLAN-10", "plans as Markdown and files, and their removal", *sent)
+    await scene.expect_alive("R-PLAN-10", "plans as Markdown and files, and their removal", *sent)
 
 
 @scenario("updates/states", "R-PROMPT-18", versions=(2,))
-async def _states(scene: Scene) -> None:
+async def _states(scene: ClientContext) -> None:
     """Goes through the states; messages are rewritten, terminals and tool calls patched."""
     scene.update("state_update", state="requires_action")
     scene.update("state_update", state="running", background=[])
     scene.update("state_update", state="_accord_dreaming")
     scene.update("state_update", state="running", background=[{"type": "_accord", "any": 1}])
     scene.update("state_update", state="running", background=[])
-    block = fixtures.text("Rewritten. ")
-    scene.update("agent_message", messageId="states", content=[fixtures.text("First. ")])
-    _chunk(scene, "states", fixtures.text("Appended. "))
+    block = fixtures.text_block("Rewritten. ")
+    scene.update("agent_message", messageId="states", content=[fixtures.text_block("First. ")])
+    _chunk(scene, "states", fixtures.text_block("Appended. "))
     scene.update("agent_message", messageId="states", content=[block])
     scene.update("agent_message", messageId="states", _meta={"accord": None})
-    tool = scene.tool("Patched", kind="execute", name="run")
+    tool = scene.add_tool_call("Patched", kind="execute", name="run")
     scene.update("tool_call_update", toolCallId=tool, name=None, kind=None, content=None)
     anchor = {"type": "terminal", "terminalId": "late"}
     scene.update("tool_call_content_chunk", toolCallId=tool, content=anchor)
@@ -136,42 +143,42 @@ async def _states(scene: Scene) -> None:
     scene.update("terminal_update", terminalId="late", command="make", exitStatus={})
     scene.update("terminal_update", terminalId="late", output=None, size={"cols": 0, "rows": "x"})
     sent = scene.update("tool_call_update", toolCallId=tool, status="_accord_nearly")
-    await scene.goes_on("R-PROMPT-18", "states, messages and terminals in any order", sent)
+    await scene.expect_alive("R-PROMPT-18", "states, messages and terminals in any order", sent)
 
 
 @scenario("updates/many")
-async def _many(scene: Scene) -> None:
+async def _many(scene: ClientContext) -> None:
     """Sends 2000 small updates at once, and one of a million characters."""
     for number in range(2000):
         scene.update("tool_call_update", toolCallId="many", title=f"Step {number}")
     scene.update("tool_call_update", toolCallId="many", title="Big", rawOutput="x" * 10**6)
-    if not await scene.posing.alive():
-        raise Gone("it did not bear that much")
+    if not await scene.agent.is_alive():
+        raise ClientGone("it did not bear that much")
 
 
 @scenario("updates/children")
-async def _children(scene: Scene) -> None:
+async def _children(scene: ClientContext) -> None:
     """Tells of a subagent, and of what it does."""
-    known = scene.version == 2 or scene.offers_to("subagents")
-    scene.needs(known, "the client does not follow subagents")
+    known = scene.version == 2 or scene.supports("subagents")
+    scene.require(known, "the client does not follow subagents")
     child = f"{scene.session.id}-child"
     scene.update("subagent_update", sessionId=child, title="A subagent")
     said = {
         "sessionUpdate": "agent_message_chunk",
         "messageId": "c",
-        "content": fixtures.text("Here."),
+        "content": fixtures.text_block("Here."),
     }
-    scene.note("session/update", {"sessionId": child, "update": said})
+    scene.send_notification("session/update", {"sessionId": child, "update": said})
     if scene.version == 2:
         state = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
-        scene.note("session/update", {"sessionId": child, "update": state})
-    await scene.posing.alive()  # what it does with the child is observed
+        scene.send_notification("session/update", {"sessionId": child, "update": state})
+    await scene.agent.is_alive()  # what it does with the child is observed
 
 
 @scenario("updates/icons", "R-CONT-07", versions=(2,))
-async def _icons(scene: Scene) -> None:
+async def _icons(scene: ClientContext) -> None:
     """Shows a link whose icon has an address that is not allowed, and waits for who comes."""
-    async with Server() as server:
+    async with WebServer() as server:
         link = {
             "type": "resource_link",
             "name": "icon.txt",
@@ -179,8 +186,8 @@ async def _icons(scene: Scene) -> None:
             "icons": [{"src": f"{server.address}/icon.png", "mimeType": "image/png"}],
         }
         sent = _chunk(scene, "icons", link)
-        await scene.posing.alive()
-        asked = await server.asked(within_s=0.3)
+        await scene.agent.is_alive()
+        asked = await server.wait_for_visits(within_s=0.3)
         scene.judge(
             "R-CONT-07",
             not asked,
@@ -190,7 +197,7 @@ async def _icons(scene: Scene) -> None:
         )
 
 
-def _chunk(scene: Scene, message: str, block: Json) -> Frame:
+def _chunk(scene: ClientContext, message: str, block: Json) -> Frame:
     return scene.update("agent_message_chunk", messageId=message, content=block)
 
 
