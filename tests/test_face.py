@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import subprocess
 import sys
 
@@ -16,6 +18,21 @@ def test_every_public_name_is_listed_before_it_is_used(name: str) -> None:
     code = f"import {name} as face; print(*dir(face))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(importlib.import_module(name).__all__) - set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["accord", "accord.agent"])
+def test_type_checkers_see_the_names_that_are_imported_lazily(name: str) -> None:
+    module = importlib.import_module(name)
+    (block,) = (
+        node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If)
+    )
+    seen: dict[str, str | None] = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.asname == alias.name, "only `X as X` says that a name is exported"
+            seen[alias.name] = node.module
+    assert seen == module._LAZY
 
 
 def test_every_public_name_can_be_had() -> None:

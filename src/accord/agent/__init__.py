@@ -1,91 +1,69 @@
-"""Agents that are written once and speak both versions: what else they are made of.
+"""What the methods of an agent receive, use and inherit, in addition to `accord.Agent`.
 
-`accord.Agent` and `accord.Turn` are the beginning. Here are the mix-ins of agents that log users
-in, let them configure providers or suggest edits, and the types of what turns give.
+The handles of what a turn shows, the mix-ins for auth methods and providers, and their types.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+
+# Type checkers read these imports, Python the table below; a test keeps them equal.
 if TYPE_CHECKING:
-    from accord.agent.background import WorkCancelled
-    from accord.agent.compaction import CompactionHandle
-    from accord.agent.connected_client import ConnectedClient
-    from accord.agent.elicitation import UrlElicitation
-    from accord.agent.files import SessionFiles
+    from accord.agent.background import WorkCancelled as WorkCancelled
+    from accord.agent.compaction import CompactionHandle as CompactionHandle
+    from accord.agent.connected_client import ConnectedClient as ConnectedClient
+    from accord.agent.elicitation import UrlElicitation as UrlElicitation
+    from accord.agent.files import SessionFiles as SessionFiles
     from accord.agent.mixins import (
-        AgentAuthMethod,
-        AuthenticationMixin,
-        ProvidersMixin,
-        TerminalAuthMethod,
+        AgentAuthMethod as AgentAuthMethod,
+        AuthenticationMixin as AuthenticationMixin,
+        ProvidersMixin as ProvidersMixin,
+        TerminalAuthMethod as TerminalAuthMethod,
     )
-    from accord.agent.nes import NextEdits
-    from accord.agent.plan import PlanHandle
-    from accord.agent.store.fallback import FallbackStore
-    from accord.agent.subagent import SubagentHandle
-    from accord.agent.terminals import CommandResult, SessionTerminals
-    from accord.agent.tool_call import ToolCallHandle
-    from accord.types.auth import AuthAccount, AuthState, ProviderInfo
-    from accord.types.session import SystemPrompt
+    from accord.agent.nes import NextEdits as NextEdits
+    from accord.agent.plan import PlanHandle as PlanHandle
+    from accord.agent.store.fallback import FallbackStore as FallbackStore
+    from accord.agent.subagent import SubagentHandle as SubagentHandle
+    from accord.agent.terminals import (
+        CommandResult as CommandResult,
+        SessionTerminals as SessionTerminals,
+    )
+    from accord.agent.tool_call import ToolCallHandle as ToolCallHandle
+    from accord.types.auth import AuthState as AuthState
+else:
+    # Imported when first used, to keep start-up fast.
+    _LAZY = {
+        name: module
+        for module, names in {
+            "accord.agent.background": "WorkCancelled",
+            "accord.agent.compaction": "CompactionHandle",
+            "accord.agent.connected_client": "ConnectedClient",
+            "accord.agent.elicitation": "UrlElicitation",
+            "accord.agent.files": "SessionFiles",
+            "accord.agent.mixins": (
+                "AgentAuthMethod AuthenticationMixin ProvidersMixin TerminalAuthMethod"
+            ),
+            "accord.agent.nes": "NextEdits",
+            "accord.agent.plan": "PlanHandle",
+            "accord.agent.store.fallback": "FallbackStore",
+            "accord.agent.subagent": "SubagentHandle",
+            "accord.agent.terminals": "CommandResult SessionTerminals",
+            "accord.agent.tool_call": "ToolCallHandle",
+            "accord.types.auth": "AuthState",
+        }.items()
+        for name in names.split()
+    }
+    __all__ = tuple(_LAZY)
 
-__all__ = (
-    "AgentAuthMethod",
-    "AuthAccount",
-    "AuthState",
-    "AuthenticationMixin",
-    "CommandResult",
-    "CompactionHandle",
-    "ConnectedClient",
-    "FallbackStore",
-    "NextEdits",
-    "PlanHandle",
-    "ProviderInfo",
-    "ProvidersMixin",
-    "SessionFiles",
-    "SessionTerminals",
-    "SubagentHandle",
-    "SystemPrompt",
-    "TerminalAuthMethod",
-    "ToolCallHandle",
-    "UrlElicitation",
-    "WorkCancelled",
-)
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-# Editors start agents all the time: each is imported when it is first named.
-_LAZY = {
-    "AuthAccount": "accord.types.auth",
-    "AuthenticationMixin": "accord.agent.mixins",
-    "CompactionHandle": "accord.agent.compaction",
-    "ConnectedClient": "accord.agent.connected_client",
-    "UrlElicitation": "accord.agent.elicitation",
-    "FallbackStore": "accord.agent.store.fallback",
-    "SessionFiles": "accord.agent.files",
-    "AgentAuthMethod": "accord.agent.mixins",
-    "AuthState": "accord.types.auth",
-    "NextEdits": "accord.agent.nes",
-    "PlanHandle": "accord.agent.plan",
-    "ProviderInfo": "accord.types.auth",
-    "ProvidersMixin": "accord.agent.mixins",
-    "CommandResult": "accord.agent.terminals",
-    "SubagentHandle": "accord.agent.subagent",
-    "SystemPrompt": "accord.types.session",
-    "TerminalAuthMethod": "accord.agent.mixins",
-    "SessionTerminals": "accord.agent.terminals",
-    "ToolCallHandle": "accord.agent.tool_call",
-    "WorkCancelled": "accord.agent.background",
-}
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
