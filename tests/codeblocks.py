@@ -6,7 +6,11 @@ A comment on the line before a block says it, when it is not simply to be run:
     <!-- async -->             has `await` at its top level
     <!-- file: name.py -->     written to the page's folder; a later block runs or imports it
     <!-- run -->               console: the commands are run, the rest is their output
+    <!-- run: python-1.0 -->   the same with the Python of these environments of tests/interop
     <!-- pytest -->            written to a test file, which pytest runs
+
+A page that needs packages which are not installed for development says so at its top:
+`<!-- needs: langgraph -->`.
 
 What a console block without a comment shows is looked up: verbs of the Makefile, commands and
 options of `accord`, extras, files of the project. JSON and TOML are parsed. All else needs a
@@ -27,6 +31,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
@@ -35,6 +40,11 @@ COMMAND_SECONDS = 30
 GROUPS = {"check"}  # of `accord`, with commands of their own
 TEXT = {"", "text"}  # pictures, not code
 TESTS = Path(__file__).parent
+NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)
+
+
+class NotInstalled(Exception):
+    """A page or a block needs something that is not installed; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,12 @@ def extract(page: str) -> list[Block]:
     return blocks
 
 
+def missing(page: str) -> list[str]:
+    """Return the packages that a page needs and that are not installed."""
+    names = [name for match in NEEDS.finditer(page) for name in match[1].split(", ")]
+    return [name for name in names if find_spec(name) is None]
+
+
 def wanted(block: Block) -> bool:
     """Tell whether something is done with a block."""
     return block.note != "skip" and block.language not in TEXT
@@ -90,15 +106,22 @@ class Page:
         self.namespace: dict[str, object] = {"__name__": "__docs__"}
 
     def run(self, blocks: list[Block]) -> None:
-        """Run all blocks that are to be run."""
+        """Run all blocks that are to be run; raise `NotInstalled` at the end if one was not."""
+        not_installed: NotInstalled | None = None
         with asyncio.Runner() as runner:
             for block in filter(wanted, blocks):
                 match block:
                     case Block(note="file", value=name, code=code):
                         self._check(block)
                         (self.folder / name).write_text(code, "utf-8")
-                    case Block(note="run"):
-                        self._console(block)
+                    case Block(note="run", value=""):
+                        self._console(block, sys.executable)
+                    case Block(note="run", value=names):
+                        for name in names.split():
+                            try:
+                                self._console(block, interop_python(name))
+                            except NotInstalled as exc:
+                                not_installed = exc
                     case Block(note="pytest"):
                         self._pytest(block)
                     case Block(language="console"):
@@ -112,6 +135,8 @@ class Page:
                         self._python(block, runner)
                     case Block(language=language, line=line):
                         raise ValueError(f"{self.name}:{line}: {language} can only be skipped")
+        if not_installed is not None:
+            raise not_installed
 
     def _check(self, block: Block) -> None:
         if block.language == "python":
@@ -126,7 +151,7 @@ class Page:
         if inspect.iscoroutine(result):
             runner.run(result)
 
-    def _console(self, block: Block) -> None:
+    def _console(self, block: Block, python: str) -> None:
         for command, expected in commands(block):
             match shlex.split(command, comments=True):
                 case ["python" | "python3", *words]:
@@ -136,7 +161,7 @@ class Page:
                 case _:
                     where = f"{self.name}:{block.line}"
                     raise ValueError(f"{where}: only `$ python …` and `$ accord …` can be run")
-            output = self._run(block, *words)
+            output = self._run(block, *words, python=python)
             if expected:
                 assert output.rstrip() == expected.rstrip(), f"{self.name}: {command}"
 
@@ -145,11 +170,13 @@ class Page:
         asyncio_mode = "asyncio_mode=auto"
         self._run(block, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", asyncio_mode, ".")
 
-    def _run(self, block: Block, *words: str) -> str:
+    def _run(self, block: Block, *words: str, python: str = sys.executable) -> str:
+        # What the command starts as `python` is the same Python.
+        path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            [sys.executable, *words],
+            [python, *words],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(TESTS)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -158,6 +185,15 @@ class Page:
         told = f"{self.name}:{block.line}: {shlex.join(words)}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0, told
         return done.stdout
+
+
+def interop_python(name: str) -> str:
+    """Return the Python of an environment of tests/interop."""
+    folder = TESTS / "interop" / ".venvs" / name
+    for file in (folder / "bin" / "python", folder / "Scripts" / "python.exe"):
+        if file.exists():
+            return str(file)
+    raise NotInstalled(f"{name} is not installed: sh tests/interop/install.sh")
 
 
 def look_up(command: str) -> None:

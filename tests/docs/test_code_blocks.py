@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from codeblocks import Block, Page, extract, wanted
+from codeblocks import Block, NotInstalled, Page, extract, missing, wanted
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -23,10 +24,29 @@ WITH_CODE = [page for page in PAGES if any(map(wanted, extract(page.read_text("u
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text("utf-8")
+    if names := missing(text):
+        leave_out(f"not installed: {', '.join(names)}; sh tests/docs/install.sh")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))  # modules that the page has saved
+    modules = set(sys.modules)
     programs = Path(sys.executable).parent  # where `accord` is
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    Page(str(page), tmp_path).run(extract(page.read_text("utf-8")))
+    try:
+        Page(str(page), tmp_path).run(extract(text))
+    except NotInstalled as exc:
+        leave_out(str(exc))
+    finally:
+        for name in set(sys.modules) - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and Path(file).is_relative_to(tmp_path):
+                del sys.modules[name]
+
+
+def leave_out(reason: str) -> NoReturn:
+    if os.environ.get("ACCORD_REQUIRE_INTEROP"):
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.mark.parametrize(

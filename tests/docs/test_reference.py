@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 import runpy
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 from accord import errors
 from accord.script_agent.registry import COMMANDS, OPTIONS
@@ -31,10 +35,46 @@ def test_every_command_of_the_script_agent_is_listed() -> None:
     assert {option.id for option in OPTIONS} <= set(rows)
 
 
-def test_every_page_is_in_the_index() -> None:
-    index = (DOCS / "index.md").read_text("utf-8")
-    linked = {DOCS / name for name in re.findall(r"\]\(([\w/.-]+\.md)\)", index)}
-    assert linked == set(DOCS.rglob("*.md")) - {DOCS / "index.md"}
+def pages_linked_from(index: Path) -> set[Path]:
+    links = re.findall(r"\]\(([\w/.-]+\.md)\)", index.read_text("utf-8"))
+    return {index.parent / link for link in links if not link.startswith("..")}
+
+
+@pytest.mark.parametrize("folder", ["", "cookbook", "reference/api"])
+def test_every_page_is_in_the_index(folder: str) -> None:
+    index = DOCS / folder / "index.md"
+    others = {file.parent for file in DOCS.glob("*/**/index.md")} - {index.parent}
+    pages = {
+        page
+        for page in index.parent.rglob("*.md")
+        if page != index and (page.name == "index.md" or page.parent not in others)
+    }
+    assert pages_linked_from(index) == pages
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    site = (DOCS.parent / "mkdocs.yml").read_text("utf-8")
+    _, _, nav = site.partition("\nnav:\n")
+    names = re.findall(r"[\w/-]+\.md$", nav, re.MULTILINE)
+    assert len(names) == len(set(names))
+    assert {DOCS / name for name in names} == set(DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("module", ["accord", "accord.agent"])
+def test_every_public_name_is_in_the_api_reference(module: str) -> None:
+    text = "".join(page.read_text("utf-8") for page in (DOCS / "reference" / "api").glob("*.md"))
+    documented = re.findall(r"^(?:::: |\| `)([\w.]+)", text, re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    missing = {f"{module}.{name}" for name in import_module(module).__all__} - set(documented)
+    if module == "accord.agent":  # what `accord` has, too, is there once
+        missing -= {f"{module}.{name}" for name in import_module("accord").__all__}
+    assert not missing, f"add `::: {min(missing)}` to a page of docs/reference/api"
+
+
+def test_every_name_in_the_api_reference_exists() -> None:
+    for page in (DOCS / "reference" / "api").glob("*.md"):
+        for name in re.findall(r"^::: ([\w.]+)", page.read_text("utf-8"), re.MULTILINE):
+            assert pydoc.locate(name) is not None, f"{page.name}: {name}"
 
 
 def test_page_of_methods_is_what_the_tables_say() -> None:
