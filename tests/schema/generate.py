@@ -1,24 +1,21 @@
-"""Writes tests/schema/data from the official schemas: `python tests/schema/generate.py`.
+"""Generate tests/schema/data from the official schemas: `python tests/schema/generate.py`.
 
-Everything written was judged twice, by jsonschema and by our codec; the verdict is the first word
-of the file's name:
+jsonschema and Accord's codec judge every instance. The verdict is one of these:
 
 - good: both accept it
-- bad: both refuse it
-- lenient: we read `reads` as `means`, although the schema refuses it; where the schema does not
-  (it has an alternative that fits too, or only mentions a bound), the file says `valid`
-- strict: the schema accepts it, we refuse it; `STRICT` in test_data.py says why
+- bad: both reject it
+- lenient: the codec reads `value` as `means`, although the schema rejects `value`. Where the schema
+  accepts it too (another alternative fits, or the schema mentions a bound without enforcing it),
+  the instance is marked `valid`
+- strict: the schema accepts it, the codec rejects it; `STRICT` in test_data.py has the reasons
 
-An instance that the codec judges otherwise than it should, as one that it accepts although the
-schema refuses it, is a mistake of the codec: nothing is written then, and the exit status is 1.
+If the codec judges an instance differently (for example, accepts what the schema rejects), that
+is a defect of the codec: nothing is written, and the exit status is 1.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
-import tempfile
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -30,71 +27,61 @@ from accord.wire.describe import Object, Shape, describe
 from schema import model_of_types as types
 from schema import official, verdict
 from schema.instances import Instance, instances
+from schema.judged import DATA, Judged, save
 from schema.methods_of_schema import ENVELOPES
-
-DATA = Path(__file__).parent / "data"
 
 
 class Mistake(Exception):
-    """The codec judges an instance otherwise than it should; the text shows it."""
+    """The codec judges an instance differently from the schema; the text shows the instance."""
 
 
-def write(folder: Path, names: Collection[str] = ()) -> list[str]:
-    """Write all instances, or those of some types, below a folder; return what is wrong."""
-    wrong: list[str] = []
+def judged(names: Collection[str] = ()) -> tuple[list[Judged], list[str]]:
+    """Return the judged instances of all types, or of these, and the codec's mistakes."""
+    rows: list[Judged] = []
+    mistakes: list[str] = []
     for version in official.VERSIONS:
         model = official.model(version, unstable=True)
         for name in sorted(model.defs.keys() - set(ENVELOPES)):
             shape = model.shape(name)
             if names and name not in names:
                 continue
-            if not _is_worth_it(version, name, shape) or _is_told_in_v1(version, name):
+            if not _is_worth_it(version, name, shape) or _is_covered_by_v1(version, name):
                 continue
-            place = folder / version / name
-            for instance in map(_cleared, instances(shape)):
+            for instance in map(_without_controls, instances(shape)):
                 try:
-                    word = _judge(version, name, instance)
+                    row = _judge(version, name, instance)
                 except Mistake as mistake:
-                    wrong.append(str(mistake))
-                    continue
-                if word is None:
-                    continue
-                place.mkdir(parents=True, exist_ok=True)
-                path = place / f"{word}-{instance.about}.json"
-                assert not path.exists(), path
-                text = (
-                    json.dumps(_content(version, name, word, instance), separators=(",", ":"))
-                    + "\n"
-                )
-                path.write_text(text, "utf-8")
-    return wrong
+                    mistakes.append(str(mistake))
+                else:
+                    rows += [row] if row else []
+    return rows, mistakes
 
 
 def _is_worth_it(version: str, name: str, shape: Shape) -> bool:
-    """Tell whether a type stands on its own: variants are told in their union."""
+    """Return True if the type has instances of its own: variants are covered by their union."""
     objects = [kind for kind in shape if isinstance(kind, Object)]
     public = verdict.OTHER_CLASS.get(name, name)
     if not objects or public not in types.public(version):
         return False
     if [*objects[0].fields] == ["_meta"] and not objects[0].tags:
-        # Two hundred markers that hold nothing; one of them will do.
+        # About two hundred markers have no fields; a few represent them.
         return name == "AuthCapabilities" or "Logout" in name
     ours = [kind for kind in describe(types.public(version)[public]) if isinstance(kind, Object)]
     return {kind.tags for kind in ours} == {kind.tags for kind in objects}
 
 
-def _is_told_in_v1(version: str, name: str) -> bool:
-    """Tell whether a type of v2 is defined as in v1; what it refers to is told by itself."""
+def _is_covered_by_v1(version: str, name: str) -> bool:
+    """Return True if v2 defines the type as v1 does, apart from the types that it refers to."""
     if version == "v1":
         return False
     one = official.model("v1", unstable=True).defs.get(name)
     return one is not None and _bare(one) == _bare(official.model("v2", unstable=True).defs[name])
 
 
-def _cleared(instance: Instance) -> Instance:
-    """Return what malformed capabilities mean: no controls, although the key is lenient.
+def _without_controls(instance: Instance) -> Instance:
+    """Let malformed capabilities of a tool call or terminal mean that it has no controls.
 
-    The schema's explanation says so for tool calls and terminals, its marks do not.
+    The schema says so in its descriptions of both, but not in its marks for lenient keys.
     """
     value = instance.value
     if not instance.about.endswith("capabilities-text") or not {"toolCallId", "terminalId"} & set(
@@ -117,10 +104,10 @@ def _bare(node: Any) -> Any:
     }
 
 
-def _judge(version: str, name: str, instance: Instance) -> str | None:
-    """Return the verdict that both agree on, None for an instance that proves nothing.
+def _judge(version: str, name: str, instance: Instance) -> Judged | None:
+    """Return the instance with the verdict of both, or None if it proves nothing.
 
-    Raises `Mistake` when the codec accepts, refuses or reads what it should not.
+    Raises `Mistake` if the codec accepts, rejects or reads an instance wrongly.
     """
     valid = verdict.is_valid(version, name, instance.value)
     refused = verdict.refuses(version, name, instance.value)
@@ -129,43 +116,35 @@ def _judge(version: str, name: str, instance: Instance) -> str | None:
         case "good":
             if not valid or refused:
                 raise Mistake(f"not good: {where} valid {valid}, refused {refused}")
-            return "good"
+            word = "good"
         case "lenient":
-            if refused or verdict.read(version, name, instance.value) != verdict.read(
-                version, name, instance.means
-            ):
+            means = verdict.read(version, name, instance.means)
+            if refused or verdict.read(version, name, instance.value) != means:
                 raise Mistake(f"not lenient: {where}")
-            return "lenient"
+            return Judged(
+                version, name, "lenient", instance.about, instance.value, instance.means, valid
+            )
         case _ if valid and refused:
-            return "strict"
+            word = "strict"
         case _ if valid:
             return None
         case _ if not refused:
             raise Mistake(f"not bad: {where}")
         case _:
-            return "bad"
+            word = "bad"
+    return Judged(version, name, word, instance.about, instance.value)
 
 
-def _content(version: str, name: str, word: str, instance: Instance) -> Any:
-    if word != "lenient":
-        return instance.value
-    valid = verdict.is_valid(version, name, instance.value)
-    return {"reads": instance.value, "means": instance.means} | ({"valid": True} if valid else {})
-
-
-def main(data: Path = DATA, names: Collection[str] = ()) -> int:
-    """Write the data again, unless something is wrong; return the exit status."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "data")
-        wrong = write(made, names)
-        for line in wrong:
-            print(line, file=sys.stderr)
-        if wrong:
-            print(f"{len(wrong)} instances are judged wrongly: nothing is written", file=sys.stderr)
-            return 1
-        shutil.rmtree(data, ignore_errors=True)
-        shutil.copytree(made, data)
-    print(len([*data.glob("*/*/*.json")]), "files")
+def main(folder: Path = DATA, names: Collection[str] = ()) -> int:
+    """Write the data again unless the codec made a mistake; return the exit status."""
+    rows, mistakes = judged(names)
+    for line in mistakes:
+        print(line, file=sys.stderr)
+    if mistakes:
+        print(f"{len(mistakes)} instances are judged wrongly: nothing is written", file=sys.stderr)
+        return 1
+    save(folder, rows)
+    print(len(rows), "instances")
     return 0
 
 

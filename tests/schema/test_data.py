@@ -1,22 +1,19 @@
-"""Every instance in tests/schema/data, judged by our codec and by the official schema."""
+"""Accord's codec and the official schema judge every instance in tests/schema/data."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from accord.errors import DecodeError
 from schema import generate, official, verdict
+from schema.judged import DATA, Judged, by_type, load, save
 
-DATA = Path(__file__).parent / "data"
-FILES = sorted(DATA.glob("*/*/*.json"))
-TYPES = sorted({path.parent for path in FILES})
+INSTANCES = by_type()
 EACH_TYPE = pytest.mark.parametrize(
-    "folder", TYPES, ids=[folder.relative_to(DATA).as_posix() for folder in TYPES]
+    ("version", "name"), sorted(INSTANCES), ids=["/".join(key) for key in sorted(INSTANCES)]
 )
 
 # Why we refuse what the schema accepts, by how the instance ends or by its whole name.
@@ -30,86 +27,73 @@ STRICT = {
 }
 
 
-def each(folder: Path, word: str) -> list[tuple[str, Any]]:
-    """Return the instances of one type with one verdict, with their names."""
-    paths = sorted(folder.glob(f"{word}-*.json"))
-    return [(path.name, json.loads(path.read_text("utf-8"))) for path in paths]
-
-
-def names(folder: Path) -> tuple[str, str]:
-    """Return the version and the type of a folder."""
-    return folder.parent.name, folder.name
+def each(version: str, name: str, *verdicts: str) -> list[Judged]:
+    """Return the instances of one type with these verdicts."""
+    return [row for row in INSTANCES[version, name] if row.verdict in verdicts]
 
 
 @EACH_TYPE
-def test_good_is_read_and_survives_being_written(folder: Path) -> None:
-    version, name = names(folder)
-    for file, value in each(folder, "good"):
-        first = verdict.read(version, name, value)
-        assert verdict.read(version, name, verdict.written(first)) == first, file
+def test_good_is_read_and_survives_being_written(version: str, name: str) -> None:
+    for row in each(version, name, "good"):
+        first = verdict.read(version, name, row.value)
+        assert verdict.read(version, name, verdict.written(first)) == first, row.name
 
 
 @EACH_TYPE
-def test_bad_is_refused(folder: Path) -> None:
-    version, name = names(folder)
-    for word in ("bad", "strict"):
-        for file, value in each(folder, word):
-            with pytest.raises(DecodeError):
-                pytest.fail(f"{file} read as {verdict.read(version, name, value)}")
+def test_bad_is_refused(version: str, name: str) -> None:
+    for row in each(version, name, "bad", "strict"):
+        with pytest.raises(DecodeError):
+            pytest.fail(f"{row.name} read as {verdict.read(version, name, row.value)}")
 
 
 @EACH_TYPE
-def test_lenient_reads_as_what_it_means(folder: Path) -> None:
-    version, name = names(folder)
-    for file, value in each(folder, "lenient"):
-        first = verdict.read(version, name, value["reads"])
-        assert first == verdict.read(version, name, value["means"]), file
-        assert verdict.read(version, name, verdict.written(first)) == first, file
+def test_lenient_reads_as_what_it_means(version: str, name: str) -> None:
+    for row in each(version, name, "lenient"):
+        first = verdict.read(version, name, row.value)
+        assert first == verdict.read(version, name, row.means), row.name
+        assert verdict.read(version, name, verdict.written(first)) == first, row.name
 
 
 @EACH_TYPE
-def test_official_schema_agrees(folder: Path) -> None:
+def test_official_schema_agrees(version: str, name: str) -> None:
     official.require()
-    version, name = names(folder)
-    for word, accepted in (("good", True), ("bad", False), ("strict", True)):
-        for file, value in each(folder, word):
-            assert verdict.is_valid(version, name, value) is accepted, file
-    for file, value in each(folder, "lenient"):
-        valid = value.get("valid", False)
-        assert verdict.is_valid(version, name, value["reads"]) is valid, file
+    for row in INSTANCES[version, name]:
+        accepted = row.valid or row.verdict in ("good", "strict")
+        assert verdict.is_valid(version, name, row.value) is accepted, row.name
 
 
 @EACH_TYPE
-def test_what_we_write_is_valid(folder: Path) -> None:
+def test_what_we_write_is_valid(version: str, name: str) -> None:
     official.require()
-    version, name = names(folder)
-    for file, value in each(folder, "good"):
-        first = verdict.read(version, name, value)
-        assert verdict.is_valid(version, name, verdict.written(first)), file
+    for row in each(version, name, "good"):
+        first = verdict.read(version, name, row.value)
+        assert verdict.is_valid(version, name, verdict.written(first)), row.name
 
 
-def test_every_verdict_is_there_for_both_versions() -> None:
-    count = Counter((path.parent.parent.name, path.name.split("-")[0]) for path in FILES)
+def test_both_versions_have_instances_of_every_verdict() -> None:
+    count = Counter((row.version, row.verdict) for row in load())
     for version in official.VERSIONS:
         assert all(count[version, word] > 3 for word in ("good", "bad", "lenient", "strict"))
     assert {word for _, word in count} == {"good", "bad", "lenient", "strict"}
 
 
 def test_every_strict_instance_has_a_reason() -> None:
-    for path in FILES:
-        if path.name.startswith("strict-"):
-            place = f"{path.parent.name}/{path.stem}"
-            assert any(place.endswith(why) or place.startswith(why) for why in STRICT), place
+    for row in load():
+        if row.verdict == "strict":
+            assert any(row.name.endswith(why) or row.name.startswith(why) for why in STRICT), row
 
 
 def test_data_is_small() -> None:
-    assert len(FILES) <= 2500
-    assert sum(path.stat().st_size for path in FILES) < 3_000_000
+    assert len(load()) <= 2500
+    assert [path.name for path in sorted(DATA.iterdir())] == ["v1.ndjson", "v2.ndjson"]
+    assert sum(path.stat().st_size for path in DATA.iterdir()) < 500_000
 
 
 @pytest.mark.slow
 def test_data_is_what_the_generator_writes(tmp_path: Path) -> None:
     official.require()
-    generate.write(tmp_path)
-    fresh = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.glob("*/*/*.json")}
-    assert fresh == {path.relative_to(DATA): path.read_text() for path in FILES}
+    rows, mistakes = generate.judged()
+    assert not mistakes
+    save(tmp_path, rows)
+    for path in DATA.iterdir():
+        assert (tmp_path / path.name).read_text("utf-8") == path.read_text("utf-8")

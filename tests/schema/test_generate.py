@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schema import generate, official, verdict
+from schema.judged import load
 
 NAME = "Implementation"
 
@@ -19,7 +20,8 @@ def schemas() -> None:
 
 def test_right_instances_are_written(tmp_path: Path) -> None:
     assert generate.main(tmp_path / "data", [NAME]) == 0
-    assert [*tmp_path.glob(f"data/v1/{NAME}/bad-*.json")]
+    written = load(tmp_path / "data")
+    assert ("v1", NAME, "bad") in {row[:3] for row in written}
 
 
 @pytest.mark.parametrize("refuses", [True, False])
@@ -29,14 +31,14 @@ def test_wrong_verdict_of_the_codec_fails(
     capsys: pytest.CaptureFixture[str],
     refuses: bool,
 ) -> None:
-    kept = tmp_path / "data" / "kept.json"
+    kept = tmp_path / "data" / "v1.ndjson"
     kept.parent.mkdir()
-    kept.write_text("{}")
+    kept.write_text("kept")
     monkeypatch.setattr(verdict, "refuses", lambda *_: refuses)
     assert generate.main(kept.parent, [NAME]) == 1
     expected = "not good" if refuses else "not bad"
     assert f"{expected}: v1 {NAME}" in capsys.readouterr().err
-    assert kept.exists()
+    assert kept.read_text() == "kept"
 
 
 def test_lenient_key_that_is_read_otherwise_fails(
