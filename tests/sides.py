@@ -179,12 +179,6 @@ async def both_ours(
             await connection.aclose()
 
 
-async def settled() -> None:
-    """Return when all that can happen without anybody's help has happened."""
-    for _ in range(30):
-        await asyncio.sleep(0)
-
-
 __all__ = (
     "QUICK",
     "Context",
@@ -198,6 +192,5 @@ __all__ = (
     "notification",
     "request",
     "serving",
-    "settled",
     "success",
 )

@@ -28,6 +28,7 @@ from accord.errors import (
 )
 from accord.transports.memory import pair
 from accord.wire.codec import decoder
+from event_loop import drain_event_loop
 from requirement import requirement
 from sides import (
     QUICK,
@@ -38,7 +39,6 @@ from sides import (
     notification,
     request,
     serving,
-    settled,
     success,
 )
 
@@ -97,7 +97,7 @@ async def test_a_call_that_failed_keeps_nothing_alive() -> None:
     async with both_ours(serving(), serving(ask_it=refuse)) as (left, _):
         assert isinstance(await error_of(left.call("it", Params(n=1), reader.read)), RequestError)
         del reader
-        await settled()
+        await drain_event_loop()
         gc.collect()
         assert gone() is None
 
@@ -128,7 +128,7 @@ async def test_params_that_cannot_be_written_raise_where_they_are_sent() -> None
             await sides.ours.call("it", object(), any_json)
         with pytest.raises(TypeError):
             await sides.ours.notify("it", object())
-        await settled()
+        await drain_event_loop()
         assert sides.other.inbox.empty()
 
 
@@ -153,7 +153,7 @@ async def test_a_call_that_is_over_is_not_cancelled_at_the_peer() -> None:
         sides.other.answer(asked["id"], 1)
         await call
         call.cancel()
-        await settled()
+        await drain_event_loop()
         assert sides.other.inbox.empty()
 
 
@@ -228,7 +228,7 @@ async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(3)]
         for n in range(10):
             await sides.ours.notify("told", Params(n=n))
-        await settled()
+        await drain_event_loop()
         assert sides.other.reads == [10, 3] or sides.other.reads == [13]
         for call in calls:
             call.cancel()
@@ -238,7 +238,7 @@ async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
 async def test_requests_of_one_loop_turn_leave_in_one_write() -> None:
     async with beside_raw(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(4)]
-        await settled()
+        await drain_event_loop()
         assert sides.other.reads == [4]
         for call in calls:
             call.cancel()
@@ -248,7 +248,7 @@ async def test_requests_of_one_loop_turn_leave_in_one_write() -> None:
 async def test_answers_to_what_was_read_together_leave_together() -> None:
     async with beside_raw(serving(ask_it=lambda p, c: p.n)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(20)))
-        await settled()
+        await drain_event_loop()
         assert sides.other.reads == [20]
 
 
@@ -279,10 +279,10 @@ async def test_who_notifies_waits_while_the_peer_does_not_read() -> None:
                 sent.append(n)
 
         streaming = asyncio.create_task(stream())
-        await settled()
+        await drain_event_loop()
         held = len(sent)
         assert held < 200
-        await settled()
+        await drain_event_loop()
         assert len(sent) == held
         sides.other.transport.resume_reading()
         await streaming
@@ -294,9 +294,9 @@ async def test_calls_wait_while_the_peer_does_not_read() -> None:
     async with beside_raw(serving(), limit_bytes=100) as sides:
         sides.other.transport.pause_reading()
         await sides.ours.notify("told", {"text": "x" * 1000})
-        await settled()
+        await drain_event_loop()
         call = asyncio.create_task(ask(sides.ours))
-        await settled()
+        await drain_event_loop()
         sides.other.transport.resume_reading()
         assert (await sides.other.get())["method"] == "told"
         asked = await sides.other.get()
@@ -313,7 +313,7 @@ async def test_who_waits_for_room_is_told_of_the_close() -> None:
                 await sides.ours.notify("told", {"text": "x" * 20_000})
 
         streaming = asyncio.create_task(stream())
-        await settled()
+        await drain_event_loop()
         await sides.ours.aclose()
         assert isinstance(await error_of(streaming), ConnectionClosed)
 
@@ -333,12 +333,12 @@ async def test_a_slow_handler_slows_the_peer_down_and_all_is_handled_in_order() 
     async with beside_raw(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
         for n in range(40):
             sides.other.send(update(n))
-            await settled()
+            await drain_event_loop()
         assert sides.other.transport.congested
         gate.set()
-        await settled()
+        await drain_event_loop()
         assert not sides.other.transport.congested
-        await settled()
+        await drain_event_loop()
         assert handled == list(range(40))
 
 
@@ -355,8 +355,8 @@ async def test_reading_goes_on_while_a_handler_waits_for_an_answer() -> None:
         sides.other.send(*(notification("update", {"n": n}) for n in range(20)))
         asked = await sides.other.get()
         sides.other.answer(asked["id"], "answer")
-        await settled()
-        await settled()
+        await drain_event_loop()
+        await drain_event_loop()
         assert handled == ["answer", *range(20)]
 
 
@@ -385,7 +385,7 @@ async def test_a_session_that_goes_beyond_all_bounds_fails_alone(limit: dict[str
         assert isinstance(error, BacklogExceeded)
         assert error.limit == next(iter(limit))
         assert told == [("s", error)]
-        await settled()
+        await drain_event_loop()
         assert failed[0] is error  # the handler that held up the session
         sides.other.answer(asked["t"], "fine")
         assert await other == "fine"
@@ -459,12 +459,12 @@ async def test_sessions_that_a_peer_makes_up_take_a_bounded_number_of_tasks() ->
                     for n in range(min(1000, count - first))
                 )
             )
-        await settled()
+        await drain_event_loop()
         assert await sides.other.result_of(0, "it", {"sessionId": "new"}) == "done"
         assert len(asyncio.all_tasks()) - before <= MAX_LANES + 1
         gate.set()
         while len(handled) < count:
-            await settled()
+            await drain_event_loop()
         assert len(set(handled)) == count
 
 
@@ -479,24 +479,24 @@ async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:
         await congest(sides)
         call = asyncio.create_task(ask(sides.ours))  # to no session
         await sides.other.get()
-        await settled()
+        await drain_event_loop()
         assert not sides.other.transport.congested
         sides.other.answer(0, "read")
         assert await call == "read"
         await congest(sides)
         call = asyncio.create_task(call_of(sides.ours, "s"))  # waits for the handler anyway
         await sides.other.get()
-        await settled()
+        await drain_event_loop()
         assert sides.other.transport.congested
         call.cancel()
         other = asyncio.create_task(call_of(sides.ours, "t"))
-        await settled()
+        await drain_event_loop()
         assert not sides.other.transport.congested
         other.cancel()
-        await settled()
+        await drain_event_loop()
         for _ in range(40):  # now there is another session, which may ask something
             sides.other.tell("update", {"sessionId": "s"})
-            await settled()
+            await drain_event_loop()
         assert not sides.other.transport.congested
         gate.set()
 
@@ -505,7 +505,7 @@ async def congest(sides: Any) -> None:
     """Send updates of a session until they are not read."""
     while not sides.other.transport.congested:
         sides.other.tell("update", {"sessionId": "s"})
-        await settled()
+        await drain_event_loop()
 
 
 async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
@@ -546,14 +546,14 @@ async def test_responses_are_read_while_the_peer_reads_none() -> None:
         sides.other.transport.pause_reading()
         for n in range(50):
             sides.other.ask(n, "it")
-            await settled()
+            await drain_event_loop()
         sides.other.answer(asked["id"], "read")
         assert await call == "read"
         ending = asyncio.create_task(ask(sides.ours))  # waits, as more and more is not read
-        await settled()
+        await drain_event_loop()
         for n in range(50, 400):
             sides.other.ask(n, "it")
-            await settled()
+            await drain_event_loop()
         assert isinstance(await error_of(ending), ConnectionLost)
 
 
@@ -623,7 +623,7 @@ async def test_what_is_over_the_limit_raises_where_it_is_sent() -> None:
             assert str(error.size_bytes) in str(error)
             assert "200" in str(error)
         assert not ours.has_ended
-        await settled()
+        await drain_event_loop()
         assert other.inbox.empty()
 
 
@@ -673,7 +673,7 @@ async def test_responses_that_match_no_request_are_logged_once(
         await sides.other.get()
         for _ in range(100):
             sides.other.answer(wrong, "done")
-        await settled()
+        await drain_event_loop()
         assert not call.done()
         sides.other.answer(0, "done")
         assert await call == "done"
@@ -752,7 +752,7 @@ async def test_closing_cancels_handlers_and_answers_their_requests() -> None:
 
     async with beside_raw(serving(ask_it=handle, tell_it=handle)) as sides:
         sides.other.send(request(1, "it", {"n": 1}), notification("it", {"n": 2}))
-        await settled()
+        await drain_event_loop()
         await sides.ours.aclose()
         assert sorted(ended) == [1, 2]
         assert (await sides.other.get())["error"]["code"] == -32800
@@ -798,11 +798,11 @@ async def test_a_handler_that_does_not_stop_does_not_stop_the_close(
     limits = structs.replace(QUICK, close_timeout_s=0.01)
     async with beside_raw(serving(ask_it=stubborn), limits=limits) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         await sides.ours.aclose()
         assert "does not stop" in caplog.text
         release.set()
-        await settled()
+        await drain_event_loop()
 
 
 async def test_what_comes_while_closing_is_not_handled_any_more() -> None:
@@ -822,14 +822,14 @@ async def test_what_comes_while_closing_is_not_handled_any_more() -> None:
     async with beside_raw(serving(ask_slow=slow_to_end, ask_late=late, tell_late=late)) as sides:
         before = asyncio.all_tasks()
         sides.other.ask(1, "slow")
-        await settled()
+        await drain_event_loop()
         closing = asyncio.create_task(sides.ours.aclose())
-        await settled()
+        await drain_event_loop()
         sides.other.send(request(2, "late"), notification("late"))
-        await settled()
+        await drain_event_loop()
         gate.set()
         await closing
-        await settled()
+        await drain_event_loop()
         assert handled == []
         assert asyncio.all_tasks() == before
 
@@ -856,9 +856,9 @@ async def test_a_request_that_came_before_the_peer_hung_up_has_time_to_finish() 
     limits = structs.replace(QUICK, eof_grace_s=10)
     async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         await sides.other.hang_up()
-        await settled()
+        await drain_event_loop()
         gate.set()
         await sides.ours.wait_ended()
         assert ended == ["done"]
@@ -880,11 +880,11 @@ async def test_work_that_a_request_left_behind_has_time_to_finish_too() -> None:
     limits = structs.replace(QUICK, eof_grace_s=10)
     async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         await sides.other.hang_up()
-        await settled()
+        await drain_event_loop()
         answer.set()
-        await settled()
+        await drain_event_loop()
         gate.set()
         await sides.ours.wait_ended()
         assert ended == ["done"]
@@ -906,7 +906,7 @@ async def test_many_requests_that_outlast_the_peer_take_no_longer_than_one() -> 
     limits = structs.replace(QUICK, eof_grace_s=5)
     async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(count)))
-        await settled()
+        await drain_event_loop()
         await sides.other.hang_up()
         async with asyncio.timeout(5):
             for gate in gates:  # one after another, while the connection waits for them
@@ -917,10 +917,21 @@ async def test_many_requests_that_outlast_the_peer_take_no_longer_than_one() -> 
 
 
 async def test_work_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
     async with beside_raw(serving()) as sides:
-        sides.ours.spawn(forever(Params(), None))
+        sides.ours.spawn(work())
+        await drain_event_loop()
         await sides.other.hang_up()
         await sides.ours.wait_ended()
+        assert ended == ["cancelled"]
 
 
 async def test_a_request_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
@@ -929,12 +940,13 @@ async def test_a_request_that_outlasts_its_time_after_the_peer_hung_up_is_cancel
     async def handle(params: Params, context: Any) -> None:
         try:
             await asyncio.Event().wait()
-        finally:
+        except asyncio.CancelledError:
             ended.append("cancelled")
+            raise
 
     async with beside_raw(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         await sides.other.hang_up()
         await sides.ours.wait_ended()
         assert ended == ["cancelled"]

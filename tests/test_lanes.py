@@ -9,6 +9,7 @@ import pytest
 
 from accord.connection.connection import Connection
 from accord.errors import ConnectionClosed
+from event_loop import drain_event_loop
 from requirement import requirement
 from sides import (
     Params,
@@ -19,7 +20,6 @@ from sides import (
     notification,
     request,
     serving,
-    settled,
     success,
 )
 
@@ -56,10 +56,10 @@ async def test_updates_of_a_session_are_handled_one_after_the_other_in_order() -
     gate = handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
         sides.other.send(*map(update, range(3)))
-        await settled()
+        await drain_event_loop()
         assert handled.log == ["+0"]
         gate.set()
-        await settled()
+        await drain_event_loop()
         assert handled.log == ["+0", "-0", "+1", "-1", "+2", "-2"]
 
 
@@ -90,10 +90,10 @@ async def test_plain_handlers_wait_for_the_coroutine_before_them() -> None:
 
     async with beside_raw(serving(tell_update=slow, tell_quick=quick)) as sides:
         sides.other.send(update(0), notification("quick", {"sessionId": "s", "n": 1}))
-        await settled()
+        await drain_event_loop()
         assert log == []
         gate.set()
-        await settled()
+        await drain_event_loop()
         assert log == [0, 1]
 
 
@@ -115,7 +115,7 @@ async def test_whatever_a_handler_raises_the_next_of_its_session_has_its_turn(
 
     async with beside_raw(serving(tell_update=later if delayed else now)) as sides:
         sides.other.send(update(0), update(1), update(2))
-        await settled()
+        await drain_event_loop()
         assert log == [0, 1, 2]
 
 
@@ -124,10 +124,10 @@ async def test_sessions_do_not_wait_for_each_other() -> None:
     gate = handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
         sides.other.send(update(0, "a"), update(1, "b"), update(2, "a"))
-        await settled()
+        await drain_event_loop()
         assert handled.log == ["+0", "+1", "-1"]
         gate.set()
-        await settled()
+        await drain_event_loop()
         assert handled.log[3:] == ["-0", "+2", "-2"]
 
 
@@ -141,11 +141,11 @@ async def test_requests_of_a_session_begin_after_the_updates_before_them() -> No
 
     async with beside_raw(serving(tell_update=handled, ask_permission=permission)) as sides:
         sides.other.send(update(0), request(7, "permission", {"sessionId": "s"}), update(1))
-        await settled()
+        await drain_event_loop()
         assert sides.other.inbox.empty()
         gate.set()
         assert (await sides.other.get())["result"] == "ok"
-        await settled()
+        await drain_event_loop()
         assert handled.log == ["+0", "-0", "permission", "+1", "-1"]
 
 
@@ -168,7 +168,7 @@ async def test_a_call_returns_after_the_handlers_of_all_earlier_updates() -> Non
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(*map(update, range(3)), success(asked["id"], "end_turn"), update(3))
-        await settled()
+        await drain_event_loop()
         assert not prompt.done()
         gate.set()
         assert await prompt == "end_turn"
@@ -199,7 +199,7 @@ async def test_a_handler_gets_the_answer_to_its_own_call_at_once() -> None:
         sides.other.send(update(0), update(1))
         asked = await sides.other.get()
         sides.other.send(update(2), success(asked["id"], "text"))
-        await settled()
+        await drain_event_loop()
         assert log == ["text", 0, 1, 2]
 
 
@@ -215,7 +215,7 @@ async def test_a_task_begun_by_a_handler_gets_its_answers_at_once_too() -> None:
         sides.other.send(update(0))
         first, second = await sides.other.get(), await sides.other.get()
         sides.other.send(success(second["id"], 2), success(first["id"], 1))
-        await settled()
+        await drain_event_loop()
         assert log == [1, 2]
 
 
@@ -231,7 +231,7 @@ async def test_a_request_that_comes_while_a_handler_waits_for_the_peer_is_served
     client_side = serving(tell_update=on_update, ask_permission=lambda p, c: "allowed")
     async with both_ours(client_side, serving(ask_prompt=prompt)) as (client, agent):
         await agent.notify("update", Params(session_id="s"))
-        await settled()
+        await drain_event_loop()
         assert log == ["allowed"]
 
 
@@ -246,14 +246,14 @@ async def test_a_request_that_waits_already_is_served_once_a_handler_waits_for_t
     routes = serving(tell_update=on_update, ask_permission=lambda p, c: "allowed")
     async with beside_raw(routes) as sides:
         sides.other.send(update(0), request(7, "permission", {"sessionId": "s"}))
-        await settled()
+        await drain_event_loop()
         assert sides.other.inbox.empty()
         gate.set()
         came = [await sides.other.get(), await sides.other.get()]
         read = next(message for message in came if "method" in message)
         assert {"jsonrpc": "2.0", "id": 7, "result": "allowed"} in came
         sides.other.answer(read["id"], "text")
-        await settled()
+        await drain_event_loop()
         assert log == ["text"]
 
 
@@ -279,8 +279,8 @@ async def test_two_sessions_whose_handlers_call_each_other_do_not_deadlock() -> 
             for session in "ab":
                 await connection.notify("update", Params(session_id=session, n=3))
                 await connection.notify("update", Params(session_id=session, n=1))
-        await settled()
-        await settled()
+        await drain_event_loop()
+        await drain_event_loop()
         assert sorted(log) == [1, 1, 1, 1, 3, 3, 3, 3]
 
 
@@ -300,7 +300,7 @@ async def test_a_failing_handler_is_logged_and_the_next_update_is_handled(
 
     async with beside_raw(serving(tell_update=on_update, tell_plain=plain)) as sides:
         sides.other.send(update(0), update(1), notification("plain"), update(2))
-        await settled()
+        await drain_event_loop()
         assert handled == [1, 2]
         assert sides.other.inbox.empty()
     assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [
@@ -338,7 +338,7 @@ async def test_a_request_cancelled_while_it_waits_for_its_turn_is_answered_and_n
         sides.other.send(update(0), request(7, "permission", {"sessionId": "s"}), cancel(7))
         assert (await sides.other.get())["error"]["code"] == -32800
         gate.set()
-        await settled()
+        await drain_event_loop()
         assert handled.log == ["+0", "-0"]
         assert sides.other.inbox.empty()
 
@@ -350,7 +350,7 @@ async def test_closing_fails_a_call_whose_answer_waits_behind_a_handler() -> Non
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(update(0), success(asked["id"], "end_turn"))
-        await settled()
+        await drain_event_loop()
         await sides.ours.aclose()
         with pytest.raises(ConnectionClosed):  # the update before it was not handled
             await prompt
@@ -364,7 +364,7 @@ async def test_what_came_before_the_peer_hung_up_is_handled() -> None:
         asked = await sides.other.get()
         sides.other.send(*map(update, range(3)), success(asked["id"], "end_turn"))
         await sides.other.hang_up()
-        await settled()
+        await drain_event_loop()
         gate.set()
         assert await prompt == "end_turn"
         assert handled.log == ["+0", "-0", "+1", "-1", "+2", "-2"]
@@ -382,7 +382,7 @@ async def test_what_waits_behind_a_handler_that_cancels_itself_is_answered() -> 
         asked = await sides.other.get()
         sides.other.send(update(0), request(1, "ask", {"sessionId": "s"}))
         sides.other.send(success(asked["id"], "end_turn"))
-        await settled()
+        await drain_event_loop()
         current[0].cancel()
         assert (await sides.other.get())["error"]["code"] == -32800
         assert await prompt == "end_turn"

@@ -22,9 +22,10 @@ from accord.errors import (
 from accord.roles.handshake import connect, serve
 from accord.transports.base import Transport
 from accord.transports.memory import pair
+from event_loop import drain_event_loop
 from quirk import quirk
 from requirement import requirement
-from sides import QUICK, Raw, cancel, request, settled, success
+from sides import QUICK, Raw, cancel, request, success
 
 INFO = {"name": "c", "version": "1"}
 
@@ -373,7 +374,7 @@ async def test_a_cancelled_initialize_can_be_sent_again(together: bool) -> None:
             raw.send(request(1, "initialize", v2_params()), cancel(1))
         else:
             raw.ask(1, "initialize", v2_params())
-            await settled()
+            await drain_event_loop()
             raw.send(cancel(1))
         assert (await raw.get())["error"]["code"] == -32800
         agent.gate.set()
@@ -447,7 +448,7 @@ async def test_messages_before_the_answer_are_held_until_it_is_there() -> None:
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
         raw.tell("session/update", {"sessionId": "s", "update": update})
         raw.ask("early", "_ext", {})
-        await settled()
+        await drain_event_loop()
         assert client.updates == []
         assert raw.inbox.empty()
         raw.answer(asked["id"], V1_BODY)
@@ -481,7 +482,7 @@ async def test_a_client_without_offers_does_not_ask_again() -> None:
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], V1_BODY)
         assert (await opened).kit.version == 1
-        await settled()
+        await drain_event_loop()
         assert raw.inbox.empty()
 
 

@@ -10,8 +10,9 @@ import pytest
 from msgspec import structs
 
 from accord.errors import AuthRequired, InvalidParams, RequestError
+from event_loop import drain_event_loop
 from requirement import requirement
-from sides import QUICK, Params, any_json, beside_raw, cancel, request, serving, settled
+from sides import QUICK, Params, any_json, beside_raw, cancel, request, serving
 
 
 async def forever(params: Params, context: Any) -> None:
@@ -166,7 +167,7 @@ async def test_handler_that_is_thrown_away_is_not_answered() -> None:
 
     async with beside_raw(serving(ask_it=forever_here)) as sides:
         sides.other.send(request(1, "it"))
-        await settled()
+        await drain_event_loop()
         (task,) = (t for t in asyncio.all_tasks() if t.get_name() == "accord it")
         coroutine: Any = task.get_coro()
         coroutine.close()
@@ -197,7 +198,7 @@ async def test_requests_begin_in_order_and_are_answered_when_done() -> None:
 
     async with beside_raw(serving(ask_it=handle)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(3)))
-        await settled()
+        await drain_event_loop()
         assert begun == [0, 1, 2]
         for n in (2, 0, 1):
             gates[n].set()
@@ -235,7 +236,7 @@ async def test_a_cancelled_request_is_answered_so() -> None:
 
     async with beside_raw(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         sides.other.send(cancel(1))
         answer = await sides.other.get()
         assert (answer["id"], answer["error"]["code"]) == (1, -32800)
@@ -247,7 +248,7 @@ async def test_a_request_cancelled_before_its_first_step_is_answered() -> None:
     async with beside_raw(serving(ask_it=forever)) as sides:
         sides.other.send(request(1, "it"), cancel(1))
         assert (await sides.other.get())["error"]["code"] == -32800
-        await settled()
+        await drain_event_loop()
         assert sides.other.inbox.empty()
 
 
@@ -259,7 +260,7 @@ async def test_a_method_with_a_result_for_it_is_answered_with_that(together: boo
             sides.other.send(request(1, "it"), cancel(1))
         else:
             sides.other.ask(1, "it")
-            await settled()
+            await drain_event_loop()
             sides.other.send(cancel(1))
         assert (await sides.other.get())["result"] == {"gone": True}
 
@@ -275,7 +276,7 @@ async def test_a_handler_that_finishes_all_the_same_is_answered_with_its_result(
 
     async with beside_raw(serving(ask_it=stubborn)) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         sides.other.send(cancel(1))
         assert (await sides.other.get())["result"] == "partial"
 
@@ -292,7 +293,7 @@ async def test_what_an_aborted_operation_raises_is_no_error_where_there_is_a_res
 
     async with beside_raw(serving(ask_it=breaks, cancelled=lambda: "cancelled")) as sides:
         sides.other.ask(1, "it")
-        await settled()
+        await drain_event_loop()
         sides.other.send(cancel(1))
         assert (await sides.other.get())["result"] == "cancelled"
 
@@ -308,10 +309,10 @@ async def test_a_cancel_that_comes_too_late_or_for_nothing_is_ignored() -> None:
 async def test_only_the_requests_that_match_are_cancelled() -> None:
     async with beside_raw(serving(ask_it=forever)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(3)))
-        await settled()
+        await drain_event_loop()
         sides.ours.cancel_where(lambda method, params: method == "it" and params.n == 1)
         assert (await sides.other.get())["id"] == 1
-        await settled()
+        await drain_event_loop()
         assert sides.other.inbox.empty()
 
 

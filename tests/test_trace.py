@@ -10,8 +10,9 @@ from msgspec import UNSET
 
 from accord.connection.routes import Context
 from accord.connection.trace_context import TRACE_KEYS, current_trace
+from event_loop import drain_event_loop
 from requirement import requirement
-from sides import Params, any_json, beside_raw, serving, settled
+from sides import Params, any_json, beside_raw, serving
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"}
@@ -63,7 +64,7 @@ async def test_what_a_handler_sends_carries_the_trace(params: Any, sent: Any) ->
 
 async def test_traces_of_requests_do_not_mix() -> None:
     async def handle(params: Params, context: Any) -> Any:
-        await settled()
+        await drain_event_loop()
         return current_trace()
 
     async with beside_raw(serving(ask_it=handle)) as sides:

@@ -18,7 +18,7 @@ from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins
 from sides import QUICK
 
-__all__ = ("BOTH", "V1", "V2", "Talk", "settled", "talk")
+__all__ = ("BOTH", "V1", "V2", "Talk", "talk")
 
 V1, V2 = 1, 2
 BOTH = pytest.mark.parametrize("version", [V1, V2], ids=["v1", "v2"])
@@ -223,12 +223,6 @@ async def talk(
             yield side
     finally:
         await serving
-
-
-async def settled() -> None:
-    """Return when all that can happen without anybody's help has happened."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 Version = Literal[1, 2]

@@ -12,7 +12,8 @@ import pytest
 from accord import Agent, InvalidParams, TokenUsage, Turn, v1, v2
 from accord.agent.background import WorkCancelled
 from accord.agent.tool_call import ToolCallHandle
-from agent.talk import BOTH, V1, V2, Talk, settled, talk
+from agent.talk import BOTH, V1, V2, Talk, talk
+from event_loop import drain_event_loop
 from requirement import requirement
 
 FOREVER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -44,7 +45,7 @@ class Builder(Agent):
                 await turn.run_in_background("Ask", self.ask)
             case ["leave"]:
                 self.left = asyncio.ensure_future(self.leave(turn))
-                await settled()
+                await drain_event_loop()
             case ["alone"]:
                 await self.alone(turn, cancellable=True)
             case ["together"]:
@@ -232,7 +233,7 @@ async def test_close_stops_background_work_first(version: int) -> None:
         assert agent.ended == ["in_progress"]
         heard = len(client.updates)
         agent.gate.set()
-        await settled()
+        await drain_event_loop()
         assert len(client.updates) == heard
 
 

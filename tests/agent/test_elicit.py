@@ -10,8 +10,9 @@ import pytest
 from accord import NotOffered, Turn, v1, v2
 from accord.agent.elicitation import form_schema
 from accord.errors import RemoteProtocolError
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, settled, talk
+from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
 from agent.test_tool import Does
+from event_loop import drain_event_loop
 from requirement import requirement
 
 
@@ -205,7 +206,7 @@ async def test_page_is_opened_and_done(version: int) -> None:
     make = answering(version, lambda types: types.ElicitationAcceptAction())
     async with talk(Does(work), version, client=make) as client:
         assert await client.prompt("go") == "end_turn"
-        await settled()
+        await drain_event_loop()
         first, first_done, second, second_done = client.asked
         assert first.url == "https://example.com/login"
         assert first.elicitation_id == first_done.elicitation_id

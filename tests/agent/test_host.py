@@ -18,7 +18,8 @@ from accord.errors import (
     RemoteProtocolError,
     ResourceNotFound,
 )
-from agent.talk import BOTH, V1, V2, Talk, settled, talk
+from agent.talk import BOTH, V1, V2, Talk, talk
+from event_loop import drain_event_loop
 from requirement import requirement
 from sides import QUICK
 
@@ -162,7 +163,7 @@ async def test_v2_prompts_that_are_held_are_withdrawn_when_the_session_is_taken_
         await first.send("wait")
         await agent.began.wait()
         held = first.send("later")
-        await settled()
+        await drain_event_loop()
         await take(second, first.session_id)
         (error,) = await asyncio.gather(held, return_exceptions=True)
         assert getattr(error, "code", None) == -32800

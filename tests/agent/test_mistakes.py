@@ -15,7 +15,8 @@ from accord import Agent, PermissionOption, PlanEntry, Turn
 from accord.agent import AuthenticationMixin
 from accord.client.permissions import allow, policies_of
 from accord.transports.memory import pair
-from agent.talk import BOTH, V1, settled, talk
+from agent.talk import BOTH, V1, talk
+from event_loop import drain_event_loop
 from sides import QUICK
 
 
@@ -283,7 +284,7 @@ async def test_call_may_be_awaited_in_another_task(
         await asyncio.gather(turn.say("b"), asyncio.wait_for(turn.say("c"), 10))
         dropped = asyncio.ensure_future(turn.say("never"))
         dropped.cancel()
-        await settled()
+        await drain_event_loop()
 
     async with talk(_agent(work), version) as client:
         assert await client.prompt("go") == "end_turn"

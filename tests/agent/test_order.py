@@ -11,7 +11,8 @@ import pytest
 import accord
 from accord import Agent, MemoryStore, Session, Turn
 from accord.wire.base import UNSET
-from agent.talk import BOTH, V1, V2, settled, talk
+from agent.talk import BOTH, V1, V2, talk
+from event_loop import drain_event_loop
 
 STORES = pytest.mark.parametrize("kept", [False, True], ids=["no store", "store"])
 
@@ -132,7 +133,7 @@ async def test_v1_what_the_user_is_asked_comes_behind_what_tool_calls_show(how: 
                     await turn.elicit_url("https://example.com", "Look")
             case _:
                 pass
-        await settled()
+        await drain_event_loop()
         seen.extend(_seen(client.updates))
         over.set()
         call.cancel()

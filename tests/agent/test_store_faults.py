@@ -22,6 +22,7 @@ from accord.agent.store.session_log import SessionLog
 from accord.agent.updates import MessageUpdate, ToolCallUpdate, ToolContentUpdate, Update
 from accord.testing import StoreContract
 from agent.talk import BOTH, V1, talk
+from event_loop import drain_event_loop
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes of files are of POSIX")
 
@@ -58,11 +59,6 @@ class Locked:
         self._db.close()
 
 
-async def _turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 # Locks.
 
 
@@ -80,9 +76,9 @@ async def test_loop_goes_on_while_another_process_has_the_file(tmp_path: Path, w
         "copy": lambda: store.copy("a", _session("b")),
     }
     doing = asyncio.ensure_future(does[work]())
-    await _turns(1000)  # nothing here is held up
-    assert not doing.done()
+    await drain_event_loop()  # the loop is not blocked
     assert await asyncio.wait_for(_read_elsewhere(path), 10) == []
+    assert not doing.done()
     other.release()
     await asyncio.wait_for(doing, 10)
     await store.aclose()
@@ -102,7 +98,7 @@ async def test_entries_keep_their_order_while_the_file_is_locked(tmp_path: Path)
     await store.create(_session())
     other = Locked(path)
     doing = [asyncio.ensure_future(store.append("a", b"%d" % n)) for n in range(20)]
-    await _turns(10)
+    await drain_event_loop()
     other.release()
     doing += [asyncio.ensure_future(store.append("a", b"%d" % n)) for n in range(20, 40)]
     await asyncio.gather(*doing)
@@ -253,7 +249,7 @@ async def test_what_is_said_during_a_replay_is_shown_once_and_behind_it(version:
 
         async def between() -> None:
             more.set()
-            await _turns(20)
+            await drain_event_loop()
 
         store.between = between
         del client.updates[:]

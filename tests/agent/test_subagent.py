@@ -10,7 +10,8 @@ import pytest
 from accord import Agent, InvalidParams, MemoryStore, PermissionOption, TokenUsage, Turn, v1, v2
 from accord.agent.background import WorkCancelled
 from accord.errors import ResourceNotFound
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, settled, talk
+from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from event_loop import drain_event_loop
 from requirement import requirement
 
 ONE = (PermissionOption("allow_once", "Allow", "allow_once"),)
@@ -51,7 +52,7 @@ class Boss(Agent):
                     await child.say(" ".join(child.directories))
             case "beside":
                 self.left = asyncio.ensure_future(self.beside(turn))
-                await settled()
+                await drain_event_loop()
             case _:
                 await self.wait(turn, cancellable=turn.text == "alone")
 
@@ -237,7 +238,7 @@ async def test_subagent_that_does_not_offer_it_is_not_cancelled_by_itself(versio
         await client.until(lambda: client.said() == "I wait.")
         client.session_id = child_of(client)
         await client.cancel()
-        await settled()
+        await drain_event_loop()
         assert not sent.done() or version == V2
         assert "IdleState" not in states(client)
         with pytest.raises(ResourceNotFound):

@@ -26,7 +26,8 @@ from accord.errors import (
     ResourceNotFound,
     StartError,
 )
-from agent.talk import BOTH, V1, V2, Talk, settled, talk
+from agent.talk import BOTH, V1, V2, Talk, talk
+from event_loop import drain_event_loop
 from requirement import requirement
 
 
@@ -196,7 +197,7 @@ async def test_v2_prompt_that_comes_while_a_turn_runs_is_held_in_order() -> None
     async with talk(agent, V2) as client:
         first, second, third = client.send("1"), client.send("2"), client.send("3")
         await first
-        await settled()
+        await drain_event_loop()
         assert agent.prompts == ["1"]
         assert not second.done()
         agent.may_end.set()
@@ -334,7 +335,7 @@ async def test_v1_prompt_whose_request_is_cancelled_is_answered_as_cancelled() -
         sent = client.send("hi")
         await agent.began.wait()
         sent.cancel()
-        await settled()
+        await drain_event_loop()
         assert json.loads(raw[-1])["result"] == {"stopReason": "cancelled"}
         agent.may_end.set()
         assert await client.prompt("again") == "end_turn"

@@ -23,7 +23,8 @@ from accord import (
 )
 from accord.agent.store.base import MemoryStore
 from accord.types.session import ContextUsage, Cost, OptionChoice, TokenUsage
-from agent.talk import BOTH, settled, talk
+from agent.talk import BOTH, talk
+from event_loop import drain_event_loop
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ async def test_verb_refuses_what_it_cannot_say_and_the_turn_goes_on(
 
     async with talk(Slips(), version) as client:
         assert await client.prompt("go") == "end_turn"
-        await settled()
+        await drain_event_loop()
         assert client.said() == "done"
     wrong = [(got, want) for got, (_, want) in zip(told, VERBS, strict=True) if want not in got]
     assert not wrong

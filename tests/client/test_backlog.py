@@ -12,8 +12,9 @@ from msgspec import structs
 
 from accord import BacklogExceeded, ClientSession, ConnectedAgent, Text
 from client.wire import BOTH, ByHand, agent_by_hand
+from event_loop import drain_event_loop
 from requirement import requirement
-from sides import QUICK, notification, settled
+from sides import QUICK, notification
 
 LIMITS = structs.replace(QUICK, waiting=50, most_waiting=5000)
 
@@ -29,7 +30,7 @@ async def send_until_congested(raw: ByHand, session_id: str, most: int = 20_000)
     for n in range(most):
         raw.send(chunk(session_id, n))
         if n % 10 == 0:
-            await settled()
+            await drain_event_loop()
             if raw.transport.congested:
                 return n + 1
     return most
@@ -81,7 +82,7 @@ async def test_only_the_agent_of_a_slow_consumer_waits_and_nothing_is_lost(versi
         async with session.prompt("Hi") as turn:
             prompt = await request_of(raw, "session/prompt")
             begin_turn(version, raw, "a", prompt)
-            await settled()
+            await drain_event_loop()
             sent = await send_until_congested(raw, "a")
             assert raw.transport.congested
             await end_turn(version, raw, "a", prompt)
@@ -99,7 +100,7 @@ async def test_calls_from_inside_a_loop_that_is_behind_return(version: int) -> N
         async with session.prompt("Hi") as turn:
             prompt = await request_of(raw, "session/prompt")
             begin_turn(version, raw, "a", prompt)
-            await settled()
+            await drain_event_loop()
             sent = await send_until_congested(raw, "a")
             assert raw.transport.congested
             async for event in turn:
@@ -196,7 +197,7 @@ async def test_what_nobody_takes_any_more_holds_nothing_back(version: int) -> No
         async with session.events():
             await send_until_congested(raw, "a")
             assert raw.transport.congested
-        await settled()
+        await drain_event_loop()
         assert not raw.transport.congested
         assert await send_until_congested(raw, "a", most=3000) == 3000
 
@@ -208,6 +209,6 @@ async def test_a_flood_of_updates_for_unknown_sessions_takes_one_line_of_the_log
     async with by_hand(version) as (_, raw):
         for n in range(1000):
             raw.send(chunk(f"unknown {n}", n))
-        await settled()
+        await drain_event_loop()
         warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
         assert warnings == ["! dropped updates: too many sessions that are not open"]

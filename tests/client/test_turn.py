@@ -30,6 +30,7 @@ from accord import (
 )
 from accord.transports.memory import pair
 from client.wire import BOTH, Speaker, agent_by_hand, session_with
+from event_loop import drain_event_loop
 from quirk import quirk
 from requirement import requirement
 from sides import QUICK, Raw
@@ -454,11 +455,7 @@ async def test_agent_waits_for_a_consumer_that_does_not_take_events(
 
     async with session_with(version, flood) as session:
         async with session.prompt("Hi") as turn:
-            before = -1
-            while before != sent or not sent:  # it comes to rest
-                before = sent
-                for _ in range(50):
-                    await asyncio.sleep(0)
+            await drain_event_loop()
             held = sent
             taken = 0
             async for event in turn:

@@ -18,10 +18,10 @@ from accord.errors import (
 )
 from accord.v1.spec import SPEC
 from accord.wire.codec import to_builtins
+from event_loop import drain_event_loop
 from every_method import everything, joined, served_by
 from least import least
 from requirement import requirement
-from sides import settled
 
 LOGIN = v1.AuthMethodAgent(id="text", name="Log in")
 BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
@@ -64,7 +64,7 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
     async with joined(agent, client) as sides:
         params = params_of(method)
         result = await getattr(getattr(sides, side), method.call)(params)
-        await settled()
+        await drain_event_loop()
         assert seen == [(method.call, params)]
         if method.result is not None:
             assert result == least(method.result)
@@ -90,7 +90,7 @@ async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: An
             with pytest.raises(NotOffered) as caught:
                 await getattr(remote, method.call)(params_of(method))
             assert caught.value.gate.startswith(("agent.", "client."))
-            await settled()
+            await drain_event_loop()
             assert sides.frames == []
 
 
@@ -102,7 +102,7 @@ async def test_what_is_called_without_an_offer_is_not_found(side: str, method: A
         params = to_builtins(params_of(method))
         if not method.is_request:
             await caller.connection.notify(method.name, params)
-            await settled()
+            await drain_event_loop()
             assert len(sides.frames) == 1
         else:
             with pytest.raises(MethodNotFound):
@@ -186,7 +186,7 @@ async def test_an_update_that_the_client_does_not_show_is_never_sent(
         with pytest.raises(NotOffered) as caught:
             await sides.client.session_update(v1.SessionNotification(session_id="s", update=update))
         assert caught.value.gate == gate
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
 
 
@@ -198,7 +198,7 @@ async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> No
         sides.frames.clear()
         with pytest.raises(NotOffered, match="url"):
             await sides.client.create_elicitation(least(v1.ElicitationUrlMode))
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
 
 
@@ -225,7 +225,7 @@ async def test_extensions_go_both_ways(side: str) -> None:
         with pytest.raises(MethodNotFound):
             await remote.call_extension("_acme/other")
         await remote.notify_extension("_acme/tell", [1])
-        await settled()
+        await drain_event_loop()
         assert told == [("_acme/tell", [1])]
 
 
@@ -235,7 +235,7 @@ async def test_an_extension_without_an_underscore_is_never_sent() -> None:
             await sides.agent.call_extension("acme/ask")
         with pytest.raises(LocalProtocolError):
             await sides.agent.notify_extension("$/acme")
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
 
 
@@ -291,7 +291,7 @@ async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: s
     async with joined(agent, v1.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.authenticate(v1.AuthenticateRequest(method_id=method_id))
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
         await sides.agent.authenticate(v1.AuthenticateRequest(method_id="text"))
 
@@ -325,7 +325,7 @@ async def test_a_cancelled_turn_ends_cancelled() -> None:
     client = client_with(session_update=lambda s, p, c: shown.append(p))
     async with joined(agent_with(prompt=prompt), client) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
-        await settled()
+        await drain_event_loop()
         await sides.agent.cancel(v1.CancelNotification(session_id="s"))
         assert (await turn).stop_reason == "cancelled"
         assert shown == [chunk("late")]
@@ -336,7 +336,7 @@ async def test_a_cancel_of_another_session_cancels_nothing() -> None:
     async with joined(agent_with(prompt=forever), v1.ClientRole()) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
         await sides.agent.cancel(v1.CancelNotification(session_id="other"))
-        await settled()
+        await drain_event_loop()
         assert not turn.done()
         await sides.agent.cancel(v1.CancelNotification(session_id="s"))
         await turn
@@ -365,9 +365,9 @@ async def test_a_cancel_answers_the_permission_requests_of_the_session(busy: boo
     client = client_with(request_permission=forever, session_update=slow_update)
     async with joined(agent_with(prompt=prompt, cancel=ignore), client) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
-        await settled()
+        await drain_event_loop()
         await sides.agent.cancel(v1.CancelNotification(session_id="s"))
-        await settled()
+        await drain_event_loop()
         gate.set()
         assert (await turn).stop_reason == "end_turn"
         assert answers[0].outcome == v1.CancelledPermissionOutcome()
@@ -385,10 +385,10 @@ async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
 
     async with joined(agent_with(prompt=prompt), v1.ClientRole()) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
-        await settled()
+        await drain_event_loop()
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)
-        await settled()
+        await drain_event_loop()
         assert ended == ["cancelled"]
         assert b'"stopReason":"cancelled"' in sides.frames[-1]
 

@@ -18,10 +18,10 @@ from accord.errors import (
 )
 from accord.v2.spec import SPEC
 from accord.wire.codec import to_builtins
+from event_loop import drain_event_loop
 from every_method import everything, joined, served_by
 from least import least
 from requirement import requirement
-from sides import settled
 
 LOGIN = v2.AuthMethodAgent(method_id="text", name="Log in")
 BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
@@ -58,7 +58,7 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
     async with joined(agent, everything(v2.ClientRole, seen, delayed=delayed)) as sides:
         params = least(method.params)
         result = await getattr(getattr(sides, side), method.call)(params)
-        await settled()
+        await drain_event_loop()
         assert seen == [(method.call, params)]
         if method.result is not None:
             assert result == least(method.result)
@@ -80,7 +80,7 @@ async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: An
         if method.gate is not None:
             with pytest.raises(NotOffered):
                 await getattr(getattr(sides, side), method.call)(least(method.params))
-            await settled()
+            await drain_event_loop()
             assert sides.frames == []
 
 
@@ -92,7 +92,7 @@ async def test_what_is_called_without_an_offer_is_refused(side: str, method: Any
         params = to_builtins(least(method.params))
         if not method.is_request:
             await connection.notify(method.name, params)
-            await settled()
+            await drain_event_loop()
             assert len(sides.frames) == 1
             return
         one = method.call in ("cancel_tool_call", "cancel_terminal")
@@ -145,7 +145,7 @@ async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> No
         sides.frames.clear()
         with pytest.raises(NotOffered, match="url"):
             await sides.client.create_elicitation(least(v2.ElicitationUrlMode))
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
 
 
@@ -165,7 +165,7 @@ async def test_extensions_go_both_ways(side: str) -> None:
         remote = getattr(sides, side)
         assert await remote.call_extension("_acme/ask", {"a": 1}) == ["_acme/ask", {"a": 1}]
         await remote.notify_extension("_acme/tell")
-        await settled()
+        await drain_event_loop()
         assert told[0][0] == "_acme/tell"
 
 
@@ -183,7 +183,7 @@ async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: s
     async with joined(agent, v2.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.login(v2.LoginAuthRequest(method_id=method_id))
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
         await sides.agent.login(v2.LoginAuthRequest(method_id="text"))
 
@@ -195,7 +195,7 @@ async def test_without_ways_to_log_in_nobody_logs_in_or_out() -> None:
             await sides.agent.login(v2.LoginAuthRequest(method_id="text"))
         with pytest.raises(NotOffered):
             await sides.agent.logout(v2.LogoutAuthRequest())
-        await settled()
+        await drain_event_loop()
         assert sides.frames == []
 
 
@@ -214,7 +214,7 @@ async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> Non
 async def test_a_cancel_withdraws_prompts_that_are_not_inserted() -> None:
     async with joined(session_agent(), v2.ClientRole()) as sides:
         prompt = asyncio.create_task(sides.agent.prompt(PROMPT))
-        await settled()
+        await drain_event_loop()
         await sides.agent.cancel(v2.CancelSessionNotification(session_id=PROMPT.session_id))
         with pytest.raises(RequestCancelled):
             await prompt
@@ -225,13 +225,13 @@ async def test_a_cancel_leaves_permission_requests_to_the_agent() -> None:
     async with joined(session_agent(), client_with(request_permission=forever)) as sides:
         asked = least(v2.RequestPermissionRequest)
         permission = asyncio.create_task(sides.client.request_permission(asked))
-        await settled()
+        await drain_event_loop()
         await sides.agent.cancel(v2.CancelSessionNotification(session_id=asked.session_id))
-        await settled()
+        await drain_event_loop()
         assert not permission.done()
         permission.cancel()
         await asyncio.gather(permission, return_exceptions=True)
-        await settled()
+        await drain_event_loop()
         assert b'"outcome":"cancelled"' in sides.frames[-1]
 
 
