@@ -44,6 +44,7 @@ format: $(VENV)/.dev  ## Format, and fix what can be fixed
 
 docs: $(VENV)/.dev  ## Write the generated pages of the reference
 	$(BIN)/python docs/generate.py
+	$(BIN)/python tests/layers.py
 
 docs-test: $(VENV)/.dev  ## Run the code blocks of the docs
 	$(BIN)/python -m pytest -q tests/docs

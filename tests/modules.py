@@ -53,6 +53,18 @@ class Module:
                 case _:
                     pass
 
+    def lazy(self) -> Iterator[ast.stmt]:
+        """Yield every import inside a function."""
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        outer = [node for node in ast.walk(self.tree) if isinstance(node, functions)]
+        found = {
+            id(node): node
+            for function in outer
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        }
+        yield from found.values()
+
     def _nodes(self, node: ast.AST, for_types: bool) -> Iterator[ast.AST]:
         for child in ast.iter_child_nodes(node):
             match child:
@@ -88,27 +100,35 @@ def arrows(modules: dict[str, Module], *, for_types: bool = True) -> dict[str, s
     }
 
 
-def circle(graph: dict[str, set[str]]) -> list[str] | None:
-    """Return one circle of imports, first name repeated at the end, or None."""
-    done: set[str] = set()
-    for start in graph:
-        if found := _walk(start, graph, [], done):
-            return found
-    return None
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import each other, directly or through others.
 
+    These are the strongly connected components with more than one member, by Tarjan's algorithm.
+    """
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
 
-def _walk(
-    name: str, graph: dict[str, set[str]], trail: list[str], done: set[str]
-) -> list[str] | None:
-    if name in trail:
-        return [*trail[trail.index(name) :], name]
-    if name in done:
-        return None
-    for target in sorted(graph.get(name, ())):
-        if found := _walk(target, graph, [*trail, name], done):
-            return found
-    done.add(name)
-    return None
+    def visit(name: str) -> None:
+        index[name] = lowest[name] = len(index)
+        stack.append(name)
+        for target in sorted(graph.get(name, ())):
+            if target not in index:
+                visit(target)
+                lowest[name] = min(lowest[name], lowest[target])
+            elif target in stack:
+                lowest[name] = min(lowest[name], index[target])
+        if lowest[name] == index[name]:
+            start = stack.index(name)
+            if len(stack) - start > 1:
+                found.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for name in sorted(graph):
+        if name not in index:
+            visit(name)
+    return sorted(found)
 
 
 def _only_passed_through(module: Module, modules: dict[str, Module]) -> set[str]:
