@@ -1,11 +1,15 @@
-"""Ties tests to the rules of the protocol, and lists the rules that no test names."""
+"""Ties tests to the rules of the protocol, and lists the rules that no test names.
+
+The rules are those of the manifest of accord_conformance; `untested.txt` has the reasons for rules
+without a test.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -13,31 +17,21 @@ from typing import NamedTuple
 
 import pytest
 
+from accord_conformance.rules.manifest import Requirement, requirements
+
 TESTS = Path(__file__).parent
 NOT_OURS = {".venvs", "node_modules"}
 
 
-class Rule(NamedTuple):
-    """One rule: how strict, for whom, in which versions."""
-
-    id: str
-    level: str
-    who: str
-    versions: str
-
-
-@cache
-def rules() -> dict[str, Rule]:
-    """Return all rules by id, in the order of the list."""
-    lines = (TESTS / "requirements.txt").read_text("utf-8").splitlines()
-    rows = [Rule(*line.split()) for line in lines if line and not line.startswith("#")]
-    return {row.id: row for row in rows}
+def rules() -> dict[str, Requirement]:
+    """Return all rules by id, in the order of the manifest."""
+    return requirements()
 
 
 def requirement(*ids: str) -> pytest.MarkDecorator:
-    """Mark a test (or a class, or a module) as one that holds these rules."""
+    """Mark a test, a class or a module as a proof of these rules."""
     if unknown := [name for name in ids if name not in rules()]:
-        raise ValueError(f"no such rule: {', '.join(unknown)}")
+        raise ValueError(f"unknown rules: {', '.join(unknown)}")
     return pytest.mark.requirement(*ids)
 
 
@@ -90,8 +84,11 @@ class Reason(NamedTuple):
 
 
 def reasons() -> list[Reason]:
-    """Return why rules are named by no test, as `untested.txt` has it."""
-    found: list[Reason] = []
+    """Return why no test names some rules: from the manifest, then from `untested.txt`."""
+    found = [
+        Reason("manifest", "planned", _untested(lambda rule: rule.how == "planned")),
+        Reason("manifest", "a permission, which nothing can break", _untested(_only_permits)),
+    ]
     kind = ""
     for line in (TESTS / "untested.txt").read_text("utf-8").splitlines():
         if line.startswith("== "):
@@ -103,8 +100,19 @@ def reasons() -> list[Reason]:
     return found
 
 
+def _untested(condition: Callable[[Requirement], bool]) -> frozenset[str]:
+    """Return the rules that meet a condition and that no test names."""
+    return frozenset(
+        name for name, rule in rules().items() if condition(rule) and name not in named()
+    )
+
+
+def _only_permits(rule: Requirement) -> bool:
+    return rule.level.upper() == "MAY" and rule.how == "untestable"
+
+
 def _ids(word: str) -> Iterable[str]:
-    """Return the rules that a word of `untested.txt` stands for."""
+    """Return the rules for a word of `untested.txt`: `AREA-NN`, or `AREA-*` for the other rules."""
     area, _, number = f"R-{word}".rpartition("-")
     if number != "*":
         return [f"{area}-{number}"]
@@ -126,7 +134,9 @@ def report() -> str:
     missing = [rule for rule in rules().values() if rule.id not in tested | apart]
     if given & tested:
         lines.append(f"no reason needed any more: {', '.join(sorted(given & tested))}")
-    lines += [f"{rule.id:<13} {rule.level:<10} {rule.who}  {rule.versions}" for rule in missing]
+    for rule in missing:
+        versions = "+".join(f"v{number}" for number in rule.versions)
+        lines.append(f"{rule.id:<13} {rule.level:<10} {rule.who:<11} {versions} {rule.stability}")
     lines.append(
         f"{len(tested)} of {len(rules())} rules are named by tests, "
         f"{len(apart)} have a reason why not, {len(missing)} have none."
