@@ -17,7 +17,7 @@ help:  ## List the verbs
 setup: $(VENV)/.dev  ## Make .venv with everything for development
 
 demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something in this folder
-	$(BIN)/accord ask --yes 'Count the lines of README.md, then create demo.txt with "hello", then run `cat demo.txt`, then delete demo.txt'
+	$(BIN)/accord ask --yes 'read README.md; create demo.txt hello; replace demo.txt hello "hello, world"; run cat demo.txt; delete demo.txt'
 
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -q -n auto --dist worksteal

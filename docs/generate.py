@@ -22,11 +22,10 @@ from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
 from accord.wire.method import Method
-from accord_coder.models.embedded.page import page
-from accord_coder.models.embedded.table import FAMILIES
+from accord_coder.models.demo_commands import table as demo_table
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
-EMBEDDED_PAGE = Path(__file__).parent / "reference" / "embedded-model.md"
+DEMO_PAGE = Path(__file__).parent / "reference" / "demo-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 QUIRKS_PAGE = Path(__file__).parent / "reference" / "compatibility.md"
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
@@ -306,14 +305,38 @@ def _quirk(row: Quirk) -> Iterator[str]:
     yield ""
 
 
-def embedded_page() -> str:
-    """Return the text of `docs/reference/embedded-model.md`."""
-    return page(FAMILIES)
+DEMO_INTRO = """\
+# The demonstration model
+
+`accord agent` uses this model if no API key is set, or with `--model demo`.
+It is not a language model: a prompt consists of the commands in this table.
+It needs no account and no network, and the same prompt has the same result every time.
+So you can try permissions, plans, diffs and your client before you
+[choose a language model](../how-to/choose-a-model.md).
+
+<!-- made by `make docs` from src/accord_coder/models/demo_commands.py -->
+
+"""
+DEMO_END = """\
+
+- Commands are separated by `;` or by line ends. Several commands are shown as a plan.
+  The first failure stops the plan.
+- Put text with spaces in quotes, as in a shell.
+  `run` takes its command as you typed it, so `run ls *.py | wc -l` works.
+- Files that are attached to the prompt are added as the last arguments: attach a file to `read`.
+- If a command is not valid, none is run, and the answer explains the commands.
+- In the mode `plan`, commands that change something wait until you approve the plan.
+"""
+
+
+def demo_page() -> str:
+    """Return the text of `docs/reference/demo-model.md`."""
+    return f"{DEMO_INTRO}{demo_table()}\n{DEMO_END}"
 
 
 if __name__ == "__main__":
     METHODS_PAGE.write_text(methods_page(), "utf-8")
     COMMANDS_PAGE.write_text(commands_page(), "utf-8")
-    EMBEDDED_PAGE.write_text(embedded_page(), "utf-8")
+    DEMO_PAGE.write_text(demo_page(), "utf-8")
     EVENTS_PAGE.write_text(events_page(), "utf-8")
     QUIRKS_PAGE.write_text(quirks_page(), "utf-8")

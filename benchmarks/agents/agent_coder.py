@@ -5,4 +5,4 @@ import sys
 from accord.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(["agent", "--model", "embedded"]))
+    sys.exit(main(["agent", "--model", "demo"]))

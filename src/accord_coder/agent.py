@@ -64,7 +64,7 @@ class Coder(ApiKeyAuth):
             raise InvalidParams(f"`cwd` {session.cwd} {why}", data={"path": session.cwd})
         from accord_coder.commands.registry import first_available_commands
         from accord_coder.loop.session_state import CoderSession
-        from accord_coder.models.selection import model_option
+        from accord_coder.models.selection import local_models, model_option
         from accord_coder.permissions.modes import mode_option
         from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 
@@ -74,8 +74,9 @@ class Coder(ApiKeyAuth):
             self._trust = TrustStore(None if data is None else data / "rules")
         work = CoderSession(session, self.settings, ProjectRules(session.cwd, self._trust))
         session.data["work"] = work
+        local = await local_models(self.settings, self.keys)
         mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
-        await session.set_options([mode, model_option(self.settings, self.keys)])
+        await session.set_options([mode, model_option(self.settings, self.keys, local)])
         await session.set_commands(await asyncio.to_thread(first_available_commands, work))
 
     async def close_session(self, session: Session) -> None:

@@ -32,15 +32,15 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         (("-x",), "unexpected argument '-x'"),
         (("--model",), "--model needs a value"),
         (("--model=",), "--model needs a value"),
-        (("--model", "gpt"), "--model is `embedded` or `provider:name`, not 'gpt'"),
+        (("--model", "gpt"), "--model must be `provider:name`, `local` or `demo`, not 'gpt'"),
         (
             ("--model", "compatible:x"),
             "a model `compatible:NAME` needs --base-url URL, where its server is",
         ),
         (("--base-url", "here"), "--base-url begins with http:// or https://, not 'here'"),
         (
-            ("--model", "embedded", "--base-url", "http://localhost:1"),
-            "--base-url is for models of providers; `embedded` has no address",
+            ("--model", "demo", "--base-url", "http://localhost:1"),
+            "--base-url is for models of providers and servers; `demo` has no address",
         ),
         (("--max-requests", "0"), "--max-requests is a number from 1 on, not '0'"),
         (("--max-requests=many",), "--max-requests is a number from 1 on, not 'many'"),
@@ -107,12 +107,12 @@ async def options_of(*arguments: str, cwd: Path, version: int) -> tuple[str, dic
 async def test_coder_is_the_default_and_takes_its_settings(version: int, tmp_path: Path) -> None:
     data = tmp_path / "data"
     name, options = await options_of(
-        "--mode=plan", "--model", "embedded", "--data", str(data), cwd=tmp_path, version=version
+        "--mode=plan", "--model", "demo", "--data", str(data), cwd=tmp_path, version=version
     )
     assert name == "accord-coder"
     assert options["mode"].value == "plan"
     assert "bypassPermissions" not in [choice.value for choice in options["mode"].choices]
-    assert options["model"].value == "embedded"
+    assert options["model"].value == "demo"
     assert (data / "sessions.sqlite").exists()
     if sys.platform != "win32":
         assert data.stat().st_mode & 0o777 == 0o700

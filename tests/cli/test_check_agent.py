@@ -320,7 +320,7 @@ def test_our_agents_keep_all_rules(
 ) -> None:
     monkeypatch.setenv("ACCORD_DATA", str(tmp_path))
     config = ("--config", str(EXAMPLES / f"{name}.toml"))
-    options = ("--model", "embedded") if name == "coder" else ()
+    options = ("--model", "demo") if name == "coder" else ()
     command = (*SCRIPT[:-1], name, *options)
     began = time.monotonic()
     status, out, _ = run(capsys, "agent", "--strict", *config, "--", *command)

@@ -26,14 +26,16 @@ def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "accord", *shlex.split(recipe[1])],
         cwd=tmp_path,
-        env={**os.environ, "ACCORD_MODEL": "embedded", "ACCORD_DATA": str(data)},
+        env={**os.environ, "ACCORD_MODEL": "demo", "ACCORD_DATA": str(data)},
         capture_output=True,
         encoding="utf-8",
         timeout=50,
     )
     assert done.returncode == 0, done.stderr
     assert "`README.md` has" in done.stdout
-    for part in ("Read README.md", "1 + hello", "│ hello", "Delete demo.txt"):
+    plan = ("read README.md", "replace demo.txt hello", "delete demo.txt")
+    diffs = ("1 + hello", "1 - hello", "1 + hello, world", "1 - hello, world")
+    for part in (*plan, *diffs, "Read README.md", "cat demo.txt", "│ hello, world"):
         assert part in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
     assert (tmp_path / "README.md").read_bytes() == before

@@ -6,7 +6,7 @@
             result = await talk.use("read", path="notes.txt")   # what the model was told
             assert talk.call.status == "completed"              # what the client was shown
 
-Without `model` the coder chooses as it does for users (the embedded model where no key is set):
+Without `model` the coder chooses as it does for users (the demonstration model if no key is set):
 `await talk.prompt("read README.md")` returns the text of the answer.
 """
 
@@ -149,7 +149,7 @@ async def coder_session(
             asyncio.timeout(_LONGEST_S),
             connect(here, limits=QUICK, versions=(version,), permissions=decide, **client) as agent,
         ):
-            given: dict[str, Any] = {"roots": roots, "mcp_servers": mcp_servers}
+            given: dict[str, Any] = {"additional_directories": roots, "mcp_servers": mcp_servers}
             if load is None:
                 session = await agent.new_session(cwd, **given)
             else:

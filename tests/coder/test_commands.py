@@ -19,7 +19,7 @@ from accord_coder.settings import Settings
 from coder.talk import BOTH, CoderHarness, coder_session
 from coder.told import ScriptedModel, tool_prompt
 
-EMBEDDED = Settings(model="embedded")
+DEMO = Settings(model="demo")
 
 
 def prompts(talk: CoderHarness) -> list[str]:
@@ -114,15 +114,15 @@ async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
 
 @BOTH
 async def test_model_is_shown(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
-        assert "The model is `embedded`" in await talk.prompt("/model")
-        assert "`embedded` now" in await talk.prompt("/model embedded")
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
+        assert "The model is `demo`" in await talk.prompt("/model")
+        assert "`demo` now" in await talk.prompt("/model demo")
         assert "There is no model `x:y`" in await talk.prompt("/model x:y")
 
 
 @BOTH
-async def test_embedded_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+async def test_demonstration_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
         assert "nothing to compact" in await talk.prompt("/compact")
 
 
@@ -204,7 +204,7 @@ async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -
     (tmp_path / "Makefile").write_text("X := 1\ntest:  ## Run all tests\n\tpytest\n")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("")
-    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
         await talk.prompt("/init mind the gap")
         assert talk.asked[-1].tool_call.kind == "edit"
         text = (tmp_path / "AGENTS.md").read_text()
@@ -215,7 +215,7 @@ async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -
             "mind the gap",
         ):
             assert part in text
-        assert "I leave it as it is" in await talk.prompt("/init")
+        assert "already exists and was not changed" in await talk.prompt("/init")
         assert (tmp_path / "AGENTS.md").read_text() == text
 
 
@@ -240,7 +240,7 @@ async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_pat
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "x")
-    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
         assert "Nothing differs" in await talk.prompt("/review")
         (tmp_path / "a.py").write_text("one\ntwo\nbreakpoint()\n")
         said = await talk.prompt("/review")
@@ -252,7 +252,7 @@ async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_pat
 
 @BOTH
 async def test_review_outside_of_git_says_so(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=EMBEDDED) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
         assert "I cannot see the changes" in await talk.prompt("/review")
 
 

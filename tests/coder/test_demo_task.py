@@ -1,4 +1,4 @@
-"""The task of `make demo`, with the embedded model and with one that is reached by HTTP."""
+"""The task of `make demo`, with the demonstration model and with one that is reached by HTTP."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ RECIPE = re.search(r"^demo:.*\n\t\$\(BIN\)/accord ask (.*)$", (ROOT / "Makefile"
 ANSWERS = (
     Says("I look at it first.", uses=[("read", {"path": "README.md"})]),
     Says(uses=[("write", {"path": "demo.txt", "text": "hello\n"})]),
+    Says(
+        uses=[
+            ("edit", {"path": "demo.txt", "edits": [{"old": "hello", "new": "hello, world"}]}),
+        ]
+    ),
     Says(uses=[("execute", {"command": "cat demo.txt"})]),
     Says(uses=[("delete", {"path": "demo.txt"})]),
-    Says("`README.md` has been counted."),
+    Says("`README.md` has 2 lines."),
 )
 
 
@@ -46,7 +51,7 @@ async def ask(folder: Path, data: Path, *agent: str) -> tuple[str, str]:
     return said.decode(), done.decode()
 
 
-async def test_model_behind_a_server_does_what_the_embedded_one_does(
+async def test_model_behind_a_server_does_what_the_demonstration_model_does(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = tmp_path_factory.mktemp("data")
@@ -55,11 +60,17 @@ async def test_model_behind_a_server_does_what_the_embedded_one_does(
         model = ("--model", "compatible:m", "--base-url", provider.url)
         outcomes = [
             await ask(tmp_path, data, *model),
-            await ask(tmp_path, data, "--model", "embedded"),
+            await ask(tmp_path, data, "--model", "demo"),
         ]
         assert len(provider.requests) == len(ANSWERS)
     for said, done in outcomes:
         assert "`README.md` has" in said
-        for part in ("Read README.md", "+ hello", "cat demo.txt", "│ hello", "Delete demo.txt"):
+        for part in (
+            "Read README.md",
+            "+ hello",
+            "cat demo.txt",
+            "│ hello, world",
+            "Delete demo.txt",
+        ):
             assert part in done
     assert [*tmp_path.iterdir()] == [tmp_path / "README.md"]  # noqa: ASYNC240  # nothing else runs

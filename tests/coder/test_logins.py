@@ -72,11 +72,11 @@ async def test_switch_to_a_model_without_key_is_refused_and_the_old_one_goes_on(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as talk:
         monkeypatch.delenv("MISTRAL_API_KEY")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
             await talk.session.set_option("model", "mistral:mistral-medium-latest")
-        assert talk.work.session.option("model") == "embedded"
+        assert talk.work.session.option("model") == "demo"
         assert await talk.prompt("help")
 
 
@@ -86,7 +86,7 @@ async def test_login_is_about_the_model_that_the_session_has_chosen(
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="embedded")) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as talk:
         await talk.session.set_option("model", "mistral:mistral-medium-latest")
         monkeypatch.delenv("MISTRAL_API_KEY")
         await talk.agent.logout()
@@ -95,7 +95,7 @@ async def test_login_is_about_the_model_that_the_session_has_chosen(
             await talk.agent.authenticate("environment")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
             await talk.prompt("help")
-        await talk.session.set_option("model", "embedded")
+        await talk.session.set_option("model", "demo")
         await talk.agent.authenticate("environment")
         assert await talk.prompt("help")
 
@@ -107,7 +107,7 @@ async def test_session_whose_model_needs_no_key_goes_on_without_the_default_mode
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     settings = Settings(model="openai:gpt-6.1-sol")
     async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
-        await talk.session.set_option("model", "embedded")
+        await talk.session.set_option("model", "demo")
         monkeypatch.delenv("OPENAI_API_KEY")
         await talk.agent.logout()
         assert await talk.prompt("help")
@@ -123,7 +123,7 @@ async def test_switch_to_another_model_holds_from_the_next_prompt_on(
     async with providing(Says("From far away.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url)
         async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
-            await talk.session.set_option("model", "embedded")
+            await talk.session.set_option("model", "demo")
             assert await talk.prompt("help") != "From far away."
             await talk.session.set_option("model", "compatible:m")
             assert await talk.prompt("Hello") == "From far away."
@@ -144,7 +144,7 @@ async def test_effort_is_offered_where_the_model_can_be_told(
             before, after = (asked.body for asked in provider.requests)
             assert "effort" not in str(before.get("output_config"))
             assert after["output_config"]["effort"] == "high"
-            await talk.session.set_option("model", "embedded")
+            await talk.session.set_option("model", "demo")
             assert "effort" not in {option.id for option in talk.work.session.options}
 
 

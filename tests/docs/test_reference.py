@@ -87,9 +87,9 @@ def test_page_of_commands_is_what_the_programs_say() -> None:
     assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), "make docs"
 
 
-def test_page_of_the_embedded_model_is_what_its_table_says() -> None:
+def test_page_of_the_demonstration_model_is_up_to_date() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["EMBEDDED_PAGE"].read_text("utf-8") == generate["embedded_page"](), "make docs"
+    assert generate["DEMO_PAGE"].read_text("utf-8") == generate["demo_page"](), "make docs"
 
 
 def test_page_of_quirks_is_up_to_date() -> None:

@@ -44,8 +44,9 @@ Agents:
   script    does what it is told: every prompt is a command, `help` lists them
 
 Options of the coder:
-  --model MODEL         `provider:name`, or `embedded` for the one that needs no account;
-                        else ACCORD_MODEL, else what there is a key for, else `embedded`
+  --model MODEL         PROVIDER:NAME; `local` for a model server on this machine;
+                        or `demo`, which needs no account. Default: ACCORD_MODEL,
+                        else the first provider with an API key, else `demo`
   --base-url URL        where to find the model that --model or ACCORD_MODEL names
   --mode MODE           what it may do at first without asking: default, acceptEdits, plan,
                         dontAsk or bypassPermissions
@@ -138,8 +139,8 @@ def _settings(options: dict[str, str]) -> Settings:
     from accord_coder.settings import Settings
 
     model = options.get("model")
-    if model is not None and model != "embedded" and not all(model.partition(":")):
-        raise _UsageError(f"--model is `embedded` or `provider:name`, not {model!r}")
+    if model is not None and model not in ("demo", "local") and not all(model.partition(":")):
+        raise _UsageError(f"--model must be `provider:name`, `local` or `demo`, not {model!r}")
     base_url = options.get("base-url")
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise _UsageError(f"--base-url begins with http:// or https://, not {base_url!r}")
@@ -172,7 +173,7 @@ def _settings(options: dict[str, str]) -> Settings:
 
 def _check_base_url(settings: Settings) -> None:
     """Raise `_Wrong` for an address that no model is asked at: it would be passed over."""
-    from accord_coder.models.selection import EMBEDDED, named_model
+    from accord_coder.models.selection import DEMO, named_model
 
     named = named_model(settings)
     if named is None:
@@ -180,8 +181,10 @@ def _check_base_url(settings: Settings) -> None:
             "--base-url needs the model that is there: add --model PROVIDER:NAME"
             " (`compatible:NAME` for a server of your own), or set ACCORD_MODEL"
         )
-    if named == EMBEDDED:
-        raise _UsageError("--base-url is for models of providers; `embedded` has no address")
+    if named == DEMO:
+        raise _UsageError(
+            "--base-url is for models of providers and servers; `demo` has no address"
+        )
 
 
 def _serve(run: Callable[[], None]) -> int:

@@ -61,10 +61,8 @@ async def compact(
 ) -> tuple[ContentBlock, ...] | None:
     """Shorten the conversation."""
     model = await coder_of(work).session_model(work)
-    if model.name == "embedded":
-        await turn.say(
-            "There is nothing to compact: the embedded model reads your last prompt alone."
-        )
+    if not model.is_language_model:
+        await turn.say("Nothing to compact: the demonstration model reads only your last prompt.")
         return None
     from accord_coder.loop.turn import compact as shorten
 

@@ -65,7 +65,7 @@ async def run(
 ) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, write down what can be seen without understanding."""
     model = await coder_of(work).session_model(work)
-    if model.name != "embedded":
+    if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
     work.messages.append(Prompt((prompt_for(asked.arguments),)))
     there = await use_tool(turn, work, "glob", pattern="**/*")
@@ -77,8 +77,7 @@ async def run(
         await say(
             turn,
             work,
-            "There is an AGENTS.md. To improve it takes a language model, which the embedded one is"
-            " not; I leave it as it is.",
+            "AGENTS.md already exists and was not changed: improving it requires a language model.",
         )
         return None
     texts: dict[str, str] = {}
@@ -95,8 +94,8 @@ async def run(
         await say(
             turn,
             work,
-            "AGENTS.md says what files alone show: languages, folders, commands. Add what"
-            " only you know; the embedded model does not understand code.",
+            "AGENTS.md lists what the files show: languages, directories, commands. Add what only"
+            " you know: the demonstration model does not understand code.",
         )
     return None
 

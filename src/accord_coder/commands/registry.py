@@ -19,6 +19,8 @@ from accord_coder.commands.custom import (
     read_linked,
     scan_commands,
 )
+from accord_coder.models.providers import HOW_TO_GET_A_MODEL
+from accord_coder.models.selection import DEMO
 
 if TYPE_CHECKING:
     from accord import Turn
@@ -49,10 +51,9 @@ async def _help(
         lines += [f"- {why}" for why in wrong]
     chosen = coder_of(work).model_name(work)
     lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
-    if chosen == "embedded":
+    if chosen == DEMO:
         lines.append(
-            "The embedded model is no language model: it does what plain requests say. Type `help`"
-            " to see which it understands."
+            "Type `help` for the commands of the demonstration model. " + HOW_TO_GET_A_MODEL
         )
     await turn.say("\n".join(lines))
     return None

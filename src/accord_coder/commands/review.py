@@ -67,7 +67,7 @@ async def run(
 ) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, list the changes and what patterns find in them."""
     model = await coder_of(work).session_model(work)
-    if model.name != "embedded":
+    if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
     work.messages.append(Prompt((prompt_for(asked.arguments),)))
     result = await use_tool(turn, work, "execute", command=_DIFF)

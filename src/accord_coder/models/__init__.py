@@ -1,4 +1,4 @@
-"""What answers: the embedded model, and language models of providers."""
+"""The models: language models of providers and local servers, and a demonstration model."""
 
 from __future__ import annotations
 

@@ -95,7 +95,8 @@ Piece: TypeAlias = Text | Thought | Notice | ToolUse | Finished
 class Model(ABC):
     """Answers conversations."""
 
-    name: str  # provider:name, or "embedded"
+    is_language_model: ClassVar[bool] = True
+    name: str  # provider:name, local:name, or "demo"
     context_size: int  # tokens
     accepts: ClassVar[frozenset[str]] | frozenset[str] = frozenset()  # image, audio
     efforts: tuple[str, ...] = ()  # how long it may be told to think

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("KEY_VARIABLES", "PROVIDERS", "ModelProvider", "provider_of")
+__all__ = ("HOW_TO_GET_A_MODEL", "KEY_VARIABLES", "PROVIDERS", "ModelProvider", "provider_of")
+
+# For users of the demonstration model.
+HOW_TO_GET_A_MODEL = (
+    "To use a language model, set the API key of a provider (such as `ANTHROPIC_API_KEY` or"
+    " `OPENAI_API_KEY`) or save one with `accord agent --login PROVIDER`. Without an account, start"
+    " a model server on this machine (Ollama, llama.cpp, LM Studio or vLLM) and run"
+    " `accord agent --model local`. Both require `pip install 'accord[coder]'`."
+)
 
 
 class ModelProvider(Struct, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ def open_remote(
         ways = " or ".join(source.variables)
         raise KeyRejected(f"The key of {source.name} has odd characters in it. Look at {ways}.")
     kind = source.id
-    if kind == "compatible" or (kind == "openai" and address is not None):
+    if kind in ("compatible", "local") or (kind == "openai" and address is not None):
         kind = "openai-chat"  # what everybody means by compatible
     try:
         native = infer_model(f"{kind}:{name}", lambda _: _provider(source, key, address))
@@ -79,7 +79,7 @@ def open_remote(
 
 
 def _provider(source: ModelProvider, key: str | None, address: str | None) -> Provider[Any]:
-    if source.id == "compatible":
+    if source.id in ("compatible", "local"):
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
         return OpenAICompatibleProvider("compatible", base_url=address or "", api_key=key)

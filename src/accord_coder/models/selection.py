@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import AuthRequired, InvalidParams, OptionChoice, SelectOption
+from accord_coder.models.local_servers import (
+    LOCAL,
+    SERVERS,
+    LocalModel,
+    LocalServer,
+    find_local_models,
+    is_local,
+    local_provider,
+    pick_local_model,
+)
 from accord_coder.models.providers import PROVIDERS, ModelProvider, provider_of
 from accord_coder.settings import Settings
 
@@ -19,9 +29,10 @@ if TYPE_CHECKING:
     from accord_coder.models.retry import RetryPolicy
 
 __all__ = (
-    "EMBEDDED",
+    "DEMO",
     "default_model",
     "effort_option",
+    "local_models",
     "missing_key_error",
     "model_choices",
     "model_option",
@@ -32,7 +43,7 @@ __all__ = (
 
 log = logging.getLogger("accord_coder")
 
-EMBEDDED = "embedded"
+DEMO = "demo"
 _EFFORTS = {"low": "Low", "medium": "Medium", "high": "High"}
 
 
@@ -47,7 +58,7 @@ def default_model(
         for source in with_models:
             if has_key(source):
                 return f"{source.id}:{source.models[0]}"
-    return EMBEDDED
+    return DEMO
 
 
 def named_model(settings: Settings, environ: Mapping[str, str] | None = None) -> str | None:
@@ -74,10 +85,17 @@ def _configured(config: Path | None) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def model_choices(settings: Settings, keys: ApiKeys) -> tuple[OptionChoice, ...]:
-    """Return the models to offer: the default one, what there are keys for, the embedded one."""
-    found = dict.fromkeys((default_model(settings, keys), *_with_keys(keys), EMBEDDED))
-    return tuple(_choice(name) for name in found)
+def model_choices(
+    settings: Settings, keys: ApiKeys, local: Sequence[LocalModel] = ()
+) -> tuple[OptionChoice, ...]:
+    """Return the models to offer: the default, those of providers with a key, local ones, demo."""
+    names = (
+        default_model(settings, keys),
+        *_with_keys(keys),
+        *(f"{LOCAL}:{model.name}" for model in local),
+        DEMO,
+    )
+    return tuple(_choice(name) for name in dict.fromkeys(names))
 
 
 def _with_keys(keys: ApiKeys) -> Iterator[str]:
@@ -88,9 +106,12 @@ def _with_keys(keys: ApiKeys) -> Iterator[str]:
 
 
 def _choice(model: str) -> OptionChoice:
-    if model == EMBEDDED:
-        why = "No language model and no network: does what plain requests say"
-        return OptionChoice(EMBEDDED, "Embedded", why)
+    if model == DEMO:
+        return OptionChoice(DEMO, "Demo", "Not a language model: runs a few fixed commands")
+    if model == LOCAL:
+        return OptionChoice(LOCAL, "Local", "The first model of a server on this machine")
+    if is_local(model):
+        return OptionChoice(model, model.partition(":")[2], group="Local")
     found = provider_of(model)
     if found is None:
         return OptionChoice(model, model)
@@ -98,15 +119,17 @@ def _choice(model: str) -> OptionChoice:
     return OptionChoice(model, name, group=source.name)
 
 
-def model_option(settings: Settings, keys: ApiKeys) -> SelectOption:
-    """Return the option that chooses the model."""
+def model_option(
+    settings: Settings, keys: ApiKeys, local: Sequence[LocalModel] = ()
+) -> SelectOption:
+    """Return the option that selects the model."""
     return SelectOption(
         id="model",
         name="Model",
-        description="What answers",
+        description="The model that answers",
         category="model",
         value=default_model(settings, keys),
-        choices=model_choices(settings, keys),
+        choices=model_choices(settings, keys, local),
     )
 
 
@@ -160,19 +183,42 @@ def missing_key_error(source: ModelProvider) -> AuthRequired:
     )
 
 
+def _servers(settings: Settings) -> Sequence[LocalServer]:
+    """Return the servers that `local` asks: only the one at `--base-url` if it is given."""
+    if settings.base_url is not None and is_local(named_model(settings) or ""):
+        return (LocalServer("The server", settings.base_url),)
+    return SERVERS
+
+
+async def local_models(settings: Settings, keys: ApiKeys) -> list[LocalModel]:
+    """Return the models to offer of servers on this machine, if the default is one of them."""
+    if not is_local(default_model(settings, keys)):
+        return []
+    return await find_local_models(_servers(settings))
+
+
 async def open_model(
     name: str, settings: Settings, keys: ApiKeys, *, retry_policy: RetryPolicy | None = None
 ) -> Model:
     """Return a model, ready to answer; raise `AuthRequired` or `InvalidParams`."""
-    if name == EMBEDDED:
-        from accord_coder.models.embedded.model import Embedded
+    if name == DEMO:
+        from accord_coder.models.demo import DemoModel
 
-        return Embedded()
+        return DemoModel()
+    if is_local(name):
+        picked = await pick_local_model(name, _servers(settings))
+        provider = local_provider(picked.server)
+        model = await asyncio.to_thread(
+            _open_provider_model, provider, picked.name, picked.server.base_url, keys, retry_policy
+        )
+        model.context_size = picked.context_size or model.context_size
+        return model
     found = provider_of(name)
     if found is None:
         known = ", ".join(source.id for source in PROVIDERS)
         raise InvalidParams(
-            f"There is no model {name}: write `embedded`, or `provider:name` with one of {known}"
+            f"Unknown model {name}: expected `local`, `demo` or `PROVIDER:NAME`, where PROVIDER is"
+            f" one of {known}"
         )
     source, model = found
     if (lacking := needs_key(name, settings, keys)) is not None:

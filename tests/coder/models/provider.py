@@ -94,6 +94,7 @@ class Provider:
         self.left = asyncio.Event()  # a client has hung up in the middle of an answer
         self.reached = asyncio.Event()  # an answer has come to where it stalls
         self.root = ""
+        self.models: tuple[str, ...] = ()  # what /v1/models lists
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
@@ -125,6 +126,12 @@ class Provider:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split()[1].partition("?")[0]
+        if path == "/v1/models":
+            listed = json.dumps({"object": "list", "data": [{"id": name} for name in self.models]})
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(listed)}\r\n\r\n".encode())
+            writer.write(listed.encode())
+            await writer.drain()
+            return True
         self.requests.append(Asked(path, headers, json.loads(body or b"{}")))
         match self.replies.pop(0) if self.replies else Fails(500, "nothing left to say"):
             case Fails() as fails:

@@ -41,7 +41,7 @@ def test_configuration_that_is_broken_is_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "config.toml").write_text("model = \n")
-    assert default_model(Settings(config=tmp_path), NO_KEYS, {}) == "embedded"
+    assert default_model(Settings(config=tmp_path), NO_KEYS, {}) == "demo"
     assert "config.toml" in caplog.text
 
 
@@ -51,24 +51,24 @@ def test_default_is_the_first_provider_with_a_key() -> None:
     assert default_model(Settings(), keys(GEMINI_API_KEY="k"), {}).startswith("google:")
 
 
-def test_default_without_keys_is_the_embedded_model() -> None:
-    assert default_model(Settings(), NO_KEYS, {}) == "embedded"
+def test_default_without_keys_is_the_demonstration_model() -> None:
+    assert default_model(Settings(), NO_KEYS, {}) == "demo"
 
 
 def test_models_are_offered_where_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACCORD_MODEL", raising=False)
     offered = [choice.value for choice in model_choices(Settings(), keys(MISTRAL_API_KEY="k"))]
-    assert offered[-1] == "embedded"
+    assert offered[-1] == "demo"
     assert len(offered) > 2
     assert all(name.startswith("mistral:") for name in offered[:-1])
-    assert [choice.value for choice in model_choices(Settings(), NO_KEYS)] == ["embedded"]
+    assert [choice.value for choice in model_choices(Settings(), NO_KEYS)] == ["demo"]
 
 
 def test_model_that_is_named_is_offered_first() -> None:
     option = model_option(Settings(model="compatible:mine", base_url="http://x"), NO_KEYS)
     assert option.value == "compatible:mine"
     assert option.category == "model"
-    assert [choice.value for choice in option.choices] == ["compatible:mine", "embedded"]
+    assert [choice.value for choice in option.choices] == ["compatible:mine", "demo"]
 
 
 def test_address_of_ones_own_needs_no_key() -> None:
@@ -77,7 +77,7 @@ def test_address_of_ones_own_needs_no_key() -> None:
     # And is not that of other providers.
     assert needs_key("mistral:x", own, NO_KEYS) is not None
     assert needs_key("ollama:qwen", Settings(), NO_KEYS) is None
-    assert needs_key("embedded", Settings(), NO_KEYS) is None
+    assert needs_key("demo", Settings(), NO_KEYS) is None
 
 
 async def test_missing_key_says_what_to_set() -> None:

@@ -1,0 +1,247 @@
+"""The demonstration model: its commands, and what it says if it does not understand a prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord import EmbeddedResource, ImageContent, ResourceLink
+from accord_coder.models.demo import DemoModel
+from accord_coder.models.demo_commands import COMMANDS, InvalidPrompt, help_text, parse_prompt
+from accord_coder.settings import Settings
+from coder.talk import BOTH, CoderHarness, coder_session
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.py").write_text("import os\n\n# TODO: more (*)\nprint(os)\n")
+    (tmp_path / "notes.txt").write_text("one two\ntwo three\n")
+    return tmp_path
+
+
+def demo(version: int, project: Path, **more: Any) -> Any:
+    return coder_session(version, cwd=project, model=DemoModel(), **more)
+
+
+def kinds(talk: CoderHarness) -> list[str]:
+    return [call.kind for call in talk.calls]
+
+
+def test_model_has_ten_commands_with_examples_that_are_valid() -> None:
+    names = "help list find read replace create append delete move run"
+    assert [command.name for command in COMMANDS] == names.split()
+    for command in COMMANDS:
+        (step,) = parse_prompt((command.example,))
+        assert step.command is command
+        assert f"`{command.example}`" in help_text()
+
+
+@BOTH
+async def test_directories_and_files_are_listed(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        assert await talk.prompt("list") == "```\nnotes.txt\nsrc/\n```"
+        assert "src/app.py" in await talk.prompt("LIST '**/*.py'")
+        assert "app.py" in await talk.prompt("list src")
+        assert talk.asked == []
+
+
+@BOTH
+async def test_text_is_found_as_it_is_written(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        assert await talk.prompt("find 'more (*)'") == "```\nsrc/app.py:3: # TODO: more (*)\n```"
+        assert "[no matches]" in await talk.prompt("find zebra src")
+
+
+@BOTH
+async def test_file_and_some_of_its_lines_are_read(version: int, project: Path) -> None:
+    (project / "long.txt").write_text("x\n" * 5000)
+    async with demo(version, project) as talk:
+        assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
+        assert "two three\n[lines 2-2 of 2]" in await talk.prompt("read notes.txt 2")
+        assert "one two\ntwo three\n" in await talk.prompt("read notes.txt 1-2")
+        assert await talk.prompt("read long.txt") == "`long.txt` has 5000 lines."
+        assert await talk.prompt("read notes.txt 2-1") == "`2-1` is not a range of lines."
+        assert "not a range" in await talk.prompt("read notes.txt all")
+        assert "none.txt" in await talk.prompt("read none.txt")
+        assert talk.call.status == "failed"
+
+
+@BOTH
+async def test_attached_files_are_arguments(version: int, project: Path) -> None:
+    path = project / "my notes.txt"
+    path.write_text("x\n")
+    async with demo(version, project) as talk:
+        said = await talk.prompt("read", ResourceLink(path.as_uri(), "my notes.txt"))
+        assert said == f"`{path}` has 1 line."
+        said = await talk.prompt("read", EmbeddedResource(path.as_uri(), "x\n"))
+        assert said == f"`{path}` has 1 line."
+
+
+@BOTH
+async def test_file_is_changed_with_permission(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        assert "2 replacements" in await talk.prompt("replace notes.txt two 'tw o'")
+        assert (project / "notes.txt").read_text() == "one tw o\ntw o three\n"
+        assert "Created new/a.txt" in await talk.prompt('create new/a.txt "line one"')
+        await talk.prompt("append new/a.txt 'line \"two\"'")
+        assert (project / "new" / "a.txt").read_text() == 'line one\nline "two"\n'
+        assert "Moved" in await talk.prompt("move new/a.txt b.txt")
+        assert "Deleted" in await talk.prompt("delete b.txt")
+        assert not (project / "b.txt").exists()
+        assert len(talk.asked) == 5
+        assert all(call.content for call in talk.calls if call.kind == "edit")
+
+
+@BOTH
+async def test_command_runs_as_it_is_typed(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        assert await talk.prompt("run cat notes.txt | head -n 1") == "```\none two\n```"
+        assert await talk.prompt("run 'echo a; echo b'") == "```\na\nb\n```"
+        assert await talk.prompt('run echo "a  b"') == "```\na  b\n```"
+        assert "[exit status 3]" in await talk.prompt("run 'exit 3'")
+        assert [request.tool_call.kind for request in talk.asked] == ["execute"] * 4
+
+
+@BOTH
+async def test_several_commands_are_a_plan(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        said = await talk.prompt("read notes.txt; create a.txt hello\nrun cat a.txt")
+        assert said.startswith("`notes.txt` has 2 lines.")
+        assert said.endswith("```\nhello\n```")
+        entries = talk.session.transcript.plan.entries
+        assert [(entry.content, entry.status) for entry in entries] == [
+            ("read notes.txt", "completed"),
+            ("create a.txt hello", "completed"),
+            ("run cat a.txt", "completed"),
+        ]
+        assert [kind for kind in kinds(talk) if kind != "think"] == ["read", "edit", "execute"]
+
+
+@BOTH
+async def test_plan_stops_at_the_first_failure(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        said = await talk.prompt("read none.txt; create a.txt; delete notes.txt")
+        assert "Stopped at step 1 of 3. Not run: create a.txt; delete notes.txt." in said
+        statuses = [entry.status for entry in talk.session.transcript.plan.entries]
+        assert statuses == ["pending"] * 3
+    assert not (project / "a.txt").exists()
+    assert (project / "notes.txt").exists()
+
+
+@BOTH
+async def test_rejected_change_is_reported_and_not_made(version: int, project: Path) -> None:
+    async with demo(version, project, allow="reject") as talk:
+        said = await talk.prompt("delete notes.txt; list")
+        assert "the client rejected the request" in said
+        assert "Not run: list." in said
+    assert (project / "notes.txt").exists()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        ("Could you list the files, please?", "`Could you list the files, please?` is not"),
+        ("lst", "Did you mean `list`?"),
+        ("delete notes.txt; fix the bug", "`fix the bug` is not a command"),
+        ("replace notes.txt one", "write `replace FILE OLD NEW`"),
+        ("list the TODOs in this folder", "write `list [DIRECTORY | PATTERN]`"),
+        ("create 'a.txt", "No closing quotation"),
+        ("run", "write `run COMMAND`"),
+        ("  ;\n ", "contains no text"),
+        ("x" * 200_001, "more than 200,000 characters"),
+    ],
+)
+async def test_prompt_that_is_not_understood_explains_the_commands_and_changes_nothing(
+    version: int, prompt: str, reason: str, project: Path
+) -> None:
+    async with demo(version, project) as talk:
+        said = await talk.prompt(prompt)
+        assert reason in said
+        assert said.endswith(help_text())
+        assert talk.calls == []
+    assert (project / "notes.txt").exists()
+
+
+@BOTH
+async def test_help_explains_how_to_use_a_language_model(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        said = await talk.prompt("help")
+    for part in (
+        "ANTHROPIC_API_KEY",
+        "--login PROVIDER",
+        "--model local",
+        "Ollama",
+        "accord[coder]",
+    ):
+        assert part in said
+
+
+@BOTH
+async def test_images_need_a_language_model(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        said = await talk.prompt("read notes.txt", ImageContent(b"x", "image/png"))
+        assert said.startswith("Images and audio need a language model.")
+
+
+@BOTH
+async def test_changes_wait_for_approval_in_plan_mode(version: int, project: Path) -> None:
+    answers = iter(["plan", "default", "allow_once"])
+
+    def allow(request: Any) -> Any:
+        answer = next(answers)
+        return next(option for option in request.options if option.id == answer)
+
+    settings = Settings(mode="plan")
+    async with demo(version, project, settings=settings, allow=allow) as talk:
+        assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
+        said = await talk.prompt("create a.txt hello; run cat a.txt")
+        assert "does not approve the plan" in said
+        assert not (project / "a.txt").exists()
+        await talk.prompt("create a.txt hello")
+        assert (project / "a.txt").read_text() == "hello\n"
+        assert talk.work.mode == "default"
+
+
+@BOTH
+async def test_turn_continues_where_a_cancelled_one_does_not(version: int, project: Path) -> None:
+    async with demo(version, project) as talk:
+        async with talk.session.prompt("run sleep 100; delete notes.txt") as turn:
+            async for _ in turn:
+                if talk.calls and talk.call.kind == "execute":
+                    break
+            await turn.cancel()
+        assert turn.stop_reason == "cancelled"
+        assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
+    assert (project / "notes.txt").exists()
+
+
+def test_quotes_keep_separators() -> None:
+    steps = parse_prompt(("create a 'x; y\nz' ;find \"a;b\"; run echo a\\;b",))
+    assert [step.arguments for step in steps] == [("a", "x; y\nz"), ("a;b",), ("echo a\\;b",)]
+
+
+@given(st.text(st.sampled_from("ab ;\n'\"\\|"), max_size=40))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    try:
+        steps = parse_prompt((f"find {text}",))
+    except InvalidPrompt:
+        return
+    assert all(step.arguments for step in steps if step.command.name == "find")
+
+
+@pytest.mark.parametrize("piece", ["'", '"', "\\", ";", "a'", '"\\', "'\"", "\n", "read "])
+def test_no_prompt_is_slow_to_parse(piece: str) -> None:
+    text = "".join(itertools.islice(itertools.cycle(piece), 200_000))
+    began = time.process_time()
+    with contextlib.suppress(InvalidPrompt):
+        parse_prompt((text,))
+    assert time.process_time() - began < 5
