@@ -12,12 +12,10 @@ import pytest
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
-from accord_conformance.rules import manifest
-from accord_conformance.rules.manifest import AUTHORITIES, Requirement, requirements
+from accord_conformance.rules.manifest import AUTHORITIES, Requirement, requirements, rule_files
 from accord_conformance.rules.sources import links
 from conformance.doubles.talking import Talker
 
-FOLDER = Path(manifest.__file__).parent / "requirements"
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 RULES = requirements().values()
 PAIRS = [(rule, version) for rule in RULES for version in rule.versions]
@@ -25,7 +23,7 @@ PAIRS = [(rule, version) for rule in RULES for version in rule.versions]
 
 def rows() -> dict[str, dict[str, Any]]:
     """Return the rows as they are in the files."""
-    files = [tomllib.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.toml")]
+    files = [tomllib.loads(path.read_text("utf-8")) for path in rule_files()]
     return {name: row for file in files for name, row in file.items() if isinstance(row, dict)}
 
 
@@ -46,6 +44,7 @@ def broken_in(rule: Requirement, version: int, **more: Any) -> Report:
 
 
 def test_every_row_has_an_authority_for_each_of_its_versions() -> None:
+    assert rows().keys() == requirements().keys()
     for name, row in rows().items():
         said = row.get("authority")
         assert said is not None, name

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from accord import v1
 from accord.wire.describe import List, Mapping, Object, Shape, Text, describe
+from accord_conformance.judges.field_rule import absent, fields
 from accord_conformance.judges.fields import rule_for_problem
 from accord_conformance.traffic.connection_state import methods
-from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem
+from accord_conformance.traffic.strict_types import Member, ProblemKind, TypeProblem
 from conformance.doubles.talking import Talker
 
 OTHERWISE = "R-INIT-08"
@@ -44,16 +46,28 @@ WITHOUT_A_RULE = {
 
 
 class Place(NamedTuple):
-    """Where an enum, or the tag of a union, stands."""
+    """The place of an enum, or of the tag of a union."""
 
-    owner: str
+    owner: Any
     key: str
     path: str
+    within: tuple[Member, ...]
     what: ProblemKind
+
+    @property
+    def name(self) -> str:
+        """The owner and the key; a message that is a union has no name."""
+        owner = self.owner.__name__ if isinstance(self.owner, type) else ""
+        return f"{owner}.{self.key}"
+
+    def at(self, key: str, owner: Any = None) -> Place:
+        """Return the place of a member of the value here."""
+        within = (*self.within, (self.owner, self.key)) if self.key else self.within
+        return Place(owner or self.owner, key, f"{self.path}.{key}", within, "value")
 
 
 def places(shape: Shape, place: Place, above: tuple[str, ...] = ()) -> Iterator[Place]:
-    """Yield all enums and tags below, and in which ways a value may be wrong there."""
+    """Yield all enums and tags below, and the ways in which a value may be wrong there."""
     objects = [kind for kind in shape if isinstance(kind, Object)]
     for kind in shape:
         match kind:
@@ -62,19 +76,18 @@ def places(shape: Shape, place: Place, above: tuple[str, ...] = ()) -> Iterator[
             case List(item=item):
                 yield from places(item, place._replace(path=f"{place.path}[0]"), above)
             case Mapping(value=value):
-                yield from places(value, place._replace(path=f"{place.path}.k", key="k"), above)
+                yield from places(value, place.at("k"), above)
             case _:
                 pass
     yield from tags(objects, place)
     for kind in objects:
-        owner = kind.name or place.owner
-        if above.count(owner) > 1:
+        owner = kind.cls if kind.name else place.owner
+        if above.count(str(owner)) > 1:
             continue
         fixed = {key for key, _ in kind.tags}
         for key, field in kind.fields.items():
             if key not in fixed:
-                inner = Place(owner, key, f"{place.path}.{key}", "value")
-                yield from places(field.shape, inner, (*above, owner))
+                yield from places(field.shape, place.at(key, owner), (*above, str(owner)))
 
 
 def tags(objects: list[Object], place: Place) -> Iterator[Place]:
@@ -88,11 +101,11 @@ def tags(objects: list[Object], place: Place) -> Iterator[Place]:
             ("variant", "missing", "type") if key in rests else ("value",)
         )
         for what in whats:
-            yield Place(place.owner, key, f"{place.path}.{key}", what)
+            yield place.at(key)._replace(what=what)
 
 
 def rules(version: int) -> dict[Place, str]:
-    """Return the rule that stands for a wrong value at each place of the protocol."""
+    """Return the rule that a wrong value breaks, at each place of the protocol."""
     found: dict[Place, str] = {}
     for method in methods(version):
         if method.name.startswith("proxy/"):
@@ -100,15 +113,17 @@ def rules(version: int) -> dict[Place, str]:
         for tp in (method.params, method.result if method.is_request else None):
             if tp is None:
                 continue
-            for place in places(describe(tp, nes=True), Place("", "", "$", "value")):
+            for place in places(describe(tp, nes=True), Place(tp, "", "$", (), "value")):
                 found[place] = at(place, version)
     return found
 
 
 def at(place: Place, version: int) -> str:
-    owner, key, path, what = place
+    owner, key, path, within, what = place
     got: Any = 5 if what == "type" else None if what == "missing" else "zzz"
-    wrong = TypeProblem(what=what, path=path, owner=owner, key=key, expected="", got=got)
+    wrong = TypeProblem(
+        what=what, path=path, owner=owner, key=key, within=within, expected="", got=got
+    )
     rule = rule_for_problem(wrong, version)
     return OTHERWISE if rule is None else rule
 
@@ -116,7 +131,7 @@ def at(place: Place, version: int) -> str:
 @pytest.mark.parametrize("version", [1, 2])
 def test_wrong_values_break_the_rule_that_is_about_them(version: int) -> None:
     bare = {
-        f"{place.owner}.{place.key}"
+        place.name
         for place, rule in rules(version).items()
         # Where config options stand has many names.
         if rule == OTHERWISE and "configOptions" not in place.path
@@ -154,9 +169,7 @@ def test_wrong_value_at_a_place_breaks(version: int, where: str, what: str, rule
     found = {
         told
         for place, told in rules(version).items()
-        if f"{place.owner}.{place.key}" == where
-        and place.what == what
-        and "systemPrompt" not in place.path
+        if place.name == where and place.what == what and "systemPrompt" not in place.path
     }
     assert found == {rule}
 
@@ -171,3 +184,10 @@ def test_value_of_no_rule_is_told_with_the_values_of_the_version() -> None:
     assert "one of delete, edit, " in finding.expected
     assert finding.expected.endswith("as version 1 has it")
     assert "values" in finding.requirement.rule
+
+
+def test_renaming_a_wire_type_or_a_member_cannot_change_a_verdict_unnoticed() -> None:
+    with pytest.raises(TypeError, match=r"accord\.v1\.prompt\.PromptResponse has no member why"):
+        fields(v1.PromptResponse, "why")
+    with pytest.raises(TypeError, match="PromptResponse has stopReason"):
+        absent(v1.PromptResponse, "stopReason")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("supports",)
+__all__ = ("add_capabilities", "supports")
 
 Json: TypeAlias = dict[str, Any]
 
@@ -39,7 +40,6 @@ _WHERE: dict[str, tuple[str, str]] = {
     "logout": ("auth.logout", ""),
     "login status": ("auth.status", "auth.status"),
     "providers": ("providers", "providers"),
-    "next edit suggestions": ("nes", ""),
 }
 
 
@@ -56,3 +56,8 @@ def supports(what: str, version: int, result: Json) -> bool:
     for step in path.split("."):
         found = found.get(step) if is_object(found) else None
     return found is True if version == 1 and path.startswith(_BOOLEANS) else is_object(found)
+
+
+def add_capabilities(paths: Mapping[str, tuple[str, str]]) -> None:
+    """Add capabilities of an extension: the paths in versions 1 and 2, by name."""
+    _WHERE.update(paths)

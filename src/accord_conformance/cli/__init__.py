@@ -57,12 +57,12 @@ def _rules(only: tuple[str, ...], version: str | None, as_json: bool) -> int:
     """List the rules, and who judges them."""
     from msgspec import to_builtins
 
-    from accord_conformance.agent.scenarios import AGENT_SCENARIOS
-    from accord_conformance.client.scenarios import SCENARIOS
+    from accord_conformance.agent.scenarios import agent_scenarios
+    from accord_conformance.client.scenarios import client_scenarios
     from accord_conformance.rules.selection import UnknownName, select_rules
 
     try:
-        chosen = select_rules(only, [*AGENT_SCENARIOS, *SCENARIOS])
+        chosen = select_rules(only, [*agent_scenarios(), *client_scenarios()])
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
     found = [rule for rule in chosen if version is None or int(version) in rule.versions]

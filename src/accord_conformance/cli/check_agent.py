@@ -184,15 +184,15 @@ def _run(
     from accord.local.run import run_program as run_to_end
     from accord.transports.process import ProcessTransport, process
     from accord_conformance.agent.run import AgentRun
-    from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+    from accord_conformance.agent.scenarios import agent_scenarios
     from accord_conformance.cli.progress import Progress
     from accord_conformance.harness.raw_connection import RawConnection
     from accord_conformance.harness.traces import write_trace
     from accord_conformance.rules.selection import UnknownName, select_scenarios, validate_skips
 
     try:
-        validate_skips(settings.skip, AGENT_SCENARIOS)
-        chosen = select_scenarios(only, AGENT_SCENARIOS)
+        validate_skips(settings.skip, agent_scenarios())
+        chosen = select_scenarios(only, agent_scenarios())
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
 

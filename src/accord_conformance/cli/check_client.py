@@ -75,7 +75,7 @@ def client(
     from accord.transports.stdio import stdio
     from accord_conformance.cli.check_agent import report_bytes
     from accord_conformance.client.run import ClientRun
-    from accord_conformance.client.scenarios import SCENARIOS
+    from accord_conformance.client.scenarios import client_scenarios
     from accord_conformance.harness.traces import trace_bytes
     from accord_conformance.reports.run_result import verdict
 
@@ -115,7 +115,7 @@ def client(
 
     run = ClientRun(
         stdio(restore=False),
-        SCENARIOS,
+        client_scenarios(),
         versions=(1, 2) if spoken == "both" else (int(spoken),),
         answer=answer,
         login=login,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from accord_conformance.judges.auth import Auth
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.content import Content
@@ -13,7 +15,6 @@ from accord_conformance.judges.gates import Gates
 from accord_conformance.judges.handshake import Handshake
 from accord_conformance.judges.late_updates import LateUpdates
 from accord_conformance.judges.mcp_over_acp import McpOverAcp
-from accord_conformance.judges.nes import Nes
 from accord_conformance.judges.options import Options
 from accord_conformance.judges.paths import Paths
 from accord_conformance.judges.permissions import Permissions
@@ -23,10 +24,11 @@ from accord_conformance.judges.sessions import Sessions
 from accord_conformance.judges.tools import Tools
 from accord_conformance.judges.turns import Turns
 from accord_conformance.judges.wire_types import WireTypes
+from accord_conformance.rules.extensions import load_extensions
 
-__all__ = ("JUDGES",)
+__all__ = ("add_judges", "all_judges")
 
-JUDGES: tuple[type[Judge], ...] = (
+_judges: list[type[Judge]] = [
     Framing,
     WireTypes,
     Handshake,
@@ -46,5 +48,15 @@ JUDGES: tuple[type[Judge], ...] = (
     Content,
     Extras,
     McpOverAcp,
-    Nes,
-)
+]
+
+
+def all_judges() -> tuple[type[Judge], ...]:
+    """Return the judges of the protocol and of extensions."""
+    load_extensions()
+    return tuple(_judges)
+
+
+def add_judges(judges: Iterable[type[Judge]]) -> None:
+    """Add the judges of an extension."""
+    _judges.extend(judges)

@@ -7,7 +7,7 @@ already; the call is still among the open ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from accord_conformance.reports.finding import Finding
@@ -27,8 +27,14 @@ class Judge:
 
     rules: ClassVar[tuple[str, ...]] = ()
 
+    @classmethod
+    def judged_rules(cls) -> Collection[str]:
+        """Return the rules that this judge reports: `rules`, unless extensions add some."""
+        return cls.rules
+
     def __init__(self, state: ConnectionState, report: Callable[[Finding], None]) -> None:
         self.state = state
+        self._judged = frozenset(self.judged_rules())
         self._report = report
 
     def on_invalid_frame(self, broken: InvalidFrame) -> None:
@@ -67,7 +73,7 @@ class Judge:
         `by` may be left out where the rule names one side. `authority` is given where the rule
         itself does not cover this finding fully.
         """
-        assert rule in self.rules, f"{type(self).__name__} does not name {rule}"
+        assert rule in self._judged, f"{type(self).__name__} does not name {rule}"
         requirement = requirements()[rule]
         if self.state.version is not None and self.state.version not in requirement.versions:
             return

@@ -1,12 +1,11 @@
-"""Which rule a wrong field breaks; what stands in no row breaks R-INIT-08.
+"""The rule that a wrong field breaks; a field without a rule of its own breaks R-INIT-08.
 
-R-INIT-08 says as much: methods, keys and values are those of the agreed version. Of what version 1
-closes, the kinds and statuses of tool calls and the types of config options have no rule of their
-own.
+R-INIT-08 requires the methods, keys and values of the agreed version. Of the values that version 1
+closes, the kinds and statuses of tool calls and the types of config options have no other rule.
 
-A row is tried where its owner (a wire type), key and path fit, as regular expressions; the first
-row that fits a problem has it. A row counts as kept where a message had such a key, and for rows
-about keys that must not be there where it had such an owner.
+A `FieldRule` names its fields as members of wire types, so renaming a type or a member fails at
+import. The first rule that fits a problem gets it. A rule counts as passed when a message had one
+of its keys, and a rule about forbidden keys when a message had one of its types.
 """
 
 from __future__ import annotations
@@ -14,221 +13,427 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple
+from typing import Any
 
+from msgspec import Struct
+
+from accord import v1, v2
+from accord.wire.shared import mcp_message as mcp
+from accord_conformance.judges.field_rule import (
+    MALFORMED,
+    FieldRule,
+    Place,
+    absent,
+    below,
+    fields,
+    inside,
+    key_in,
+    members_of,
+    tag,
+)
 from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem, VisitedKey
 
-__all__ = ("FIELD_RULES", "FieldRule", "rule_for_problem", "rules_for_keys")
+__all__ = ("add_field_rules", "field_rule_ids", "rule_for_problem", "rules_for_keys")
 
 _CAMEL = re.compile(r"_(\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_CAPABILITIES = r"\w*Capabilities"
-_TOOL = r"ToolCall(Update|Details|ContentChunk)?"
-_SUGGESTED = r"(Nes\w+Suggestion|(Accept|Reject)NesNotification)"
+_SPELLED = "R-GEN-07"
+_UNKNOWN_KEY = "R-GEN-12"
+_UNKNOWN_VALUE = "R-EXT-09"
+
+_WRONG_TYPE: frozenset[ProblemKind] = frozenset(("missing", "type"))
+_UNKNOWN: frozenset[ProblemKind] = frozenset(("variant", "custom"))
+# Keys whose values version 2 leaves open.
+_OPEN_KEYS = ("type", "status", "kind", "state", "operation", "severity")
 
 
-class FieldRule(NamedTuple):
-    """The rule that a problem of a field breaks."""
-
-    rule: str
-    where: str  # Owner.key
-    versions: tuple[int, ...] = (1, 2)
-    what: tuple[ProblemKind, ...] = ()  # any, unless said
-    path: str = ""
-    null: bool | None = None  # only null, or anything but null
-
-    def fits(self, owner: str, key: str, path: str) -> bool:
-        return bool(re.fullmatch(self.where, f"{owner}.{key}") and re.search(self.path, path))
+def _each(owners: Iterable[type[Struct]], *names: str) -> tuple[Place, ...]:
+    return tuple(place for owner in owners for place in fields(owner, *names))
 
 
-_WRONG: tuple[ProblemKind, ...] = ("missing", "type", "value", "bounds")
-_NEW: tuple[ProblemKind, ...] = ("variant", "custom")
-_V1, _V2 = (1,), (2,)
+_EXTRA: frozenset[ProblemKind] = frozenset(("extra",))
+_VALUE: frozenset[ProblemKind] = frozenset(("value",))
+_BOUNDS: frozenset[ProblemKind] = frozenset(("bounds",))
+_MISSING: frozenset[ProblemKind] = frozenset(("missing",))
+_TYPE: frozenset[ProblemKind] = frozenset(("type",))
+_SETUPS_2 = (v2.NewSessionRequest, v2.ResumeSessionRequest, v2.ForkSessionRequest)
+_OPENED_2 = (v2.NewSessionResponse, v2.ResumeSessionResponse, v2.ForkSessionResponse)
+_WITH_PROMPT = (
+    *(v1.NewSessionRequest, v1.LoadSessionRequest, v1.ResumeSessionRequest, v1.ForkSessionRequest),
+    *_SETUPS_2,
+)
+_STATES_2 = (
+    *(v2.IdleState, v2.RunningState, v2.RequiresActionState, v2.UnknownState),
+    *(v2.IdleStateUpdate, v2.RunningStateUpdate, v2.RequiresActionStateUpdate),
+    v2.UnknownStateUpdate,
+)
+_MESSAGES_2 = (
+    *(v2.UserMessage, v2.AgentMessage, v2.AgentThought),
+    *(v2.UserMessageChunk, v2.AgentMessageChunk, v2.AgentThoughtChunk),
+)
+_CONTENT = tuple(
+    getattr(version, name)
+    for version in (v1, v2)
+    for name in (
+        "TextContent",
+        "ImageContent",
+        "AudioContent",
+        "ResourceLink",
+        "EmbeddedResource",
+        "TextResourceContents",
+        "BlobResourceContents",
+    )
+)
+# The types of the content blocks, by the fields that hold some; those of tool calls are others.
+_BLOCK_TYPES_1 = (
+    *key_in(v1.PromptRequest, "prompt", "type"),
+    *key_in(v1.SystemPrompt, "content", "type"),
+    *key_in(v1.CompactionUpdate, "summary", "type"),
+    *key_in(v1.Content, "content", "type"),
+    *(
+        place
+        for owner in (
+            v1.CompactionSummaryChunk,
+            v1.SessionMessage,
+            v1.SessionMessageChunk,
+            v1.UserMessageChunk,
+            v1.AgentMessageChunk,
+            v1.AgentThoughtChunk,
+        )
+        for place in key_in(owner, "content", "type")
+    ),
+)
+_BLOCK_TYPES_2 = (
+    *key_in(v2.PromptRequest, "prompt", "type"),
+    *key_in(v2.SystemPrompt, "content", "type"),
+    *key_in(v2.CompactionUpdate, "summary", "type"),
+    *key_in(v2.Content, "content", "type"),
+    *(
+        place
+        for owner in (
+            v2.CompactionSummaryChunk,
+            v2.SessionMessage,
+            v2.SessionMessageChunk,
+            *_MESSAGES_2,
+        )
+        for place in key_in(owner, "content", "type")
+    ),
+)
+_TOOL_TYPES_2 = tuple(
+    place
+    for owner in (v2.ToolCallUpdate, v2.ToolCallDetails, v2.ToolCallContentChunk)
+    for place in key_in(owner, "content", "type")
+)
+_SERVER_TYPES_2 = tuple(
+    place for owner in _SETUPS_2 for place in key_in(owner, "mcp_servers", "type")
+)
 
-_ROWS = (
-    FieldRule("R-EXT-01", r".*\._meta", what=("type",)),
-    # Keys that must not be there.
-    FieldRule("R-MSG-05", r"PromptRe(quest|sponse)\.(user)?[mM]essageId", what=("extra",)),
-    FieldRule("R-CMD-05", r"UnstructuredCommandInput\.type", _V1, ("extra",)),
-    FieldRule("R-MCP-04", r"McpServerStdio\.type", _V1, ("extra",)),
-    FieldRule("R-CONF-09", r"SetSessionConfigOptionId\.type", _V1, ("extra",)),
-    FieldRule("R-PROV-04", r"Provider(Info|CurrentConfig)\.headers", what=("extra",)),
-    FieldRule("R-MODE-06", r"(New|Fork|Resume)SessionResponse\.modes", _V2, ("extra",)),
-    FieldRule("R-NES-12", r"(Client|Agent)Capabilities\.(nes|positionEncodings?)", _V2, ("extra",)),
-    FieldRule("R-NES-10", rf"{_SUGGESTED}\.suggestionId", _V1, ("extra",)),
+
+def _both(make: Any, name: str, *names: str) -> tuple[Place, ...]:
+    """Return the places of a type that both versions have."""
+    return (*make(getattr(v1, name), *names), *make(getattr(v2, name), *names))
+
+
+_RULES = (
+    # Forbidden keys.
+    FieldRule(
+        "R-MSG-05",
+        (
+            *absent(v1.PromptRequest, "messageId", "userMessageId"),
+            *absent(v1.PromptResponse, "messageId", "userMessageId"),
+            *absent(v2.PromptRequest, "messageId", "userMessageId"),
+            *absent(v2.PromptResponse, "userMessageId"),
+        ),
+        _EXTRA,
+    ),
+    FieldRule("R-CMD-05", absent(v1.UnstructuredCommandInput, "type"), _EXTRA),
+    FieldRule("R-MCP-04", absent(v1.McpServerStdio, "type"), _EXTRA),
+    FieldRule("R-CONF-09", absent(v1.SetSessionConfigOptionId, "type"), _EXTRA),
+    FieldRule(
+        "R-PROV-04",
+        (
+            *_both(absent, "ProviderInfo", "headers"),
+            *_both(absent, "ProviderCurrentConfig", "headers"),
+        ),
+        _EXTRA,
+    ),
+    FieldRule("R-MODE-06", tuple(p for one in _OPENED_2 for p in absent(one, "modes")), _EXTRA),
     # Initialization.
-    FieldRule("R-INIT-04", r"InitializeResponse\.protocolVersion", what=("missing",)),
-    FieldRule("R-INIT-10", r"Initialize(Request|Response)\.protocolVersion", what=_WRONG),
-    FieldRule("R-INIT-03", r"InitializeRequest\.(clientC|c)apabilities", what=("type",)),
-    FieldRule("R-INIT-04", r"InitializeResponse\.(agentC|c)apabilities", what=("type",)),
-    FieldRule("R-INIT-19", r".*", _V1, _WRONG, r"^\$\.agentInfo"),
-    FieldRule("R-INIT-20", r".*", _V1, _WRONG, r"^\$\.clientInfo"),
-    FieldRule("R-INIT-21", r".*", _V2, _WRONG, r"^\$\.info"),
-    FieldRule("R-ELIC-01", r"ElicitationCapabilities\.(form|url)", what=("type",)),
-    FieldRule("R-INIT-26", rf"{_CAPABILITIES}\.\w+", _V1, ("type",)),
-    FieldRule("R-INIT-25", rf"{_CAPABILITIES}\.\w+", _V2, ("type",)),
+    FieldRule("R-INIT-04", _both(fields, "InitializeResponse", "protocol_version"), _MISSING),
+    FieldRule(
+        "R-INIT-10",
+        (
+            *_both(fields, "InitializeRequest", "protocol_version"),
+            *_both(fields, "InitializeResponse", "protocol_version"),
+        ),
+    ),
+    FieldRule(
+        "R-INIT-03",
+        (
+            *fields(v1.InitializeRequest, "client_capabilities"),
+            *fields(v2.InitializeRequest, "capabilities"),
+        ),
+        _TYPE,
+    ),
+    FieldRule(
+        "R-INIT-04",
+        (
+            *fields(v1.InitializeResponse, "agent_capabilities"),
+            *fields(v2.InitializeResponse, "capabilities"),
+        ),
+        _TYPE,
+    ),
+    FieldRule("R-INIT-19", inside(v1.InitializeResponse, "agent_info")),
+    FieldRule("R-INIT-20", inside(v1.InitializeRequest, "client_info")),
+    FieldRule(
+        "R-INIT-21", (*inside(v2.InitializeRequest, "info"), *inside(v2.InitializeResponse, "info"))
+    ),
+    FieldRule("R-ELIC-01", _both(fields, "ElicitationCapabilities", "form", "url"), _TYPE),
+    FieldRule(
+        "R-INIT-26",
+        (
+            *below(v1.InitializeRequest, "client_capabilities"),
+            *below(v1.InitializeResponse, "agent_capabilities"),
+            *members_of(v1.SubagentSessionCapabilities, v1.SessionCancelCapabilities),
+        ),
+        _TYPE,
+    ),
+    FieldRule(
+        "R-INIT-25",
+        (
+            *below(v2.InitializeRequest, "capabilities"),
+            *below(v2.InitializeResponse, "capabilities"),
+            *members_of(v2.SubagentSessionCapabilities, v2.SessionCancelCapabilities),
+            *members_of(v2.TerminalCapabilities, v2.TerminalCancelCapabilities),
+            *members_of(v2.ToolCallCapabilities, v2.ToolCallCancelCapabilities),
+        ),
+        _TYPE,
+    ),
     # Logging in.
-    FieldRule("R-AUTH-22", r"AuthMethodTerminal\.env", _V1, _WRONG),
-    FieldRule("R-AUTH-29", r"AuthMethodTerminal\.(args|env)", _V2, _WRONG),
-    FieldRule("R-AUTH-29", r"EnvVariable\.\w+", _V2, _WRONG, r"authMethods"),
+    FieldRule("R-AUTH-22", inside(v1.AuthMethodTerminal, "env")),
+    FieldRule("R-AUTH-29", inside(v2.AuthMethodTerminal, "args", "env")),
+    FieldRule("R-AUTH-03", key_in(v2.InitializeResponse, "auth_methods", "type")),
     FieldRule(
-        "R-AUTH-03", r"\w+\.type", _V2, _WRONG, r"authMethods\.type|authMethods\[\d+\]\.type"
+        "R-AUTH-01", _both(key_in, "InitializeResponse", "auth_methods", "id", "methodId", "name")
     ),
-    FieldRule("R-AUTH-01", r"\w+\.(id|methodId|name)", what=_WRONG, path=r"authMethods"),
     # Sessions.
-    FieldRule("R-LIST-02", r"ListSessionsResponse\.sessions", what=_WRONG),
+    FieldRule("R-LIST-02", _both(fields, "ListSessionsResponse", "sessions")),
+    FieldRule("R-SESS-30", _each(_OPENED_2, "config_options", "available_commands"), _TYPE),
+    FieldRule("R-SESS-35", fields(v2.ResumeSessionRequest, "cwd"), _WRONG_TYPE),
+    FieldRule("R-TITLE-04", _both(fields, "SetSessionTitleResponse", "title")),
     FieldRule(
-        "R-SESS-30",
-        r"(New|Fork|Resume)SessionResponse\.(configOptions|availableCommands)",
-        _V2,
-        ("type",),
+        "R-MCP-11", _each((v1.NewSessionRequest, v1.LoadSessionRequest), "mcp_servers"), _MISSING
     ),
-    FieldRule("R-SESS-35", r"ResumeSessionRequest\.cwd", _V2, ("missing", "type")),
-    FieldRule("R-TITLE-04", r"SetSessionTitleResponse\.title", what=_WRONG),
-    FieldRule("R-MCP-11", r"(New|Load)SessionRequest\.mcpServers", _V1, ("missing",)),
-    FieldRule("R-MCP-04", r"McpServer\w+\.(args|env|headers)", _V1, _WRONG),
-    FieldRule("R-MCP-05", r"\w+\.type", _V2, ("missing", "type"), r"mcpServers\S*\.type"),
-    FieldRule("R-SYSP-10", r".*", what=_WRONG, path=r"^\$\.systemPrompt"),
+    FieldRule(
+        "R-MCP-04",
+        (
+            *fields(v1.McpServerStdio, "args", "env"),
+            *_each((v1.McpServerHttp, v1.McpServerSse), "headers"),
+        ),
+    ),
+    FieldRule("R-MCP-05", _SERVER_TYPES_2, _WRONG_TYPE),
+    FieldRule("R-SYSP-10", tuple(p for one in _WITH_PROMPT for p in inside(one, "system_prompt"))),
     # Turns.
-    FieldRule("R-PROMPT-25", r"PromptRequest\.prompt", _V2, ("bounds",)),
-    FieldRule("R-PERM-08", r"RequestPermissionRequest\.options", _V2, ("bounds",)),
-    FieldRule("R-PROMPT-04", r"PromptResponse\.stopReason", _V1, ("missing",)),
-    FieldRule("R-PROMPT-06", r"PromptResponse\.stopReason", _V1, ("value", "type")),
-    FieldRule("R-PROMPT-09", r"PromptResponse\.messageId", _V2, _WRONG),
-    FieldRule("R-PROMPT-21", r"Idle\w+\.stopReason|(?!AuthStatus)\w+\.state", _V2, _NEW),
-    FieldRule("R-MSG-02", r"(User|Agent)(Message|Thought)(Chunk)?\.messageId", _V2, _WRONG),
-    FieldRule("R-USAGE-02", r"UsageUpdate\.(used|size)", what=_WRONG),
-    FieldRule("R-USAGE-03", r"Cost\.\w+|UsageUpdate\.cost", what=_WRONG),
-    FieldRule("R-NOTICE-02", r"Notice\.(severity|title)", what=_WRONG),
+    FieldRule("R-PROMPT-25", fields(v2.PromptRequest, "prompt"), _BOUNDS),
+    FieldRule("R-PERM-08", fields(v2.RequestPermissionRequest, "options"), _BOUNDS),
+    FieldRule("R-PROMPT-04", fields(v1.PromptResponse, "stop_reason"), _MISSING),
+    FieldRule("R-PROMPT-06", fields(v1.PromptResponse, "stop_reason"), _VALUE | _TYPE),
+    FieldRule("R-PROMPT-09", fields(v2.PromptResponse, "message_id")),
+    FieldRule(
+        "R-PROMPT-21",
+        (
+            *_each((v2.IdleState, v2.IdleStateUpdate), "stop_reason"),
+            *key_in(v2.SessionStatusResponse, "state", "state"),
+            *key_in(v2.SubagentUpdate, "state", "state"),
+            *key_in(v2.UpdateSessionNotification, "update", "state"),
+        ),
+        _UNKNOWN,
+    ),
+    FieldRule("R-MSG-02", _each(_MESSAGES_2, "message_id")),
+    FieldRule("R-USAGE-02", _both(fields, "UsageUpdate", "used", "size")),
+    FieldRule("R-USAGE-03", (*_both(inside, "UsageUpdate", "cost"), *_both(members_of, "Cost"))),
+    FieldRule("R-NOTICE-02", _both(fields, "Notice", "severity", "title")),
     # Tools and permissions.
-    FieldRule("R-TOOL-03", r"ToolCallUpdate\.toolCallId", _V1, _WRONG),
-    FieldRule("R-TOOL-17", r"Diff\.\w+", _V1, _WRONG),
-    FieldRule("R-TOOL-20", r"Diff\.(changes|operation)", _V2, _WRONG),
-    FieldRule("R-TOOL-25", r"Diff(Add|Delete|Modify|Move|Copy)\.(path|oldPath)", _V2, _WRONG),
-    FieldRule("R-TOOL-12", r"ToolCall\w*\.(kind|status)", _V2, _NEW),
-    FieldRule("R-TOOL-12", rf"{_TOOL}\.type", _V2, _NEW),
-    FieldRule("R-GEN-02", r"ToolCallLocation\.line", _V2, ("bounds",)),
-    FieldRule("R-PERM-07", r"RequestPermissionRequest\.title", _V2, _WRONG),
-    FieldRule("R-PERM-11", r"CommandPermissionSubject\.\w+", _V2, _WRONG),
-    FieldRule("R-PERM-16", r"PermissionOption\.kind", _V1, ("value", "missing", "type")),
+    FieldRule("R-TOOL-03", fields(v1.ToolCallUpdate, "tool_call_id")),
+    FieldRule("R-TOOL-17", members_of(v1.Diff)),
+    FieldRule("R-TOOL-20", (*fields(v2.Diff, "changes"), *key_in(v2.Diff, "changes", "operation"))),
     FieldRule(
-        "R-PERM-04", r"(RequestPermissionResponse|SelectedPermissionOutcome)\.\w*", what=_WRONG
+        "R-TOOL-25",
+        (
+            *_each((v2.DiffAdd, v2.DiffDelete, v2.DiffModify), "path"),
+            *_each((v2.DiffMove, v2.DiffCopy), "path", "old_path"),
+        ),
     ),
-    FieldRule("R-TERM-02", r"CreateTerminalResponse\.terminalId", _V1, _WRONG),
-    FieldRule("R-TERM-07", r"WaitForTerminalExitResponse\.(exitCode|signal)", _V1, _WRONG),
-    FieldRule("R-BGW-01", r"\w+State(Update)?\.background", _V2, _WRONG),
-    FieldRule("R-BGW-01", r"\w+State(Update)?\.type", _V2, _WRONG, r"background\S*\.type$"),
-    FieldRule("R-DTERM-14", r"TerminalExitStatus\.exitCode", _V2, _WRONG),
+    FieldRule(
+        "R-TOOL-12",
+        (*_each((v2.ToolCallUpdate, v2.ToolCallDetails), "kind", "status"), *_TOOL_TYPES_2),
+        _UNKNOWN,
+    ),
+    FieldRule("R-GEN-02", fields(v2.ToolCallLocation, "line"), _BOUNDS),
+    FieldRule("R-PERM-07", fields(v2.RequestPermissionRequest, "title")),
+    FieldRule("R-PERM-11", members_of(v2.CommandPermissionSubject)),
+    FieldRule("R-PERM-16", fields(v1.PermissionOption, "kind"), _WRONG_TYPE | _VALUE),
+    FieldRule(
+        "R-PERM-04",
+        (
+            *_both(members_of, "RequestPermissionResponse"),
+            *_both(members_of, "SelectedPermissionOutcome"),
+        ),
+    ),
+    FieldRule("R-TERM-02", fields(v1.CreateTerminalResponse, "terminal_id")),
+    FieldRule("R-TERM-07", fields(v1.WaitForTerminalExitResponse, "exit_code", "signal")),
+    FieldRule(
+        "R-BGW-01",
+        (
+            *_each(_STATES_2, "background"),
+            *(place for one in _STATES_2 for place in key_in(one, "background", "type")),
+        ),
+    ),
+    FieldRule("R-DTERM-14", fields(v2.TerminalExitStatus, "exit_code")),
     # Plans, options, commands.
-    FieldRule("R-PLAN-07", r"Plan\w+\.planId", _V2, ("missing", "type")),
-    FieldRule("R-PLAN-07", r"PlanUpdate\.type", _V2, _NEW),
-    FieldRule("R-PLAN-14", r"PlanItems\.entries", _V2, _WRONG),
     FieldRule(
-        "R-CONF-02", r"SetSessionConfigOptionResponse\.configOptions", what=("missing", "type")
+        "R-PLAN-07",
+        (*key_in(v2.PlanUpdate, "plan", "planId"), *fields(v2.PlanRemoved, "plan_id")),
+        _WRONG_TYPE,
     ),
-    FieldRule("R-CONF-03", r"ConfigOptionUpdate\.configOptions", what=("missing", "type")),
-    FieldRule("R-CONF-01", r"SessionConfig(Select|Boolean)\.currentValue", what=_WRONG),
-    FieldRule("R-CONF-17", r"SessionConfigSelect(Group)?\.options", _V2, ("bounds",)),
-    FieldRule("R-CONF-09", r"SetSessionConfigOption(Boolean|Id)\.value", _V1, _WRONG),
+    FieldRule("R-PLAN-07", key_in(v2.PlanUpdate, "plan", "type"), _UNKNOWN),
+    FieldRule("R-PLAN-14", fields(v2.PlanItems, "entries")),
+    FieldRule(
+        "R-CONF-02", _both(fields, "SetSessionConfigOptionResponse", "config_options"), _WRONG_TYPE
+    ),
+    FieldRule("R-CONF-03", _both(fields, "ConfigOptionUpdate", "config_options"), _WRONG_TYPE),
+    FieldRule(
+        "R-CONF-01",
+        (
+            *_both(fields, "SessionConfigSelect", "current_value"),
+            *_both(fields, "SessionConfigBoolean", "current_value"),
+        ),
+    ),
+    FieldRule(
+        "R-CONF-17",
+        _each((v2.SessionConfigSelect, v2.SessionConfigSelectGroup), "options"),
+        _BOUNDS,
+    ),
+    FieldRule(
+        "R-CONF-09", _each((v1.SetSessionConfigOptionBoolean, v1.SetSessionConfigOptionId), "value")
+    ),
     FieldRule(
         "R-CONF-10",
-        r"SetSessionConfigOption\w*\.type|\.type",
-        _V2,
-        ("missing", "type"),
-        r"^\$\.type$",
+        (
+            Place(v2.SetSessionConfigOptionRequest, "type"),
+            *tag(v2.SetSessionConfigOptionBoolean, v2.SetSessionConfigOptionId),
+        ),
+        _WRONG_TYPE,
     ),
-    FieldRule("R-CMD-06", r"\w+\.type", _V2, ("missing", "type"), r"availableCommands[^.]*\.type"),
     FieldRule(
-        "R-CMD-04", r"\w+\.type", _V2, ("missing", "type"), r"availableCommands\S*\.input\.type"
+        "R-CMD-06",
+        tuple(
+            place
+            for one in (v2.AvailableCommandsUpdate, *_OPENED_2)
+            for place in key_in(one, "available_commands", "type")
+        ),
+        _WRONG_TYPE,
     ),
-    FieldRule("R-CMD-05", r"UnstructuredCommandInput\.hint", _V1, _WRONG),
+    FieldRule("R-CMD-04", key_in(v2.Command, "input", "type"), _WRONG_TYPE),
+    FieldRule("R-CMD-05", fields(v1.UnstructuredCommandInput, "hint")),
     # Elicitation.
-    FieldRule("R-ELIC-05", r"Elicitation(Form|Url)Mode\.", what=("keys",)),
-    FieldRule("R-ELIC-05", r"(Elicitation(Form|Url)Mode)?\.mode", what=_WRONG, path=r"^\$\.mode$"),
-    FieldRule("R-ELIC-05", r"Elicitation\w+\.(sessionId|requestId)", what=_WRONG),
+    FieldRule(
+        "R-ELIC-05",
+        (*_both(members_of, "ElicitationFormMode"), *_both(members_of, "ElicitationUrlMode")),
+        frozenset(("keys",)),
+    ),
+    FieldRule(
+        "R-ELIC-05",
+        (
+            Place(v1.CreateElicitationRequest, "mode"),
+            Place(v2.CreateElicitationRequest, "mode"),
+            *_both(tag, "ElicitationFormMode"),
+            *_both(tag, "ElicitationUrlMode"),
+            *_both(fields, "ElicitationFormMode", "session_id", "request_id"),
+            *_both(fields, "ElicitationUrlMode", "session_id", "request_id"),
+        ),
+    ),
     FieldRule(
         "R-ELIC-07",
-        r"ElicitationSchema\.(type|properties)",
-        what=_WRONG,
-        path=r"requestedSchema\.\w+$",
+        _both(fields, "ElicitationSchema", "type", "properties"),
     ),
-    FieldRule("R-ELIC-09", r".*", what=_WRONG, path=r"requestedSchema\.properties"),
+    FieldRule("R-ELIC-09", _both(inside, "ElicitationSchema", "properties")),
     FieldRule(
         "R-ELIC-24",
-        r"(Elicitation\w+)?\.(action|content)",
-        what=_WRONG,
-        path=r"^\$\.(action|content)",
+        (
+            Place(v1.CreateElicitationResponse, "action"),
+            Place(v2.CreateElicitationResponse, "action"),
+            *_both(members_of, "ElicitationAcceptAction"),
+            *_both(tag, "ElicitationCancelAction"),
+            *_both(tag, "ElicitationDeclineAction"),
+        ),
     ),
-    FieldRule("R-ELIC-24", r"ElicitationAcceptAction\..*", what=_WRONG),
     # Content.
+    FieldRule("R-CONT-05", _BLOCK_TYPES_2, _UNKNOWN),
+    FieldRule("R-CONT-01", members_of(*_CONTENT)),
+    FieldRule("R-CONT-01", fields(v1.Annotations, "audience"), _VALUE),
+    FieldRule("R-CONT-01", (*_BLOCK_TYPES_1, *_BLOCK_TYPES_2)),
+    # MCP over ACP.
     FieldRule(
-        "R-CONT-05",
-        r"\w+\.type",
-        _V2,
-        _NEW,
-        r"(content|prompt|summary)(\[\d+\])?(\.content)?\.type$",
+        "R-MOA-05",
+        _each((mcp.MessageMcpRequest, mcp.MessageMcpNotification), "params"),
     ),
     FieldRule(
-        "R-CONT-01",
-        r"(TextContent|ImageContent|AudioContent|ResourceLink|EmbeddedResource"
-        r"|TextResourceContents|BlobResourceContents)\.\w+",
-        what=_WRONG,
+        "R-MOA-06",
+        (
+            *fields(mcp.MessageMcpResult, "result"),
+            *fields(mcp.MessageMcpError, "error"),
+            *absent(mcp.MessageMcpResult, "error"),
+            *absent(mcp.MessageMcpError, "result"),
+        ),
+        MALFORMED | _EXTRA,
     ),
-    FieldRule("R-CONT-01", r"Annotations\.audience", _V1, ("value",)),
-    FieldRule(
-        "R-CONT-01",
-        rf"(?!{_TOOL}\.)\w+\.type",
-        what=_WRONG,
-        path=r"(content|prompt|summary)(\[\d+\])?(\.content)?\.type$",
-    ),
-    # Optional families.
-    FieldRule("R-NES-10", rf"{_SUGGESTED}\.id", _V1, _WRONG),
-    FieldRule(
-        "R-NES-13",
-        r"(Agent|Client)Capabilities\.positionEncodings?|NesDocumentDidChangeCapabilities\.syncKind"
-        r"|SuggestNesRequest\.triggerKind|NesDiagnostic\.severity|RejectNesNotification\.reason",
-        _V1,
-        _WRONG,
-    ),
-    FieldRule(
-        "R-NES-13",
-        r"(Nes\w+|SuggestNesResponse|Position|Range|WorkspaceFolder"
-        r"|TextDocumentContentChangeEvent)\.\w*",
-        _V1,
-        _WRONG,
-        r"^\$\.(suggestions|contentChanges|workspaceFolders|context)\b",
-    ),
-    FieldRule("R-MOA-05", r"MessageMcp(Request|Notification)\.params", what=_WRONG),
-    FieldRule("R-MOA-06", r"MessageMcp(Result|Error)\.(result|error)", what=(*_WRONG, "extra")),
-    FieldRule("R-MOA-06", r"McpError\.\w+", what=_WRONG, path=r"^\$\.error\."),
-    # The rest of what is new in version 2.
-    FieldRule("R-MCP-06", r"\w+\.type", _V2, _NEW, r"mcpServers\S*\.type$"),
-    FieldRule("R-EXT-09", r".*", _V2, _NEW),
-    FieldRule("R-GEN-12", r".*", what=("extra",)),
+    FieldRule("R-MOA-06", members_of(mcp.McpError)),
+    # What else is new in version 2.
+    FieldRule("R-MCP-06", _SERVER_TYPES_2, _UNKNOWN),
 )
-_SPELLED = "R-GEN-07"
+_added: list[FieldRule] = []
 
-FIELD_RULES = frozenset({row.rule for row in _ROWS} | {_SPELLED})
+
+def add_field_rules(rules: Iterable[FieldRule]) -> None:
+    """Add rules of an extension, behind those of the protocol."""
+    _added.extend(rules)
+    _rules.cache_clear()
+    _rules_at.cache_clear()
+
+
+@cache
+def _rules() -> tuple[FieldRule, ...]:
+    return (*_RULES, *_added)
+
+
+def field_rule_ids() -> frozenset[str]:
+    """Return the ids of all rules that a wrong field may break, R-INIT-08 excepted."""
+    general = {"R-EXT-01", _SPELLED, _UNKNOWN_KEY, _UNKNOWN_VALUE}
+    return frozenset(general | {rule.rule for rule in _rules()})
 
 
 def rule_for_problem(problem: TypeProblem, version: int) -> str | None:
-    """Return the rule that a problem breaks; None for what breaks none of these."""
-    if problem.what in _NEW and (version == 1 or str(problem.got).startswith("_")):
-        return ""  # a value of somebody's own, or one that v1 leaves open
+    """Return the rule that a problem breaks; None if no rule of its own covers it.
+
+    An empty id means that the value is allowed: it is a custom value, or version 1 leaves it open.
+    """
+    if problem.what in _UNKNOWN and (version == 1 or str(problem.got).startswith("_")):
+        return ""
     if _is_misspelled(problem):
         return _SPELLED
-    for row in _ROWS:
-        if (
-            version in row.versions
-            and (not row.what or problem.what in row.what)
-            and row.fits(problem.owner, problem.key, problem.path)
-        ):
-            return row.rule
-    return None
+    if problem.key == "_meta" and problem.what == "type":
+        return "R-EXT-01"
+    for rule in _rules():
+        if rule.broken_by(problem):
+            return rule.rule
+    if problem.what in _UNKNOWN:
+        return _UNKNOWN_VALUE
+    return _UNKNOWN_KEY if problem.what == "extra" else None
 
 
 def _is_misspelled(problem: TypeProblem) -> bool:
-    """Tell whether a name is a known one in the spelling of another language."""
+    """Return whether a name is a known one in the spelling of another language."""
     match problem.what:
         case "extra":
             camel = _CAMEL.sub(lambda found: found[1].upper(), problem.key)
@@ -241,31 +446,17 @@ def _is_misspelled(problem: TypeProblem) -> bool:
 
 
 def rules_for_keys(visits: Iterable[VisitedKey], version: int) -> set[str]:
-    """Return the rules that came into play with these keys."""
+    """Return the rules that these keys of a message bring into play."""
     return {rule for visit in visits for rule in _rules_at(visit, version)}
 
 
 @cache
 def _rules_at(visit: VisitedKey, version: int) -> frozenset[str]:
-    found = {
-        row.rule
-        for row in _ROWS
-        if version in row.versions
-        and row.what != ("keys",)
-        and row.rule not in ("R-EXT-09", "R-GEN-12")
-        and "extra" not in row.what
-        and row.fits(*visit)
-    }
+    rules = {rule.rule for rule in _rules() if rule.applies_to(visit)}
+    if visit.key == "_meta":
+        rules.add("R-EXT-01")
     if not visit.key:
-        found |= {"R-GEN-12", "R-GEN-07"}
-        found |= {row.rule for row in _ROWS if version in row.versions and _is_about(row, visit)}
-    if version == 2 and visit.key in ("type", "status", "kind", "state", "operation", "severity"):
-        found.add("R-EXT-09")
-    return frozenset(found)
-
-
-def _is_about(row: FieldRule, visit: VisitedKey) -> bool:
-    """Tell whether an object is one of those that a row about forbidden keys is about."""
-    if "extra" not in row.what and row.what != ("keys",):
-        return False
-    return bool(re.fullmatch(row.where.partition(r"\.")[0], visit.owner))
+        rules |= {_UNKNOWN_KEY, _SPELLED}
+    if version == 2 and visit.key in _OPEN_KEYS:
+        rules.add(_UNKNOWN_VALUE)
+    return frozenset(rules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from accord.errors import DecodeError
@@ -17,7 +18,7 @@ from accord_conformance.traffic.connection_state import methods, update_of
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("Gates",)
+__all__ = ("Gates", "add_gate_rules")
 
 # By version and method; what stands here in neither is R-INIT-29.
 _OF_METHOD: dict[tuple[int, str], str] = {
@@ -47,10 +48,6 @@ _OF_METHOD: dict[tuple[int, str], str] = {
     **{
         (1, f"terminal/{name}"): "R-TERM-01"
         for name in ("create", "output", "wait_for_exit", "kill", "release")
-    },
-    **{
-        (1, f"document/did{name}"): "R-NES-01"
-        for name in ("Open", "Change", "Close", "Save", "Focus")
     },
 }
 _OF_UPDATE = {
@@ -96,9 +93,12 @@ class Gates(Judge):
             {"R-INIT-29", "R-CONF-08", "R-ERR-01"}
             | {rule for rule, _ in _OF_UPDATE.values()}
             | {rule for _, rule in _OF_PARAMS}
-            | set(_OF_METHOD.values())
         )
     )
+
+    @classmethod
+    def judged_rules(cls) -> Collection[str]:
+        return {*cls.rules, *_OF_METHOD.values()}
 
     def on_request(self, call: Request) -> None:
         if call.method != "initialize":
@@ -201,6 +201,11 @@ class Gates(Judge):
             got=f"{what} without it",
             by=by,
         )
+
+
+def add_gate_rules(rules: Mapping[tuple[int, str], str]) -> None:
+    """Add the rules that methods of an extension break, by version and method."""
+    _OF_METHOD.update(rules)
 
 
 def _elicitation_gate(seen: Evidence) -> str | None:

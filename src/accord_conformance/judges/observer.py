@@ -7,7 +7,7 @@ import traceback
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from accord_conformance.judges import JUDGES
+from accord_conformance.judges import all_judges
 from accord_conformance.judges.base import Judge
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
@@ -22,10 +22,12 @@ from accord_conformance.traffic.message import (
     parse_frame,
 )
 
-__all__ = ("OBSERVED_RULES", "Observer")
+__all__ = ("Observer", "observed_rules")
 
-# The rules that some judge can tell of.
-OBSERVED_RULES = frozenset(rule for judge in JUDGES for rule in judge.rules)
+
+def observed_rules() -> frozenset[str]:
+    """Return the rules that judges report."""
+    return frozenset(rule for judge in all_judges() for rule in judge.judged_rules())
 
 
 class Observer:
@@ -35,14 +37,16 @@ class Observer:
     """
 
     def __init__(
-        self, judges: tuple[type[Judge], ...] = JUDGES, *, only: Side | None = None
+        self, judges: tuple[type[Judge], ...] | None = None, *, only: Side | None = None
     ) -> None:
         self.state = ConnectionState()
         self.report = Report()
         self.only: Side | None = only
         self.where = ""
         self._findings: list[Finding] = []
-        self._judges = [judge(self.state, self._findings.append) for judge in judges]
+        self._judges = [
+            judge(self.state, self._findings.append) for judge in judges or all_judges()
+        ]
         self._finished = False
 
     def receive(self, sender: Side, text: bytes, time: float = 0.0) -> list[Finding]:

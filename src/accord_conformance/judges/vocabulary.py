@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from accord.v1.methods import METHODS as V1
-from accord.v2.methods import METHODS as V2
 from accord.wire.describe import List, Mapping, Object, Shape, describe
+from accord_conformance.traffic.connection_state import methods
 
 __all__ = ("protocol_keys",)
 
@@ -18,7 +17,7 @@ def protocol_keys() -> frozenset[str]:
     """Return every key that some type of the protocol has."""
     known: set[str] = set()
     seen: set[Object] = set()
-    for method in (*V1, *V2):
+    for method in (*methods(1), *methods(2)):
         for part in (method.params, method.result):
             known.update(_keys(_shape(part), seen))
     return frozenset(known)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
+from accord import v1, v2
 from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_array, is_object
 from accord.v1.early_spellings import LEGACY_METHODS
 from accord.wire.method import Method
 from accord_conformance.judges.base import Evidence, Judge
-from accord_conformance.judges.fields import FIELD_RULES, rule_for_problem, rules_for_keys
+from accord_conformance.judges.fields import field_rule_ids, rule_for_problem, rules_for_keys
 from accord_conformance.judges.handshake import OTHER_KEYS, is_of_other_version
 from accord_conformance.judges.vocabulary import protocol_keys
 from accord_conformance.traffic.connection_state import methods
@@ -23,8 +25,15 @@ from accord_conformance.traffic.strict_types import (
     format_value,
 )
 
-__all__ = ("WireTypes",)
+__all__ = ("WireTypes", "add_version_rules")
 
+# The rules that methods break in a version that does not have them, by the version and the
+# beginning of their names; R-INIT-09 is for the others.
+_version_rules = {
+    (2, "fs/"): "R-FS-08",
+    (2, "terminal/"): "R-TERM-13",
+    (2, "session/set_mode"): "R-MODE-06",
+}
 # Keys of early drafts, which programs that serve old peers still send in addition to the new ones.
 _EARLY_KEYS = tolerates("set-model")({"models"})
 # A client that knows both versions says who it is in the words of both.
@@ -34,15 +43,11 @@ _EITHER_VERSION = {"clientInfo", "clientCapabilities", "info", "capabilities"}
 class WireTypes(Judge):
     """Fields, their types and values; methods of the other version."""
 
-    rules = (
-        *sorted(FIELD_RULES),
-        "R-INIT-08",
-        "R-INIT-09",
-        "R-GEN-10",
-        "R-FS-08",
-        "R-TERM-13",
-        "R-MOA-09",
-    )
+    rules = ("R-INIT-08", "R-INIT-09", "R-GEN-10", "R-MOA-09")
+
+    @classmethod
+    def judged_rules(cls) -> Collection[str]:
+        return {*cls.rules, *field_rule_ids(), *_version_rules.values()}
 
     def on_request(self, call: Request) -> None:
         if call.method == "initialize":
@@ -100,15 +105,12 @@ class WireTypes(Judge):
             return False
         rule, expected = "R-INIT-08", f"a method of version {version}, or one that begins with `_`"
         if _method(method, None, 3 - version) is not None:
-            rule = "R-INIT-09"
-            if version == 2 and method.startswith("fs/"):
-                rule = "R-FS-08"
-            elif version == 2 and method.startswith("terminal/"):
-                rule = "R-TERM-13"
-            elif version == 2 and method == "session/set_mode":
-                rule = "R-MODE-06"
-            elif version == 2 and method.startswith(("nes/", "document/")):
-                rule = "R-NES-12"
+            named = (
+                rule
+                for (without, head), rule in _version_rules.items()
+                if without == version and method.startswith(head)
+            )
+            rule = next(named, "R-INIT-09")
             expected = f"a method of version {version}"
         self.judge(rule, False, seen, expected=expected, got=method, by=sender)
         return False
@@ -149,6 +151,11 @@ class WireTypes(Judge):
             self.judge(rule, True, by=sender)
 
 
+def add_version_rules(rules: Mapping[tuple[int, str], str]) -> None:
+    """Add the rules that methods of an extension break in a version that does not have them."""
+    _version_rules.update(rules)
+
+
 @tolerates("null-result")
 def _may_be_null(method: Method) -> bool:
     """Return whether a method's result has no required member, so that null reads as empty."""
@@ -173,12 +180,19 @@ def _is_forgiven(problem: TypeProblem, value: Any, version: int) -> bool:
         return False
     if problem.key in _EARLY_KEYS and problem.path.count(".") == 1 and version == 1:
         return True
-    if problem.owner == "InitializeRequest" and problem.key in _EITHER_VERSION:
+    if (
+        problem.owner in (v1.InitializeRequest, v2.InitializeRequest)
+        and problem.key in _EITHER_VERSION
+    ):
         return True
-    if problem.owner == "InitializeResponse" and problem.key in OTHER_KEYS[version]:
+    if (
+        problem.owner in (v1.InitializeResponse, v2.InitializeResponse)
+        and problem.key in OTHER_KEYS[version]
+    ):
         return True  # R-INIT-12 tells of it
     # A v1 method of a type that nobody knows reads as one without a type, whatever it holds.
-    return problem.owner == "AuthMethodAgent" and _has_type(value, problem.path)
+    is_method = problem.owner in (v1.AuthMethodAgent, v2.AuthMethodAgent)
+    return is_method and _has_type(value, problem.path)
 
 
 def _has_type(value: Any, path: str) -> bool:

@@ -79,7 +79,7 @@ class Check(pytest.Collector):
     async def _run(self) -> RunResult:
         from accord.transports.process import ProcessTransport, process
         from accord_conformance.agent.run import AgentRun
-        from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+        from accord_conformance.agent.scenarios import agent_scenarios
 
         settings = self.settings
 
@@ -88,7 +88,7 @@ class Check(pytest.Collector):
 
         subject = " ".join(settings.command)
         run = AgentRun(
-            connect, AGENT_SCENARIOS, settings, subject=subject, budget_s=settings.budget
+            connect, agent_scenarios(), settings, subject=subject, budget_s=settings.budget
         )
         return await run.run(self.versions)
 
@@ -245,9 +245,9 @@ def _sum(report: Report) -> str:
 
 def _why(result: RunResult, version: int, rule: Requirement) -> str:
     """Say why the scenarios that tell of a rule came to nothing."""
-    from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+    from accord_conformance.agent.scenarios import agent_scenarios
 
-    names = {one.name for one in AGENT_SCENARIOS if rule.id in one.rules}
+    names = {one.name for one in agent_scenarios() if rule.id in one.rules}
     reasons = {
         played.reason: None
         for played in result.scenarios(version)
@@ -257,14 +257,14 @@ def _why(result: RunResult, version: int, rule: Requirement) -> str:
 
 
 def _settings(file: Path | None) -> Settings:
-    from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+    from accord_conformance.agent.scenarios import agent_scenarios
     from accord_conformance.rules.selection import UnknownName, validate_skips
 
     if file is None and not _FILE.exists():
         return Settings()
     try:
         settings = read_settings(file or _FILE)
-        validate_skips(settings.skip, AGENT_SCENARIOS)
+        validate_skips(settings.skip, agent_scenarios())
         return settings
     except (InvalidSettings, UnknownName) as wrong:
         raise pytest.UsageError(str(wrong)) from None

@@ -10,8 +10,18 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, convert
 
 from accord.text.lenient_json import is_object
+from accord_conformance.rules.extensions import load_extensions
 
-__all__ = ("AUTHORITIES", "Authority", "How", "Requirement", "areas", "requirements")
+__all__ = (
+    "AUTHORITIES",
+    "Authority",
+    "How",
+    "Requirement",
+    "add_rules",
+    "areas",
+    "requirements",
+    "rule_files",
+)
 
 How = Literal["checked", "observed", "untestable", "planned"]
 
@@ -27,7 +37,7 @@ AUTHORITIES: dict[Authority, str] = {
     "derived": "derived by Accord",
 }
 
-_DATA = Path(__file__).parent / "data"
+_folders = [Path(__file__).parent / "data"]
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
@@ -103,9 +113,20 @@ def areas() -> dict[str, str]:
     return {area: file["title"] for area, file in _files()}
 
 
+def add_rules(folder: Path) -> None:
+    """Add the rules of an extension: the TOML files of a folder, one for each area."""
+    _folders.append(folder)
+    for cached in (requirements, areas, _files):
+        cached.cache_clear()
+
+
+def rule_files() -> list[Path]:
+    """Return the files that have the rules, those of extensions included."""
+    load_extensions()
+    return [path for folder in _folders for path in folder.glob("*.toml")]
+
+
 @cache
 def _files() -> list[tuple[str, dict[str, Any]]]:
-    files = [
-        (path.stem.upper(), tomllib.loads(path.read_text("utf-8"))) for path in _DATA.glob("*.toml")
-    ]
+    files = [(path.stem.upper(), tomllib.loads(path.read_text("utf-8"))) for path in rule_files()]
     return sorted(files, key=lambda item: item[1]["place"])

@@ -5,6 +5,8 @@ This file is the only one that changes the state. Judges see a message before it
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Literal
 
 from accord.errors import DecodeError
@@ -18,11 +20,12 @@ from accord.v2.initialize import InitializeResponse as AgentV2
 from accord.v2.methods import METHODS as V2
 from accord.wire.codec import convert
 from accord.wire.method import Method
+from accord_conformance.rules.extensions import load_extensions
 from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.session_state import ObservedEntity, Session, Turn
 
-__all__ = ("SETUP_METHODS", "ConnectionState", "id_key", "methods", "update_of")
+__all__ = ("SETUP_METHODS", "ConnectionState", "add_methods", "id_key", "methods", "update_of")
 
 SETUP_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 _REPEATABLE = ("session/load", "session/resume")
@@ -253,9 +256,21 @@ def update_of(note: Notification) -> dict[str, Any]:
     return update if is_object(update) else {}
 
 
+@cache
 def methods(version: int) -> tuple[Method, ...]:
-    """Return the method table of a version."""
-    return V1 if version == 1 else V2
+    """Return the method table of a version, with the methods of extensions."""
+    load_extensions()
+    return (*(V1 if version == 1 else V2), *_added.get(version, ()))
+
+
+_added: dict[int, list[Method]] = {}
+
+
+def add_methods(more: Mapping[int, Iterable[Method]]) -> None:
+    """Add methods of an extension, by protocol version."""
+    for version, of_version in more.items():
+        _added.setdefault(version, []).extend(of_version)
+    methods.cache_clear()
 
 
 def id_key(ident: Any) -> tuple[type, Any]:

@@ -5,7 +5,6 @@ The wire types forgive what the schema tells readers to forgive; whoever writes 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -29,11 +28,15 @@ from accord.wire.describe import (
     describe,
 )
 
-__all__ = ("ProblemKind", "TypeProblem", "VisitedKey", "find_problems", "format_value")
+__all__ = ("Member", "ProblemKind", "TypeProblem", "VisitedKey", "find_problems", "format_value")
 
 ProblemKind: TypeAlias = Literal[
     "missing", "extra", "type", "value", "custom", "variant", "bounds", "keys"
 ]
+
+
+# A member of a wire type, by its key in JSON.
+Member: TypeAlias = tuple[Any, str]
 
 
 class TypeProblem(Struct, frozen=True, kw_only=True):
@@ -41,25 +44,31 @@ class TypeProblem(Struct, frozen=True, kw_only=True):
 
     `what`: a key is missing or unknown (extra), a value has a wrong type or is none of those
     allowed, an open enum has a value that is not known (custom), a union a variant that is not
-    known, a number or list exceeds its bounds, keys exclude each other. `owner` and `key` name
-    the wire type and the key, `known` the keys or values that would have been right.
+    known, a number or list exceeds its bounds, keys exclude each other. `owner` and `key` are the
+    wire type and the key, `within` the members above them, the innermost last. `known` has the keys
+    or values that would have been right.
     """
 
     what: ProblemKind
     path: str
-    owner: str
+    owner: Any
     key: str
     expected: str
     got: Any
+    within: tuple[Member, ...] = ()
     known: frozenset[str] = frozenset()
 
 
 class VisitedKey(NamedTuple):
-    """A key of a wire type that a value had, or had to have; the path is without indexes."""
+    """A key of a wire type that a value had, or had to have; an empty key is the object itself.
 
-    owner: str
+    `owner` is a class, or the type of a message that is a union. A variant of a union that the
+    protocol does not know has the owner of the union. `within` has the members above the key.
+    """
+
+    owner: Any
     key: str
-    path: str
+    within: tuple[Member, ...]
 
 
 def find_problems(tp: Any, value: Any, visits: set[VisitedKey] | None = None) -> list[TypeProblem]:
@@ -67,7 +76,7 @@ def find_problems(tp: Any, value: Any, visits: set[VisitedKey] | None = None) ->
 
     `visits` gets all keys that were looked at.
     """
-    place = _Place("$", "", "", set() if visits is None else visits)
+    place = _Place("$", tp, "", set() if visits is None else visits)
     return list(_any_of(describe(tp, unstable=True, nes=True), value, place))
 
 
@@ -77,20 +86,28 @@ def format_value(value: Any) -> str:
 
 
 _KEY = 100  # characters of a key that a path has
-_INDEX = re.compile(r"\[\d+\]")
 
 
 class _Place(Struct, frozen=True):
     path: str
-    owner: str
+    owner: Any
     key: str
     visits: set[VisitedKey]
+    within: tuple[Member, ...] = ()
 
-    def at(self, path: str, key: str, owner: str | None = None) -> _Place:
-        return _Place(self.path + path, self.owner if owner is None else owner, key, self.visits)
+    def at(self, path: str, key: str, owner: Any = None) -> _Place:
+        """Return the place of a member of the value here."""
+        within = (*self.within, (self.owner, self.key)) if self.key else self.within
+        here = self.owner if owner is None else owner
+        return _Place(self.path + path, here, key, self.visits, within)
+
+    def item(self, index: int) -> _Place:
+        """Return the place of an item of the list here."""
+        path = f"{self.path}[{index}]"
+        return _Place(path, self.owner, self.key, self.visits, self.within)
 
     def visit(self) -> None:
-        self.visits.add(VisitedKey(self.owner, self.key, _INDEX.sub("", self.path)))
+        self.visits.add(VisitedKey(self.owner, self.key, self.within))
 
     def problem(
         self, what: ProblemKind, expected: str, got: Any, known: frozenset[str] = frozenset()
@@ -102,6 +119,7 @@ class _Place(Struct, frozen=True):
             key=self.key,
             expected=expected,
             got=got,
+            within=self.within,
             known=known,
         )
 
@@ -141,8 +159,7 @@ def _one(kind: Kind, value: Any, place: _Place) -> Iterator[TypeProblem]:
             if len(value) < least:
                 yield place.problem("bounds", f"at least {least} items", value)
             for index, entry in enumerate(value):
-                inner = place.at(f"[{index}]", place.key)
-                yield from _any_of(item, entry, inner)
+                yield from _any_of(item, entry, place.item(index))
         case Mapping(item):
             for key, entry in value.items():
                 yield from _any_of(item, entry, place.at(f".{excerpt(key, _KEY)}", key))
@@ -203,7 +220,7 @@ def _variants(known: frozenset[str]) -> str:
 def _members(
     kind: Object, value: dict[str, Any], place: _Place, *, any_key: bool = False
 ) -> Iterator[TypeProblem]:
-    owner = kind.name or place.owner
+    owner = kind.cls if kind.name else place.owner
     place.at("", "", owner).visit()
     for key, field in kind.fields.items():
         inner = place.at(f".{key}", key, owner)

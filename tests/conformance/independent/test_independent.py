@@ -17,7 +17,7 @@ from accord.client.permissions import allow
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord_conformance.agent.run import AgentRun
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import read_settings
 from accord_conformance.reports.run_result import RunResult
 from conformance.live import _form
@@ -36,7 +36,7 @@ async def check(
     names = chosen.split()
     scenarios = [
         one
-        for one in AGENT_SCENARIOS
+        for one in agent_scenarios()
         if not names or one.name in names or one.name.partition("/")[0] in names
     ]
     settings = read_settings(HERE / "kept.toml")

@@ -16,7 +16,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 from accord_conformance.agent.run import AgentRun
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings, read_settings
 from accord_conformance.reports.run_result import RunResult
 
@@ -195,7 +195,7 @@ async def check(
     make: type[Bend] = Bend, versions: Sequence[int] = (1, 2), rule: str | None = None
 ) -> RunResult:
     """Play with a bent agent: all scenarios, or those that tell of a rule."""
-    chosen = [one for one in AGENT_SCENARIOS if rule is None or rule in one.rules]
+    chosen = [one for one in agent_scenarios() if rule is None or rule in one.rules]
     # Waits that are in vain are paid for.
     settings = Settings(
         timeout=make.seconds, answer=make.seconds, login="script", prompts=dict(PROMPTS)

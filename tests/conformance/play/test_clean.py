@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.play.bent import Bend, broken, check
 
@@ -31,14 +31,14 @@ async def test_agent_of_version_1_alone_breaks_nothing() -> None:
 
 
 def test_scenarios_have_names_of_their_own_and_say_what_they_are_about() -> None:
-    names = [one.name for one in AGENT_SCENARIOS]
+    names = [one.name for one in agent_scenarios()]
     assert len(names) == len(set(names))
-    assert all(one.about.endswith(".") for one in AGENT_SCENARIOS)
+    assert all(one.about.endswith(".") for one in agent_scenarios())
     assert all("/" in name for name in names)
 
 
 def test_scenarios_name_rules_of_agents_that_are_judged() -> None:
-    for one in AGENT_SCENARIOS:
+    for one in agent_scenarios():
         for rule in one.rules:
             assert requirements()[rule].how in ("checked", "observed"), (one.name, rule)
             assert requirements()[rule].who in ("agent", "both"), (one.name, rule)

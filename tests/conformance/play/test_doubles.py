@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.play.bent import Bend, broken, check
 from conformance.play.doubles import DOUBLES
@@ -37,7 +37,7 @@ async def test_double_is_told_of_with_this_rule_and_no_other(
 def test_every_rule_of_a_scenario_has_a_double_in_each_version() -> None:
     asked = {
         (rule, version)
-        for one in AGENT_SCENARIOS
+        for one in agent_scenarios()
         for rule in one.rules
         for version in set(one.versions) & set(requirements()[rule].versions)
     }

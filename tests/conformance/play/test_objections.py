@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accord_conformance.agent.run import AgentRun
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.run_result import RunResult, ScenarioResult
 from conformance.play.bent import PROMPTS, Bend, Bent, Json, Whole, broken
@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
 async def play(make: type[Bend], name: str, version: int) -> tuple[ScenarioResult, RunResult]:
-    chosen = [one for one in AGENT_SCENARIOS if one.name == name]
+    chosen = [one for one in agent_scenarios() if one.name == name]
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(make, Whole())

@@ -13,7 +13,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord_conformance.agent.run import AgentRun
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.run_result import RunResult
 from conformance.play.bent import PROMPTS, Bend, Bent, Json
@@ -26,7 +26,7 @@ async def run(
     make: type[Bend], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 0.3
 ) -> RunResult:
     settings = Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
-    chosen = [one for one in AGENT_SCENARIOS if one.name in names]
+    chosen = [one for one in agent_scenarios() if one.name in names]
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(make, ScriptAgent())
@@ -64,7 +64,7 @@ async def test_further_prompts_bring_rules_into_play() -> None:
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(Bend, ScriptAgent())
 
-    chosen = [one for one in AGENT_SCENARIOS if one.name == "prompts/more"]
+    chosen = [one for one in agent_scenarios() if one.name == "prompts/more"]
     settings = Settings(timeout=5.0, more=["plan", "notice warning"])
     result = await AgentRun(connect, chosen, settings).run((1, 2))
     kept = [{rule for rule, one in report.rules.items() if one.passed} for report in result.reports]
@@ -87,7 +87,7 @@ raise SystemExit(3)
 async def start(code: str, *names: str, settings: Settings | None = None) -> RunResult:
     """Play with a program of a few lines, in version 1."""
     settings = settings or Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
-    chosen = [one for one in AGENT_SCENARIOS if one.name in names]
+    chosen = [one for one in agent_scenarios() if one.name in names]
 
     def connect(noise: Callable[[str], None]) -> Transport:
         stops = (2.0, 0.5, 2.0)
@@ -185,7 +185,7 @@ class MakesNoSession(Bend):
 
 
 async def test_agent_that_makes_no_session_is_not_asked_for_ever() -> None:
-    names = [one.name for one in AGENT_SCENARIOS if one.area == "permissions"]
+    names = [one.name for one in agent_scenarios() if one.area == "permissions"]
     result = await run(MakesNoSession, *names)
     endings = [one.outcome for one in result.scenario_results]
     assert endings == ["unfinished", "unfinished", "wrong", *["unfinished"] * (len(endings) - 3)]
@@ -298,7 +298,7 @@ async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
     def connect(noise: Callable[[str], None]) -> Transport:
         return process(sys.executable, "-c", CRASHES, on_noise=noise)()
 
-    chosen = [one for one in AGENT_SCENARIOS if one.name == "prompts/text"]
+    chosen = [one for one in agent_scenarios() if one.name == "prompts/text"]
     result = await AgentRun(connect, chosen, Settings(timeout=20.0)).run((1,))
     (played,) = result.disconnects
     assert played.reason.endswith(
@@ -333,7 +333,7 @@ class WantsLogin(Bend):
 
 
 async def test_rules_behind_a_login_are_not_exercised() -> None:
-    names = [one.name for one in AGENT_SCENARIOS if not one.isolated]
+    names = [one.name for one in agent_scenarios() if not one.isolated]
     result = await run(WantsLogin, *names, versions=(1, 2))
     assert result.failed_rules(strict=True) == []
     asked = [one for one in result.scenario_results if one.scenario == "prompts/text"]
@@ -356,7 +356,7 @@ async def test_logins_that_are_offered_are_named() -> None:
 
 async def test_login_of_the_settings_that_fails_is_named() -> None:
     settings = Settings(timeout=5.0, answer=5.0, login="refused", prompts=dict(PROMPTS))
-    chosen = [one for one in AGENT_SCENARIOS if one.name == "sessions/new"]
+    chosen = [one for one in agent_scenarios() if one.name == "sessions/new"]
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(WantsLogin, ScriptAgent())
@@ -380,7 +380,7 @@ async def test_answer_to_an_answer_is_shown_with_what_it_answers() -> None:
 
 async def test_scenario_that_is_to_be_skipped_is_not_played() -> None:
     settings = Settings(skip={"sessions": "not now"})
-    chosen = [one for one in AGENT_SCENARIOS if one.name == "sessions/new"]
+    chosen = [one for one in agent_scenarios() if one.name == "sessions/new"]
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(Bend, ScriptAgent())

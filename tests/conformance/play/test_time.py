@@ -10,7 +10,7 @@ import pytest
 
 from accord.script_agent.agent import ScriptAgent
 from accord_conformance.agent.run import AgentRun
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.cli.progress import Progress
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, ScenarioResult, verdict
@@ -27,7 +27,7 @@ async def run(
     begun: Callable[[int, str], None] = lambda _, __: None,
 ) -> RunResult:
     settings = Settings(timeout=120.0, answer=10.0, prompts=dict(PROMPTS))
-    chosen = [one for one in AGENT_SCENARIOS if not names or one.name in names]
+    chosen = [one for one in agent_scenarios() if not names or one.name in names]
 
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(make, ScriptAgent())

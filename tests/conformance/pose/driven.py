@@ -21,7 +21,7 @@ from accord.transports.memory import pair
 from accord.types.auth import AuthStatus
 from accord_conformance.client.probe_reply import session_state
 from accord_conformance.client.run import ClientRun
-from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.client.scenarios.user_cancel import CANCEL
 from accord_conformance.client.state_probe import PROBE_METHOD
 from accord_conformance.reports.run_result import RunResult
@@ -49,7 +49,7 @@ async def check(
     here, there = pair()
     run = ClientRun(
         here,
-        SCENARIOS,
+        client_scenarios(),
         versions=(version,),
         answer=answer,
         pause_s=0.02,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from accord_conformance.client.client_rules import CLIENT_RULES
-from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.traffic import recording
 from conformance.pose.doubling import asks, changes, error
 from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
@@ -75,7 +75,7 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
     runs.append(await check(tmp_path, 1, speaks=(1, 2)))
     assert [found for run in runs for found in run.reports[0].failures()] == []
     kept = {rule for run in runs for rule, found in run.reports[0].rules.items() if found.passed}
-    rules = {*CLIENT_RULES, *(rule for one in SCENARIOS for rule in one.rules)}
+    rules = {*CLIENT_RULES, *(rule for one in client_scenarios() for rule in one.rules)}
     assert sorted(rules - kept) == []
 
 

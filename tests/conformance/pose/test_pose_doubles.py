@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord_conformance.client.client_rules import CLIENT_RULES
-from accord_conformance.client.scenarios import SCENARIOS
+from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.pose.doubling import DOUBLES, Double
 from conformance.pose.driven import Between, check
@@ -16,7 +16,7 @@ from conformance.pose.driven import Between, check
 for name in ("wire", "service", "own", "shown"):
     importlib.import_module(f"conformance.pose.{name}_doubles")
 
-RULES = {*CLIENT_RULES, *(rule for one in SCENARIOS for rule in one.rules)}
+RULES = {*CLIENT_RULES, *(rule for one in client_scenarios() for rule in one.rules)}
 IN_A_PROCESS = {"R-STDIO-07"}  # see test_check_client
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_conformance.agent.scenarios import AGENT_SCENARIOS
+from accord_conformance.agent.scenarios import agent_scenarios
 
 pytest_plugins = ["pytester"]
 
@@ -49,7 +49,7 @@ answer = 3.0
 [skip]
 """ + "".join(
     f'{area} = "not here"\n'
-    for area in sorted({one.area for one in AGENT_SCENARIOS} - {"handshake"})
+    for area in sorted({one.area for one in agent_scenarios()} - {"handshake"})
 )
 
 

@@ -7,6 +7,8 @@ nothing that another model, or another moment, might have made different.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenarios import (
     background,
@@ -18,7 +20,6 @@ from accord_conformance.agent.scenarios import (
     login,
     malformed,
     mcp,
-    nes,
     options,
     permissions,
     prompts,
@@ -29,10 +30,11 @@ from accord_conformance.agent.scenarios import (
     shutdown,
 )
 from accord_conformance.harness.scenario import Scenario
+from accord_conformance.rules.extensions import load_extensions
 
-__all__ = ("AGENT_SCENARIOS",)
+__all__ = ("add_agent_scenarios", "agent_scenarios")
 
-AGENT_SCENARIOS: tuple[Scenario[AgentContext], ...] = (
+_scenarios: list[Scenario[AgentContext]] = [
     *handshake.SCENARIOS,
     *login.SCENARIOS,
     *sessions.SCENARIOS,
@@ -48,7 +50,17 @@ AGENT_SCENARIOS: tuple[Scenario[AgentContext], ...] = (
     *extensions.SCENARIOS,
     *background.SCENARIOS,
     *providers.SCENARIOS,
-    *nes.SCENARIOS,
     *malformed.SCENARIOS,
     *shutdown.SCENARIOS,
-)
+]
+
+
+def agent_scenarios() -> tuple[Scenario[AgentContext], ...]:
+    """Return the scenarios for agents, those of extensions last."""
+    load_extensions()
+    return tuple(_scenarios)
+
+
+def add_agent_scenarios(scenarios: Iterable[Scenario[AgentContext]]) -> None:
+    """Add the scenarios of an extension."""
+    _scenarios.extend(scenarios)

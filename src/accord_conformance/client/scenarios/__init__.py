@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from accord_conformance.client.context import ClientContext
 from accord_conformance.client.scenarios import (
     elicitation,
@@ -20,10 +22,11 @@ from accord_conformance.client.scenarios import (
     user_cancel,
 )
 from accord_conformance.harness.scenario import Scenario
+from accord_conformance.rules.extensions import load_extensions
 
-__all__ = ("SCENARIOS",)
+__all__ = ("add_client_scenarios", "client_scenarios")
 
-SCENARIOS: tuple[Scenario[ClientContext], ...] = (
+_scenarios: list[Scenario[ClientContext]] = [
     *malformed.SCENES,
     *updates.SCENES,
     *state_messages.SCENES,
@@ -38,4 +41,15 @@ SCENARIOS: tuple[Scenario[ClientContext], ...] = (
     *terminals.SCENES,
     *elicitation.SCENES,
     *user_cancel.SCENES,
-)
+]
+
+
+def client_scenarios() -> tuple[Scenario[ClientContext], ...]:
+    """Return the scenarios for clients, those of extensions last."""
+    load_extensions()
+    return tuple(_scenarios)
+
+
+def add_client_scenarios(scenarios: Iterable[Scenario[ClientContext]]) -> None:
+    """Add the scenarios of an extension."""
+    _scenarios.extend(scenarios)
