@@ -88,10 +88,10 @@ LAYERS = (
         (
             Unit("accord/cli/", ("accord.cli", "accord.__main__")),
             _folder("accord_conformance.rules"),
-            _folder("accord_conformance.traffic"),
         ),
-        "the program `accord`; the rules of the protocol; recorded traffic",
+        "the program `accord`; the rules of the protocol",
     ),
+    Layer((_folder("accord_conformance.traffic"),), "recorded traffic"),
     Layer((_folder("accord_conformance.reports"),), "findings, and reports of them"),
     Layer((_folder("accord_conformance.judges"),), "judge traffic by the rules"),
     Layer((_folder("accord_conformance.harness"),), "runs scenarios"),
@@ -99,6 +99,8 @@ LAYERS = (
         (_folder("accord_conformance.agent"), _folder("accord_conformance.client")),
         "the scenarios for agents; those for clients",
     ),
+    Layer((*_modules("accord_conformance.extension"),), "adds a protocol family to the kit"),
+    Layer((_folder("accord_conformance.nes"),), "next edit suggestions, such a family"),
     Layer(
         (
             Unit("accord_conformance/__init__.py", ("=accord_conformance",)),
