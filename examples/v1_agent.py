@@ -39,7 +39,7 @@ class Upper(v1.AgentRole):
                 return v1.PromptResponse(stop_reason="end_turn")
 
         # Not every client has files for agents: this one could as well use its own.
-        if not (client.offers("read_text_file") and client.offers("write_text_file")):
+        if not (client.supports("read_text_file") and client.supports("write_text_file")):
             await show(v1.ToolCallUpdate(tool_call_id="edit", status="failed"))
             text = "I can only edit files that the client reads and writes for me."
             await show(v1.AgentMessageChunk(content=v1.TextContent(text=text)))

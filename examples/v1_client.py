@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from accord import v1
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 
 AGENT = Path(__file__).with_name("v1_agent.py")

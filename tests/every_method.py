@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.roles.binding import ProtocolSpec, Role
-from accord.roles.handshake import connect, serve
+from accord.roles import connect, serve
+from accord.roles.binding import Role
+from accord.roles.spec import ProtocolSpec
 from accord.transports.memory import pair
 from accord.wire.method import Method
 from least import least
@@ -31,12 +32,12 @@ def everything(base: type[Role], seen: list[tuple[str, Any]], *, delayed: bool =
 
         return later if delayed else handle
 
-    methods = [m for m in base.kit.methods if m.to == base.side and m.call != "initialize"]
+    methods = [m for m in base.spec.methods if m.to == base.side and m.call != "initialize"]
     return type("Everything", (base,), {m.call: handler(m) for m in methods})()
 
 
-def served_by(kit: ProtocolSpec, side: str) -> list[Method]:
-    return [m for m in kit.methods if m.to == side and m.call != "initialize"]
+def served_by(spec: ProtocolSpec, side: str) -> list[Method]:
+    return [m for m in spec.methods if m.to == side and m.call != "initialize"]
 
 
 class Pair(Struct):
@@ -53,13 +54,13 @@ async def joined(agent: Any, client: Any) -> AsyncGenerator[Pair]:
     here, there = pair()
     frames: list[bytes | bytearray] = []
     remotes: list[Any] = []
-    make = agent.make_remote
+    remote_class = agent.remote_class
 
-    def make_remote(connection: Any) -> Any:
-        remotes.append(make(connection))
+    def make_remote(connection: Any, initialized: Any) -> Any:
+        remotes.append(remote_class(connection, initialized))
         return remotes[-1]
 
-    agent.make_remote = make_remote
+    agent.remote_class = make_remote
     serving = asyncio.create_task(serve(here, agent, limits=QUICK))
     observers = [lambda _way, frame: frames.append(frame)]
     async with connect(there, client, limits=QUICK, observers=observers) as remote:

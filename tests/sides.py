@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from accord.connection.connection import Connection
-from accord.connection.routes import Context, Limits, Route, Routes, not_served
+from accord.connection.limits import Limits
+from accord.connection.routes import Context, Route, Routes, not_served
 from accord.jsonrpc.message import RequestId
 from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair

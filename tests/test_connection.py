@@ -361,7 +361,7 @@ async def test_reading_goes_on_while_a_handler_waits_for_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "limit", [{"most_waiting": 10}, {"most_waiting_bytes": 10_000}, {"all_waiting_bytes": 10_000}]
+    "limit", [{"max_waiting": 10}, {"max_waiting_bytes": 10_000}, {"all_waiting_bytes": 10_000}]
 )
 async def test_a_session_that_goes_beyond_all_bounds_fails_alone(limit: dict[str, int]) -> None:
     failed: list[BaseException] = []
@@ -403,7 +403,7 @@ async def test_requests_beyond_the_bound_of_their_session_are_answered() -> None
     async def handle(params: Params, context: Any) -> None:
         await gate.wait()
 
-    limits = structs.replace(QUICK, most_waiting=5)
+    limits = structs.replace(QUICK, max_waiting=5)
     routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
     async with beside_raw(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
@@ -411,7 +411,7 @@ async def test_requests_beyond_the_bound_of_their_session_are_answered() -> None
         for n in (6, 7):
             refused = await sides.other.get()
             assert (refused["id"], refused["error"]["code"]) == (n, -32603)
-            assert "Limits.most_waiting" in refused["error"]["message"]
+            assert "Limits.max_waiting" in refused["error"]["message"]
         gate.set()
         assert [(await sides.other.get())["id"] for _ in range(6)] == list(range(6))
 
@@ -538,7 +538,7 @@ async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
 
 
 async def test_responses_are_read_while_the_peer_reads_none() -> None:
-    limits = structs.replace(QUICK, unread_answers_bytes=1000, all_waiting_bytes=100_000)
+    limits = structs.replace(QUICK, unread_responses_bytes=1000, all_waiting_bytes=100_000)
     routes = serving(ask_it=lambda p, c: "x" * 500)
     async with beside_raw(routes, limits=limits, limit_bytes=1000) as sides:
         call = asyncio.create_task(ask(sides.ours))

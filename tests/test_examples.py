@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.roles import handshake
+from accord import roles
 from accord.transports.memory import pair
 from sides import QUICK
 
@@ -42,7 +42,7 @@ async def test_wire_level_agent_says_so_where_the_client_has_no_files() -> None:
 
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-        group.create_task(handshake.serve(here, example.Upper(), limits=QUICK))
+        group.create_task(roles.serve(here, example.Upper(), limits=QUICK))
         async with accord.connect(
             there, permissions=lambda _: "allow", versions=(1,), limits=QUICK
         ) as agent:

@@ -19,7 +19,7 @@ from accord.errors import (
     RequestError,
     UnsupportedVersion,
 )
-from accord.roles.handshake import connect, serve
+from accord.roles import connect, serve
 from accord.transports.base import Transport
 from accord.transports.memory import pair
 from event_loop import drain_event_loop
@@ -182,7 +182,7 @@ async def test_the_newest_version_of_both_is_spoken(
                     pass
             return
         async with connect(there, *clients, limits=QUICK) as remote:
-            assert remote.kit.version == version
+            assert remote.spec.version == version
             assert remote.initialized.protocol_version == version
             params: Any = (v1, v2)[version - 1].NewSessionRequest(cwd="/", mcp_servers=[])
             answer = await remote.new_session(params)
@@ -436,7 +436,7 @@ async def test_the_client_sends_its_newest_version_and_what_it_is() -> None:
         assert asked["params"]["info"]["name"] == "Asking2"
         assert asked["params"]["capabilities"] == {"elicitation": {"form": {}}}
         raw.answer(asked["id"], V2_BODY)
-        assert (await opened).kit.version == 2
+        assert (await opened).spec.version == 2
 
 
 @requirement("R-INIT-36", "R-INIT-38")
@@ -470,7 +470,7 @@ async def test_an_agent_of_v1_is_asked_again_in_the_words_of_v1(body: Any) -> No
         assert second["params"]["clientCapabilities"] == {"fs": {"readTextFile": True}}
         raw.answer(second["id"], V1_BODY)
         remote = await opened
-        assert (remote.kit.version, remote.initialized.protocol_version) == (1, 1)
+        assert (remote.spec.version, remote.initialized.protocol_version) == (1, 1)
         raw.ask(9, "fs/read_text_file", {"sessionId": "s", "path": "/a"})
         assert (await raw.get())["result"] == {"content": "text"}
         assert agents.agents.empty()
@@ -481,7 +481,7 @@ async def test_a_client_without_offers_does_not_ask_again() -> None:
     async with connecting(Client1(), Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], V1_BODY)
-        assert (await opened).kit.version == 1
+        assert (await opened).spec.version == 1
         await drain_event_loop()
         assert raw.inbox.empty()
 
@@ -499,7 +499,7 @@ async def test_where_the_repeat_is_refused_a_new_connection_is_made() -> None:
         asked = await fresh.get()
         assert asked["params"]["protocolVersion"] == 1
         fresh.answer(asked["id"], V1_BODY)
-        assert (await opened).kit.version == 1
+        assert (await opened).spec.version == 1
 
 
 async def test_where_the_repeat_is_refused_and_there_is_one_transport_the_refusal_is_raised() -> (
@@ -530,7 +530,7 @@ async def test_an_agent_that_refuses_v2_as_invalid_is_started_again_and_asked_fo
         asked = await fresh.get()
         assert asked["params"]["protocolVersion"] == 1
         fresh.answer(asked["id"], V1_BODY)
-        assert (await opened).kit.version == 1
+        assert (await opened).spec.version == 1
 
 
 @quirk("v2-refused-as-invalid")
@@ -543,7 +543,7 @@ async def test_an_agent_on_one_transport_that_refuses_v2_as_invalid_is_asked_aga
         asked = await raw.get()
         assert asked["params"]["protocolVersion"] == 1
         raw.answer(asked["id"], V1_BODY)
-        assert (await opened).kit.version == 1
+        assert (await opened).spec.version == 1
     await there.aclose()
 
 

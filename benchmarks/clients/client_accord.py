@@ -8,7 +8,7 @@ from harness import TERMINAL_TEXT, Bench, main
 from workload import file_text
 
 from accord import v1
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import accord
 from accord import Agent, v1, v2
-from accord.connection.routes import Limits
-from accord.roles.handshake import connect
+from accord.connection.limits import Limits
+from accord.roles import connect
 from accord.transports.memory import pair
 from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins

@@ -343,6 +343,6 @@ async def test_nothing_unstable_is_offered_unless_the_agent_says_so(version: int
         unstable = False
 
     async with talk(Stable(), version) as client:
-        assert client.remote.offers("list_sessions")
+        assert client.remote.supports("list_sessions")
         for call in ("fork_session", "archive_session", "session_status", "set_session_title"):
-            assert not client.remote.offers(call)
+            assert not client.remote.supports(call)

@@ -10,10 +10,10 @@ import sys
 from typing import Any
 
 from accord import v1, v2
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.errors import InvalidParams
+from accord.roles import serve
 from accord.roles.binding import Role
-from accord.roles.handshake import serve
 from accord.transports.stdio import stdio
 
 SECRET = "the password is swordfish"

@@ -11,9 +11,9 @@ import sys
 from typing import Any
 
 from accord import v1
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.errors import AccordError, BacklogExceeded
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.stdio import stdio
 
 LIMITS = Limits(close_timeout_s=0.5)

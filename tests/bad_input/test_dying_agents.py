@@ -11,7 +11,7 @@ import pytest
 
 from accord import v1
 from accord.errors import ConnectionLost
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 from requirement import requirement
 

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, defstruct
 
-from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn
+from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn, roles
 from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.session_manager import SessionManager
 from accord.agent.updates import ToolCallUpdate
-from accord.roles import handshake
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 
@@ -176,7 +175,7 @@ async def serve(agent: Agent, version: int) -> None:
 
         role = role_for_v2(host)
     try:
-        await handshake.serve(stdio(restore=False), role)
+        await roles.serve(stdio(restore=False), role)
     finally:
         await host.aclose()
         await agent.aclose()

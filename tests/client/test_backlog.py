@@ -16,7 +16,7 @@ from event_loop import drain_event_loop
 from requirement import requirement
 from sides import QUICK, notification
 
-LIMITS = structs.replace(QUICK, waiting=50, most_waiting=5000)
+LIMITS = structs.replace(QUICK, waiting=50, max_waiting=5000)
 
 
 def chunk(session_id: str, n: int, size: int = 1) -> Any:
@@ -143,8 +143,8 @@ async def test_other_sessions_do_not_wait_for_a_slow_consumer(version: int) -> N
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [
-        ({"most_waiting": 500}, "most_waiting"),
-        ({"most_waiting_bytes": 200_000}, "most_waiting_bytes"),
+        ({"max_waiting": 500}, "max_waiting"),
+        ({"max_waiting_bytes": 200_000}, "max_waiting_bytes"),
         ({"all_waiting_bytes": 200_000}, "all_waiting_bytes"),
     ],
 )
@@ -178,7 +178,7 @@ async def test_a_turn_fails_at_the_bound_and_the_other_sessions_live_on(
 
 @BOTH
 async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: int) -> None:
-    async with by_hand(version, most_waiting=500) as (agent, raw):
+    async with by_hand(version, max_waiting=500) as (agent, raw):
         session = await open_session(agent, raw, "a")
         await open_session(agent, raw, "b")
         async with session.events() as slow, session.events() as quick:

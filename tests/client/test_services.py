@@ -30,7 +30,7 @@ from accord.client.elicitation import (
     form_error,
     form_from_schema,
 )
-from accord.roles.handshake import serve
+from accord.roles import serve
 from accord.transports.memory import pair
 from accord.types.session import OptionChoice
 from client.wire import BOTH, Script, Speaker, scripted

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord import ClientSession, ConnectedAgent, connect, v1, v2
-from accord.roles.handshake import serve
+from accord.roles import serve
 from accord.transports.memory import pair
 from sides import QUICK, Raw
 

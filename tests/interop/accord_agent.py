@@ -10,7 +10,7 @@ from accord_agent_v2 import PeerV2
 
 from accord import v1
 from accord.errors import InvalidParams
-from accord.roles.handshake import serve
+from accord.roles import serve
 from accord.transports.stdio import stdio
 from accord.wire.base import replace
 

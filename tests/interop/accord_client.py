@@ -9,7 +9,7 @@ from typing import Any
 
 from accord import v1
 from accord.errors import RequestError
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 
 SESSION = "session-1"

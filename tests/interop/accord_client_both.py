@@ -8,7 +8,7 @@ import accord_client
 import accord_client_v2
 
 from accord import v1
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from accord import v2
 from accord.errors import RequestError
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 from accord.wire.base import UNSET
 

@@ -14,10 +14,10 @@ from accord.wire.codec import convert, to_builtins
 from requirement import requirement
 
 GATES = [
-    pytest.param(kit, gate, id=f"v{kit.version} {gate}")
-    for kit in (V1, V2)
+    pytest.param(spec, gate, id=f"v{spec.version} {gate}")
+    for spec in (V1, V2)
     for gate in sorted(
-        {method.gate for method in kit.methods if method.gate} | set(kit.variant_gates.values())
+        {method.gate for method in spec.methods if method.gate} | set(spec.variant_gates.values())
     )
 ]
 CAPABILITIES = {
@@ -26,27 +26,27 @@ CAPABILITIES = {
 }
 
 
-def both(kit: Any, *gates: str) -> dict[str, Any]:
+def both(spec: Any, *gates: str) -> dict[str, Any]:
     """Return capabilities of both sides that open these gates."""
     return {
-        side: opening(cls, side, gates, convert) for side, cls in CAPABILITIES[kit.version].items()
+        side: opening(cls, side, gates, convert) for side, cls in CAPABILITIES[spec.version].items()
     }
 
 
 @requirement("R-INIT-16")
-@pytest.mark.parametrize(("kit", "gate"), GATES)
-def test_a_gate_is_closed_until_it_is_opened(kit: Any, gate: str) -> None:
-    assert not is_open(gate, both(kit))
-    assert is_open(gate, both(kit, gate))
+@pytest.mark.parametrize(("spec", "gate"), GATES)
+def test_a_gate_is_closed_until_it_is_opened(spec: Any, gate: str) -> None:
+    assert not is_open(gate, both(spec))
+    assert is_open(gate, both(spec, gate))
 
 
-@pytest.mark.parametrize(("kit", "gate"), GATES)
-def test_opening_a_gate_opens_nothing_beside_its_own_path(kit: Any, gate: str) -> None:
-    opened = both(kit, gate)
+@pytest.mark.parametrize(("spec", "gate"), GATES)
+def test_opening_a_gate_opens_nothing_beside_its_own_path(spec: Any, gate: str) -> None:
+    opened = both(spec, gate)
     others = {
         g.values[1]
         for g in GATES
-        if g.values[0] is kit and not f"{gate}.".startswith(f"{g.values[1]}.")
+        if g.values[0] is spec and not f"{gate}.".startswith(f"{g.values[1]}.")
     }
     assert [other for other in others if is_open(other, opened)] == []
 
@@ -128,17 +128,17 @@ def test_opening_writes_what_the_gates_name(
     assert to_builtins(opening(cls, side, gates, convert)) == written
 
 
-@pytest.mark.parametrize("kit", [V1, V2], ids=["v1", "v2"])
-def test_types_are_looked_at_once(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("spec", [V1, V2], ids=["v1", "v2"])
+def test_types_are_looked_at_once(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each agent opens its gates at `initialize`: looking at the types costs milliseconds."""
-    gates = {method.gate for method in kit.methods if method.gate and method.to == "agent"}
-    before = both(kit, *gates)
+    gates = {method.gate for method in spec.methods if method.gate and method.to == "agent"}
+    before = both(spec, *gates)
 
     def look(_: object) -> None:
         raise AssertionError("looked again")
 
     monkeypatch.setattr("typing.get_type_hints", look)
-    assert both(kit, *gates) == before
-    again = opening(CAPABILITIES[kit.version]["agent"], "agent", gates, lambda offered, _: offered)
+    assert both(spec, *gates) == before
+    again = opening(CAPABILITIES[spec.version]["agent"], "agent", gates, lambda offered, _: offered)
     again.clear()  # what it returns is not shared
-    assert both(kit, *gates) == before
+    assert both(spec, *gates) == before

@@ -10,7 +10,7 @@ from typing import Any
 
 import accord
 from accord import InternalError, LocalProtocolError, RequestError, TransportError
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.errors import BacklogExceeded, CancelTimeout, FrameTooLarge, RequestCancelled
 from accord.transports.base import FRAME_BYTES
 from simulation import program as p
@@ -82,7 +82,7 @@ class SimulatedClient:
         limits = Limits(
             waiting=spec.waiting,
             waiting_bytes=spec.waiting_bytes,
-            most_waiting=spec.most_waiting,
+            max_waiting=spec.max_waiting,
         )
         connecting = accord.connect(
             transport,
@@ -159,7 +159,7 @@ class SimulatedClient:
         world.counts[f"error {type(error).__name__}"] += 1
         small_frames = self.spec.network.frame_bytes < FRAME_BYTES
         match error:
-            case BacklogExceeded() if self.spec.most_waiting < 1000:
+            case BacklogExceeded() if self.spec.max_waiting < 1000:
                 return
             case FrameTooLarge() | InternalError() if small_frames:
                 return

@@ -67,7 +67,7 @@ class _Maker:
             starts_after_s=chance.choice((0.0, 0.0, 0.5)),
             waiting=chance.choice((1024, 64, 8)),
             waiting_bytes=chance.choice((8 * 1024 * 1024, 16 * 1024)),
-            most_waiting=chance.choice((65_536, 65_536, 100)),
+            max_waiting=chance.choice((65_536, 65_536, 100)),
             slow_user_s=chance.choice((0.0, 0.0, 1.0, 30.0)),
             asks_back=often(0.15),
             actors=[self.actor() for _ in range(1 + self.few(4))],

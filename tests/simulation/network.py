@@ -159,7 +159,7 @@ class SimulatedTransport(Transport):
 
     def __init__(self, outgoing: _Way, incoming: _Way, frame_bytes: int) -> None:
         self.frame_bytes = frame_bytes
-        self.most_waiting_bytes = 0
+        self.max_waiting_bytes = 0
         self.heard: Callable[[bytes], None] = _heard  # is shown what is read
         self.is_cut = False
         self.on_cut: Callable[[], None] = _nothing

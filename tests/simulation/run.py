@@ -17,7 +17,7 @@ import accord.agent.store.session_log
 import accord.agent.terminals
 import accord.client.v1.role
 import accord.client.v2.role  # what is patched has to be imported before
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.errors import TransportError
 from simulation.agent import SimulatedAgent
 from simulation.client import SimulatedClient

@@ -173,7 +173,7 @@ def test_oracles_find_a_backlog_that_is_never_counted_down(
 def test_oracles_find_a_backlog_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Backlogs, "_fail", lambda self, backlog, what, limit: None)
     program = _say(50)
-    program.clients[0].waiting = program.clients[0].most_waiting = 5
+    program.clients[0].waiting = program.clients[0].max_waiting = 5
     step = program.clients[0].actors[0].steps[0]
     step.pace_s, step.paced = 1.0, 50  # type: ignore[union-attr]
     assert "a backlog exceeds its bound" in _kinds(program)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from accord import roles
 from accord.agent.session_manager import SessionManager, managers_of
 from accord.connection.connection import Observer
-from accord.connection.routes import Limits
-from accord.roles import handshake
+from accord.connection.limits import Limits
 from accord.transports.base import Transport
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ async def serve(
 
         return role_for(host, *mixin_roles(agent))
 
-    versions = handshake.LazyRole(1, make_v1), handshake.LazyRole(2, make_v2)
+    versions = roles.LazyRole(1, make_v1), roles.LazyRole(2, make_v2)
     try:
-        await handshake.serve(transport, *versions, limits=limits, observers=observers)
+        await roles.serve(transport, *versions, limits=limits, observers=observers)
     finally:
         managers_of(agent).discard(host)
         await host.aclose()

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET
 
+from accord import roles
 from accord.client.agent_adapter import (
     AgentAdapter,
     AuthMethod,
@@ -26,9 +27,8 @@ from accord.client.services import ClientServices, Extension
 from accord.client.session import ClientSession
 from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
-from accord.roles import handshake
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
@@ -115,8 +115,8 @@ async def connect(
         return ClientRoleV2(desk, client_info)
 
     made: dict[ProtocolVersion, Callable[[], Any]] = {1: make_v1, 2: make_v2}
-    clients = [handshake.LazyRole(version, made[version]) for version in set(versions)]
-    async with handshake.connect(
+    clients = [roles.LazyRole(version, made[version]) for version in set(versions)]
+    async with roles.connect(
         way,
         *clients,
         limits=limits,
@@ -135,7 +135,7 @@ async def connect(
 
 
 def _adapter_for(wire: Any) -> AgentAdapter:
-    if wire.kit.version == 1:
+    if wire.spec.version == 1:
         from accord.client.v1.agent_adapter import AgentAdapterV1
 
         return AgentAdapterV1(wire)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.errors import BacklogExceeded
 from accord.text.excerpt import excerpt
 
@@ -27,8 +27,8 @@ class Backlog:
 
     __slots__ = (
         "_backlogs",
-        "_most_bytes",
-        "_most_items",
+        "_max_bytes",
+        "_max_items",
         "calls",
         "error",
         "exceeded",
@@ -57,8 +57,8 @@ class Backlog:
         self.error: BacklogExceeded | None = None
         self._backlogs = backlogs
         limits = backlogs.limits
-        self._most_items = min(limits.waiting, limits.most_waiting)
-        self._most_bytes = min(limits.waiting_bytes, limits.most_waiting_bytes)
+        self._max_items = min(limits.waiting, limits.max_waiting)
+        self._max_bytes = min(limits.waiting_bytes, limits.max_waiting_bytes)
 
     def add(self, size: int) -> None:
         """Count a message that waits from now on."""
@@ -68,8 +68,8 @@ class Backlog:
         backlogs = self._backlogs
         backlogs.size_bytes += size
         if (
-            self.items > self._most_items
-            or self.size_bytes > self._most_bytes
+            self.items > self._max_items
+            or self.size_bytes > self._max_bytes
             or backlogs.size_bytes > backlogs.limits.all_waiting_bytes
         ):
             backlogs.check(self)
@@ -82,8 +82,8 @@ class Backlog:
         self._backlogs.size_bytes -= size
         if (
             self.is_full
-            and 2 * self.items <= self._most_items
-            and 2 * self.size_bytes <= self._most_bytes
+            and 2 * self.items <= self._max_items
+            and 2 * self.size_bytes <= self._max_bytes
         ):
             self.ignore()
 
@@ -132,11 +132,11 @@ class Backlogs:
         if backlog.items > limits.waiting or backlog.size_bytes > limits.waiting_bytes:
             backlog.is_full = True
             self.full.add(backlog)
-        if backlog.items > limits.most_waiting:
-            self._fail(backlog, f"more than {limits.most_waiting} messages", "most_waiting")
-        elif backlog.size_bytes > limits.most_waiting_bytes and backlog.items > 1:
-            what = f"more than {limits.most_waiting_bytes} bytes of messages"
-            self._fail(backlog, what, "most_waiting_bytes")
+        if backlog.items > limits.max_waiting:
+            self._fail(backlog, f"more than {limits.max_waiting} messages", "max_waiting")
+        elif backlog.size_bytes > limits.max_waiting_bytes and backlog.items > 1:
+            what = f"more than {limits.max_waiting_bytes} bytes of messages"
+            self._fail(backlog, what, "max_waiting_bytes")
         elif self.size_bytes > limits.all_waiting_bytes:
             largest = max(self.full, key=_size_bytes, default=backlog)
             if largest.items > 1 and largest.error is None:

@@ -23,10 +23,11 @@ from accord.connection.lenient_params import (
     report_undecodable,
     session_id_of,
 )
+from accord.connection.limits import Limits
 from accord.connection.outbox import Outbox
 from accord.connection.pending_calls import PendingCall, reject, resolve
 from accord.connection.request_handlers import RequestHandlers
-from accord.connection.routes import Limits, Route, Routes
+from accord.connection.routes import Route, Routes
 from accord.connection.tasks import Tasks, discard, ends_process, logged
 from accord.connection.trace_context import with_trace
 from accord.errors import (
@@ -259,12 +260,12 @@ class Connection:
         """
         if self._hung_up is not None:
             raise self._closed or self._hung_up
-        asker = LaneHolder.current()
-        self.flow.begin_call(session, asker)
+        caller = LaneHolder.current()
+        self.flow.begin_call(session, caller)
         try:
             if self._outbox.blocked:
                 await self._outbox.wait_for_room()
-            call = PendingCall(method, self._loop.create_future(), decode, session, asker)
+            call = PendingCall(method, self._loop.create_future(), decode, session, caller)
             request_id = self._peer.request(method, with_trace(params), call)
             self._outbox.flush_when_idle()
             try:
@@ -276,7 +277,7 @@ class Connection:
                 exc.origin = self
                 raise
         finally:
-            self.flow.end_call(session, asker)
+            self.flow.end_call(session, caller)
 
     def _abandon_call(self, request_id: RequestId) -> None:
         self._peer.cancel(request_id)
@@ -367,8 +368,8 @@ class Connection:
         """Fail the calls of a session whose handlers are behind: messages of it get lost."""
         self._log.log(logging.ERROR, "! %s", error)
         for request_id, call in self._peer.calls():
-            if call.asker is not None and call.asker.still_runs:
-                waits = call.asker.session == session
+            if call.caller is not None and call.caller.still_runs:
+                waits = call.caller.session == session
             else:
                 waits = session is not None and call.session == session
             if waits:
@@ -492,7 +493,7 @@ class Connection:
         call: PendingCall = answer.call
         # A response that belongs to no session waits for no handler.
         lane = None if call.session is None else self._lanes.by_key.get(call.session)
-        if lane is not None and not (call.asker is not None and call.asker.still_runs):
+        if lane is not None and not (call.caller is not None and call.caller.still_runs):
             size = len(answer.result) if answer.result is not None else 0
             self._lanes.enqueue(lane, _QueuedResponse(answer, call.method, size))
             return

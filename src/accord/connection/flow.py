@@ -11,7 +11,7 @@ from typing import Any
 
 from accord.connection.backlog import Backlogs
 from accord.connection.lanes import LaneHolder
-from accord.connection.routes import Limits
+from accord.connection.limits import Limits
 from accord.transports.base import Transport
 
 __all__ = ("Flow",)
@@ -38,23 +38,23 @@ class Flow:
         self._unread_bytes = 0  # of responses that the peer has not read
         self._paused = False
 
-    def begin_call(self, session: Any, asker: LaneHolder | None) -> None:
+    def begin_call(self, session: Any, caller: LaneHolder | None) -> None:
         """A caller waits for the peer: what it sends must be read."""
         self._calls += 1
         if session is not None:
             self.note_session(session)
-        if asker is not None:
-            asker.begin_call()
+        if caller is not None:
+            caller.begin_call()
         else:
             self._calls_of[session] = self._calls_of.get(session, 0) + 1
         if self._paused:
             self.apply_backpressure()
 
-    def end_call(self, session: Any, asker: LaneHolder | None) -> None:
+    def end_call(self, session: Any, caller: LaneHolder | None) -> None:
         """The response has come, or the call was given up."""
         self._calls -= 1
-        if asker is not None:
-            asker.end_call()
+        if caller is not None:
+            caller.end_call()
         elif self._calls_of[session] == 1:
             del self._calls_of[session]
         else:
@@ -100,7 +100,7 @@ class Flow:
             self._overrun("The peer sends requests and does not read the responses")
             return
         full = (
-            self._unread_bytes > limits.unread_answers_bytes
+            self._unread_bytes > limits.unread_responses_bytes
             or (bool(self.backlogs.full) and not self._starves_others())
         ) and not self._is_awaited()
         if full is not self._paused:

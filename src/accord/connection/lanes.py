@@ -61,8 +61,8 @@ class LaneHolder:
     @staticmethod
     def current() -> LaneHolder | None:
         """Return the handler on whose behalf this code runs, if it still holds its lane."""
-        asker = _current.get()
-        return asker if asker is not None and asker.still_runs else None
+        caller = _current.get()
+        return caller if caller is not None and caller.still_runs else None
 
     @property
     def still_runs(self) -> bool:

@@ -23,7 +23,7 @@ class PendingCall(Struct):  # an error and the frames that it came through lead 
     future: asyncio.Future[Any]
     decode: Callable[[bytes | Raw], Any]
     session: Any
-    asker: LaneHolder | None  # the handler that waits for it
+    caller: LaneHolder | None  # the handler that waits for it
 
 
 def reject(call: PendingCall, error: AccordError) -> None:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from accord.connection.flood_log import FloodLog
-from accord.connection.routes import Limits, Route
+from accord.connection.limits import Limits
+from accord.connection.routes import Route
 from accord.connection.tasks import Tasks, cancel, discard, ends_process, is_dropped
 from accord.connection.trace_context import context_with_trace
 from accord.errors import (

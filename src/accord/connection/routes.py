@@ -1,9 +1,9 @@
-"""What a connection serves: routes, what handlers are told, and the bounds of it all."""
+"""The dispatch table of a connection, and the context that handlers receive."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec import Raw, Struct
 
@@ -12,47 +12,44 @@ from accord.errors import BacklogExceeded, DecodeError, MethodNotFound, RequestE
 from accord.jsonrpc.message import RequestId
 from accord.text.excerpt import excerpt
 
-if TYPE_CHECKING:
-    from accord.connection.connection import Connection
-
-__all__ = ("Context", "Limits", "Route", "Routes", "not_served")
+__all__ = ("ConnectionHandle", "Context", "Route", "Routes", "not_served")
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """The bounds of a connection. Sizes in bytes, times in seconds."""
+class ConnectionHandle(Protocol):
+    """The part of a connection that handlers use."""
 
-    waiting: int = 1024  # messages of a session: beyond, the peer waits if nothing else is read
-    waiting_bytes: int = 8 * 1024 * 1024
-    most_waiting: int = 65_536  # messages of a session: beyond, its consumer fails
-    most_waiting_bytes: int = 64 * 1024 * 1024
-    # Of all sessions: beyond, the largest one fails. Also of the requests that are being handled:
-    # beyond, further ones are answered with an error.
-    all_waiting_bytes: int = 256 * 1024 * 1024
-    held: int = 16_384  # messages that wait for the end of `initialize`
-    unread_answers_bytes: int = 16 * 1024 * 1024  # then requests are no longer read
-    sessions: int = 10_000  # that are open at once, on an agent's connection
-    requests: int = 16_384  # of the peer that are being handled at once
-    eof_grace_s: float = 0.5  # for handlers of requests to finish once the peer has hung up
-    drain_s: float = 30.0  # for handlers of notifications to finish what came before that
-    close_timeout_s: float = 5.0
+    message_bytes: int  # the size of the params that are being handled
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the peer has disconnected, so that no response can come."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until the connection ends."""
+        ...
+
+    def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
+        """Cancel the requests of the peer whose method and params match."""
+        ...
 
 
 class Context:
-    """What a handler may know and do besides its params; for a notification without an id."""
+    """The second argument of a handler. `request_id` is None for notifications."""
 
     __slots__ = ("connection", "request_id")
 
-    def __init__(self, connection: Connection, request_id: RequestId) -> None:
+    def __init__(self, connection: ConnectionHandle, request_id: RequestId) -> None:
         self.connection = connection
         self.request_id = request_id
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Go on with something after the handler has answered; the connection's end cancels it."""
+        """Run a coroutine that outlives the handler; it is cancelled when the connection ends."""
         self.connection.spawn(work)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the peer is gone: what is sent to it now fails."""
+        """Whether the peer has disconnected, so that sending fails."""
         return self.connection.has_ended
 
     @property
@@ -62,10 +59,10 @@ class Context:
 
 
 class Route(Struct, kw_only=True):
-    """How one method is served: `handler(params, context)` returns the result or an awaitable.
+    """Serves one method: `handler(params, context)` returns the result or an awaitable of it.
 
-    `cancelled` makes the answer of a request whose handler was cancelled, for methods that
-    have one other than error -32800; `nothing` makes it of a None, where null is no result.
+    `cancelled_result` returns the result of a request whose handler was cancelled; without it,
+    the response is error -32800. `empty_result` replaces None if the method's result is an object.
     """
 
     decode: Callable[[bytes | Raw], Any]
@@ -87,12 +84,13 @@ def _ignore_backlog(_session: Any, _error: BacklogExceeded) -> None:
 
 
 class Routes(Struct, kw_only=True):
-    """What is served at the moment.
+    """The dispatch table of a connection.
 
-    `missing(method, is_request)` finds a route for a method that is in no table, or the error
-    to answer; `rescue(method, text)` may read params that did not decode in another way;
-    `unreadable(method, text, error)` is told of notifications that nothing could read,
-    `exceeded(session, error)` of sessions whose messages come faster than they are handled.
+    `fallback(method, is_request)` returns a route for a method that is in neither table, or the
+    error of the response. `lenient_decode(method, text)` may decode params that the route could
+    not decode. `on_undecodable(method, text, error)` is called for notifications that could not be
+    decoded, `on_backlog_exceeded(session, error)` for sessions whose messages arrive faster than
+    they are handled.
     """
 
     requests: dict[str, Route]
@@ -105,6 +103,6 @@ class Routes(Struct, kw_only=True):
 
 
 def not_served(method: str, _is_request: bool) -> RequestError:
-    """The `missing` of tables that are complete."""
+    """Return "Method not found": the `fallback` of a complete table."""
     method = excerpt(method)
     return MethodNotFound(f"Method not found: {method}", data={"method": method})

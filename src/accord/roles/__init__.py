@@ -1,3 +1,8 @@
-"""Role objects on a connection, and the handshake that chooses their version."""
+"""Role objects on a connection: `serve` an agent, `connect` a client, in either version."""
 
-__all__ = ()
+from __future__ import annotations
+
+from accord.roles.handshake import connect, serve
+from accord.roles.lazy import LazyRole
+
+__all__ = ("LazyRole", "connect", "serve")

@@ -1,18 +1,17 @@
 """Binds role objects to connections: what a class overrides is what it serves.
 
-Nothing here knows a method or a version by name; a `Kit` tells what one version has.
+Nothing here names a method or a version: the `ProtocolSpec` of the role describes its version.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
-from msgspec import UNSET, Raw, Struct
-from msgspec.structs import fields
+from msgspec import Raw
 
 from accord.connection.connection import Connection
 from accord.connection.routes import Context, Route, Routes, not_served
@@ -21,194 +20,57 @@ from accord.errors import (
     DecodeError,
     InvalidParams,
     LocalProtocolError,
-    NotOffered,
     RequestError,
 )
 from accord.jsonrpc.message import RequestId
-from accord.rules.gates import closed_methods, closed_variants, is_open, opening
-from accord.rules.quirks import tolerates
-from accord.version import ProtocolVersion
+from accord.roles.remote import Remote
+from accord.roles.spec import ProtocolSpec
+from accord.rules.gates import closed_methods, is_open, opening
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
 
-__all__ = (
-    "ProtocolSpec",
-    "Remote",
-    "Role",
-    "check_offered_methods",
-    "derived_capabilities",
-    "routes_for",
-)
+__all__ = ("Role", "check_offered_methods", "derived_capabilities", "routes_for")
 
 log = logging.getLogger("accord.connection.connection")
 
 
-class ProtocolSpec(Struct, frozen=True, kw_only=True):
-    """What one protocol version has: its methods, its first call, its answers to a cancel.
+class Role:
+    """Base class of the roles that users subclass: it serves the methods that are overridden.
 
-    `legacy_methods` maps early spellings to methods; `modernize(method, params)` rewrites
-    builtin params of an early spelling. `cancelled` makes, by method name, the result that
-    stands for a cancelled request. `opened_by` names the gate that a call opens besides its own;
-    `optional` the calls that may be missing where a gate is open. `needs` has, by call,
-    what yields the parts of params that need an offer of their own, each with its gate.
+    A class that sets `side` only declares methods. `remote_class` calls the other side, and
+    `context_class` is the type of the second argument of handlers.
     """
 
-    version: ProtocolVersion
-    methods: tuple[Method, ...]
-    variant_gates: Mapping[type, str]
-    initialize_request: type[Any]
-    initialize_response: type[Any]
-    agent_capabilities: Callable[[Any], Any]  # of an initialize result
-    client_capabilities: Callable[[Any], Any]  # of initialize params
-    cancelled_results: Mapping[str, Callable[[], Any]]
-    extra_gates: Mapping[str, str]
-    optional: frozenset[str] = frozenset()
-    param_gates: Mapping[str, Callable[[Any], Iterable[tuple[str, str]]]]
-    legacy_methods: Mapping[str, str]
-    translate_early: Callable[[str, Any], tuple[str, Any]]
-
-
-@tolerates("null-result")
-@cache
-def _result_decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
-    """Decode a result; null too where the type has no required field (R-GEN-10)."""
-    decode = decoder(tp)
-    if not hasattr(tp, "__struct_fields__") or any(field.required for field in fields(tp)):
-        return decode
-
-    def decode_or_empty(text: bytes | Raw) -> Any:
-        try:
-            return decode(text)
-        except DecodeError:
-            if bytes(text).strip() != b"null":
-                raise
-            return tp()
-
-    return decode_or_empty
-
-
-class Remote:
-    """The other side of a connection, to call."""
-
-    kit: ClassVar[ProtocolSpec]
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._methods = {method.call: method for method in self.kit.methods}
-        self._closed: dict[str, str] | None = None  # None: initialize is not done
-        self._closed_variants: dict[type, str] = {}
-        self._capabilities: Mapping[str, Any] = {}
-
-    def settle(self, capabilities: Mapping[str, Any]) -> None:
-        """Open what the two sides have offered, and nothing else."""
-        self._capabilities = capabilities
-        self._closed = closed_methods(self.kit.methods, capabilities)
-        self._closed_variants = closed_variants(self.kit.variant_gates, capabilities)
-
-    def offers(self, call: str) -> bool:
-        """Tell whether the two sides have offered what this method needs."""
-        return self._closed is not None and self._methods[call].name not in self._closed
-
-    async def _call(
-        self, call: str, params: Any, on_result: Callable[[Any], None] | None = None
-    ) -> Any:
-        """Call; `told` gets the result before anything that came behind it is handled."""
-        return await self._call_method(self._methods[call], params, on_result)
-
-    async def _call_method(
-        self, method: Method, params: Any, on_result: Callable[[Any], None] | None = None
-    ) -> Any:
-        self._check(method.name, params)
-        if (needs := self.kit.param_gates.get(method.call)) is not None:
-            for what, gate in needs(params):
-                if not is_open(gate, self._capabilities):
-                    raise NotOffered(f"{method.name} with {what}", gate)
-        decode = self._decoder_for(method)
-        return await self.connection.call(
-            method.name,
-            params,
-            decode if on_result is None else _with_callback(decode, on_result),
-            session=_session_of(params),
-        )
-
-    def _decoder_for(self, method: Method) -> Callable[[bytes | Raw], Any]:
-        return _result_decoder(method.result)
-
-    def _notify(self, name: str, params: Any) -> Coroutine[Any, Any, None]:
-        self._check(name, params)
-        return self.connection.notify(name, params)
-
-    def _check(self, name: str, variant: object) -> None:
-        """Raise `NotOffered` before anything is sent (R-INIT-29)."""
-        if self._closed is None:
-            raise LocalProtocolError(f"{name} was called before initialize was done")
-        if name in self._closed:
-            raise NotOffered(name, self._closed[name])
-        if self._closed_variants and (gate := self._closed_variants.get(type(variant))):
-            raise NotOffered(f"{name} with {type(variant).__name__}", gate)
-
-    async def call_extension(self, method: str, params: Any = UNSET) -> Any:
-        """Send an extension request and return its result as builtin values (R-EXT-04)."""
-        _check_extension(method)
-        return await self.connection.call(method, params, decoder(Any))
-
-    async def notify_extension(self, method: str, params: Any = UNSET) -> None:
-        """Send an extension notification (R-EXT-04)."""
-        _check_extension(method)
-        await self.connection.notify(method, params)
-
-
-def _check_extension(method: str) -> None:
-    if not method.startswith("_"):
-        raise LocalProtocolError(f"The name of an extension begins with an underscore: {method!r}")
-
-
-def _with_callback(
-    decode: Callable[[bytes | Raw], Any], on_result: Callable[[Any], None]
-) -> Callable[[bytes | Raw], Any]:
-    def decode_and_tell(text: bytes | Raw) -> Any:
-        result = decode(text)
-        on_result(result)
-        return result
-
-    return decode_and_tell
-
-
-def _session_of(params: Any) -> Any:
-    return getattr(params, "session_id", None)
-
-
-class Role:
-    """Base of what users subclass: methods that are overridden are served."""
-
-    kit: ClassVar[ProtocolSpec]
+    spec: ClassVar[ProtocolSpec]
     side: ClassVar[Side]
     always_served: ClassVar[frozenset[str]] = frozenset()
+    remote_class: ClassVar[type[Remote]]
+    context_class: ClassVar[Callable[[Connection, RequestId, Any], Context]]
 
     def extension_request(self, method: str, params: Any, context: Any) -> Any:
         """Serve a request whose method begins with an underscore; params are builtin values."""
         raise not_served(method, True)
 
     def extension_notification(self, method: str, params: Any, context: Any) -> Any:
-        """Take a notification whose method begins with an underscore."""
+        """Handle a notification whose method begins with an underscore; ignored by default."""
 
     def on_undecodable_notification(self, method: str, params: Any, error: DecodeError) -> None:
-        """Learn of a notification that does not fit its type, as builtin values (A-30).
+        """Called when a notification does not fit its type, with builtin params (A-30).
 
-        It is dropped and the session goes on.
+        The notification is dropped and the session continues.
         """
 
     def backlog_exceeded(self, session_id: str | None, error: BacklogExceeded) -> None:
-        """Learn that messages of a session are not delivered: its handlers are too slow.
+        """Called when messages of a session are dropped because its handlers are too slow.
 
-        Its calls have failed with this error. Once the handler that runs returns, what comes
-        then is delivered again.
+        The calls of the session have failed with this error. Delivery continues once the
+        running handler has returned.
         """
 
 
 def check_offered_methods(role: Role, offer: str, *calls: str) -> None:
-    """Raise `LocalProtocolError` unless a role object serves what an offer of it stands for."""
-    by_call = {method.call: method for method in role.kit.methods}
+    """Raise `LocalProtocolError` unless a role serves the methods that an attribute implies."""
+    by_call = {method.call: method for method in role.spec.methods}
     if absent := [call for call in calls if not _serves(role, by_call[call])]:
         raise LocalProtocolError(
             f"{type(role).__name__} has {offer}, so it has to serve {', '.join(absent)} too"
@@ -216,23 +78,23 @@ def check_offered_methods(role: Role, offer: str, *calls: str) -> None:
 
 
 def _serves(role: Role, method: Method) -> bool:
-    """Tell whether a role object serves a method: it is overridden, or has a default."""
+    """Return True if a role serves a method: it overrides it, or always serves it."""
     if method.to != role.side:
         return False
     if method.call in role.always_served:
         return True
-    base = next(cls for cls in type(role).__mro__ if cls.__dict__.get("side") == role.side)
-    return getattr(type(role), method.call) is not getattr(base, method.call)
+    owner = next((cls for cls in type(role).__mro__ if method.call in cls.__dict__), None)
+    return owner is not None and "side" not in owner.__dict__
 
 
-def derived_capabilities(role: Role, cls: type[Any]) -> Any:
-    """Return the capabilities that the methods of a role object stand for.
+def derived_capabilities(role: Role) -> Any:
+    """Return the capabilities that the served methods of a role imply.
 
-    Raise `LocalProtocolError` when only some of the methods of one capability are there.
+    Raise `LocalProtocolError` if a role serves only some of the methods of a capability.
     """
-    kit = role.kit
+    spec = role.spec
     by_gate: dict[str, list[Method]] = {}
-    for method in kit.methods:
+    for method in spec.methods:
         if method.gate is not None and method.to == role.side:
             by_gate.setdefault(method.gate, []).append(method)
     gates: list[str] = []
@@ -240,24 +102,24 @@ def derived_capabilities(role: Role, cls: type[Any]) -> Any:
         served = [method for method in methods if _serves(role, method)]
         if not any(method.call not in role.always_served for method in served):
             continue
-        absent = [m.call for m in methods if m not in served and m.call not in kit.optional]
+        absent = [m.call for m in methods if m not in served and m.call not in spec.optional]
         if absent:
             raise LocalProtocolError(
                 f"{type(role).__name__} serves {served[0].call}, so it has to serve "
                 f"{', '.join(absent)} too: the capability {gate} stands for all of them"
             )
         gates.append(gate)
-        gates += [kit.extra_gates[m.call] for m in served if m.call in kit.extra_gates]
+        gates += [spec.extra_gates[m.call] for m in served if m.call in spec.extra_gates]
     for gate in gates:
-        # To offer a part is to offer the whole that it is in.
+        # A nested capability implies the one that contains it.
         for whole, methods in by_gate.items():
             if gate.startswith(f"{whole}.") and whole not in gates:
                 raise LocalProtocolError(
                     f"{type(role).__name__} offers {gate}, so it has to serve "
-                    f"{', '.join(m.call for m in methods if m.call not in kit.optional)} too"
+                    f"{', '.join(m.call for m in methods if m.call not in spec.optional)} too"
                 )
     own = [gate for gate in gates if gate.startswith(f"{role.side}.")]
-    return opening(cls, role.side, own, convert)
+    return opening(spec.capability_types[role.side], role.side, own, convert)
 
 
 def routes_for(
@@ -265,59 +127,59 @@ def routes_for(
     capabilities: Mapping[str, Any],
     context: Callable[[RequestId], Context],
 ) -> Routes:
-    """Return the routes of a role object on a connection that is initialized."""
-    kit = role.kit
-    closed = closed_methods(kit.methods, capabilities)
+    """Return the routes of a role on an initialized connection."""
+    spec = role.spec
+    closed = closed_methods(spec.methods, capabilities)
     requests: dict[str, Route] = {}
     notifications: dict[str, Route] = {}
-    for method in kit.methods:
+    for method in spec.methods:
         if method.name in closed or method.name == "initialize" or not _serves(role, method):
             continue
         table = requests if method.is_request else notifications
         table[method.name] = _route(role, method, capabilities)
-    early = _EarlySpellings(kit, requests, notifications)
+    early = _EarlySpellings(spec, requests, notifications)
 
-    def missing(method: str, is_request: bool) -> Route | RequestError:
+    def fallback(method: str, is_request: bool) -> Route | RequestError:
         if method.startswith("_") and (route := _extension(role, method, is_request)):
             return route
         if route := early.route(method, is_request):
             return route
         return not_served(method, is_request)
 
-    def unreadable(method: str, text: bytes, error: DecodeError) -> None:
-        with suppress(DecodeError):  # nested so deep that nobody can read it at all
+    def on_undecodable(method: str, text: bytes, error: DecodeError) -> None:
+        with suppress(DecodeError):  # nested too deeply for any decoder
             role.on_undecodable_notification(method, decoder(Any)(text), error)
 
     return Routes(
         requests=requests,
         notifications=notifications,
         context=context,
-        fallback=missing,
+        fallback=fallback,
         lenient_decode=early.decode,
-        on_undecodable=unreadable,
+        on_undecodable=on_undecodable,
         on_backlog_exceeded=role.backlog_exceeded,
     )
 
 
 def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route:
-    """Return the route of a method; its decoder is compiled when it is first used."""
+    """Return the route of a method; its decoder is compiled on first use."""
 
-    def first(text: bytes | Raw) -> Any:
-        needs = role.kit.param_gates.get(method.call)
-        route.decode = _checked(decoder(method.params), needs, capabilities)
+    def compile_and_decode(text: bytes | Raw) -> Any:
+        param_gates = role.spec.param_gates.get(method.call)
+        route.decode = _checked(decoder(method.params), param_gates, capabilities)
         return route.decode(text)
 
     route = Route(
-        decode=first,
+        decode=compile_and_decode,
         handler=getattr(role, method.call),
-        cancelled_result=role.kit.cancelled_results.get(method.name),
+        cancelled_result=role.spec.cancelled_results.get(method.name),
         empty_result=partial(_empty_result, method),
     )
     return route
 
 
 def _empty_result(method: Method) -> Any:
-    """Return the result that has nothing in it (R-GEN-10); raise `TypeError` if none may."""
+    """Return the empty result (R-GEN-10); raise `TypeError` if the type has required fields."""
     try:
         return method.result()
     except TypeError:
@@ -326,16 +188,16 @@ def _empty_result(method: Method) -> Any:
 
 def _checked(
     decode: Callable[[bytes | Raw], Any],
-    needs: Callable[[Any], Iterable[tuple[str, str]]] | None,
+    param_gates: Callable[[Any], Iterable[tuple[str, str]]] | None,
     capabilities: Mapping[str, Any],
 ) -> Callable[[bytes | Raw], Any]:
-    """Refuse params that hold what was not offered (R-INIT-29)."""
-    if needs is None:
+    """Return a decoder that refuses params which need a missing capability (R-INIT-29)."""
+    if param_gates is None:
         return decode
 
     def decode_checked(text: bytes | Raw) -> Any:
         params = decode(text)
-        for what, gate in needs(params):
+        for what, gate in param_gates(params):
             if not is_open(gate, capabilities):
                 _, _, kind = what.partition(" of type ")  # R-MCP-15 asks for it
                 data = {"gate": gate, "type": kind.strip("'")} if kind else {"gate": gate}
@@ -353,18 +215,18 @@ def _extension(role: Role, method: str, is_request: bool) -> Route | None:
 
 
 class _EarlySpellings:
-    """Reads what early programs send, where ordinary reading failed (catalogue 11)."""
+    """Accepts the method names and params of early programs (catalogue 11)."""
 
     def __init__(
-        self, kit: ProtocolSpec, requests: Mapping[str, Route], notifications: Mapping[str, Route]
+        self, spec: ProtocolSpec, requests: Mapping[str, Route], notifications: Mapping[str, Route]
     ) -> None:
-        self._kit = kit
+        self._spec = spec
         self._requests = requests
         self._notifications = notifications
         self._seen: set[str] = set()
 
     def route(self, method: str, is_request: bool) -> Route | None:
-        modern = self._kit.legacy_methods.get(method)
+        modern = self._spec.legacy_methods.get(method)
         if modern is None:
             return None
         self._note(method)
@@ -372,11 +234,11 @@ class _EarlySpellings:
 
     def decode(self, method: str, text: bytes) -> Any | None:
         params = decoder(Any)(text)
-        modern, rewritten = self._kit.translate_early(method, params)
+        modern, rewritten = self._spec.translate_early(method, params)
         if rewritten is params:
             return None
         self._note(f"params of {method}")
-        method_now = next(m for m in self._kit.methods if m.name == modern)
+        method_now = next(m for m in self._spec.methods if m.name == modern)
         return convert(rewritten, method_now.params)
 
     def _note(self, what: str) -> None:

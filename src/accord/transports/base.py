@@ -12,6 +12,7 @@ __all__ = (
     "LOW_BYTES",
     "READ_BYTES",
     "Frame",
+    "NullReceiver",
     "Receiver",
     "Transport",
     "TransportFactory",
@@ -50,6 +51,22 @@ class Receiver(Protocol):
     def writable(self) -> None:
         """The transport is no longer congested, or will never take anything again."""
         ...
+
+
+class NullReceiver:
+    """The receiver before `start` and after `aclose`: it drops everything."""
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        pass
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        pass
+
+    def eof_received(self, error: Exception | None) -> None:
+        pass
+
+    def writable(self) -> None:
+        pass
 
 
 class Transport(ABC):

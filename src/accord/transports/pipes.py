@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
 from accord.jsonrpc.ndjson import LineReader
-from accord.transports.base import FRAME_BYTES, Frame, Receiver, Transport
+from accord.transports.base import FRAME_BYTES, Frame, NullReceiver, Receiver, Transport
 from accord.transports.fd import Reader, Writer, open_reader, open_writer
 
 __all__ = ("PipeTransport",)
@@ -35,7 +35,7 @@ class PipeTransport(Transport):
         self._lines = LineReader(frame_bytes)
         self._feed = self._lines.feed
         self.frame_bytes = frame_bytes
-        self._receiver: Receiver = _NullReceiver()
+        self._receiver: Receiver = NullReceiver()
         self._reader: Reader | None = None
         self._writer: Writer | None = None
         self._lingering: asyncio.TimerHandle | None = None
@@ -91,7 +91,7 @@ class PipeTransport(Transport):
             await asyncio.shield(self._closed)
             return
         self._closed = asyncio.get_running_loop().create_future()
-        self._receiver = _NullReceiver()
+        self._receiver = NullReceiver()
         try:
             await self._close()
         finally:
@@ -152,19 +152,3 @@ class PipeTransport(Transport):
         if self._reader is not None:
             loop = asyncio.get_running_loop()
             self._lingering = loop.call_later(LINGER_S, self._reader.end_when_empty)
-
-
-class _NullReceiver:
-    """Hears what comes before the start and after the end."""
-
-    def frames_received(self, frames: Sequence[Frame]) -> None:
-        pass
-
-    def frame_refused(self, limit: int, head: bytes = b"") -> None:
-        pass
-
-    def eof_received(self, error: Exception | None) -> None:
-        pass
-
-    def writable(self) -> None:
-        pass

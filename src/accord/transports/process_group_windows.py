@@ -20,7 +20,7 @@ from accord.transports.guarding import Mark
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
 
-__all__ = ("CREATION_FLAGS", "Job", "members_of", "pidfd_of")
+__all__ = ("CREATION_FLAGS", "WindowsGroupMembers", "members_of", "pidfd_of")
 
 CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
 
@@ -28,9 +28,9 @@ _BASIC_ACCOUNTING, _EXTENDED_LIMITS = 1, 9  # JOBOBJECTINFOCLASS
 _KILL_ON_JOB_CLOSE = 0x2000
 
 
-def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> Job:
+def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> WindowsGroupMembers:
     del mark  # a job loses nobody
-    return Job(popen)
+    return WindowsGroupMembers(popen)
 
 
 def pidfd_of(pid: int) -> int:
@@ -73,7 +73,7 @@ class _Accounting(ctypes.Structure):
     ]
 
 
-class Job:
+class WindowsGroupMembers:
     """Has a child and all that it starts; see `accord.transports.process_group.Members`.
 
     What the child starts before this object is made gets away.

@@ -1,8 +1,8 @@
-"""What the binding and the router have to know of version 1."""
+"""Version 1 as a `ProtocolSpec`."""
 
 from __future__ import annotations
 
-from accord.roles.binding import ProtocolSpec
+from accord.roles.spec import ProtocolSpec
 from accord.v1.early_spellings import LEGACY_METHODS, translate_early
 from accord.v1.elicitation import ElicitationCancelAction
 from accord.v1.initialize import (
@@ -33,6 +33,7 @@ SPEC = ProtocolSpec(
     variant_gates=VARIANT_GATES,
     initialize_request=InitializeRequest,
     initialize_response=InitializeResponse,
+    capability_types={"agent": AgentCapabilities, "client": ClientCapabilities},
     agent_capabilities=_agent_capabilities,
     client_capabilities=_client_capabilities,
     cancelled_results={

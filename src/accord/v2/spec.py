@@ -1,10 +1,10 @@
-"""What the binding and the router have to know of version 2."""
+"""Version 2 as a `ProtocolSpec`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from accord.roles.binding import ProtocolSpec
+from accord.roles.spec import ProtocolSpec
 from accord.v2.elicitation import ElicitationCancelAction
 from accord.v2.initialize import (
     AgentCapabilities,
@@ -37,6 +37,7 @@ SPEC = ProtocolSpec(
     variant_gates=VARIANT_GATES,
     initialize_request=InitializeRequest,
     initialize_response=InitializeResponse,
+    capability_types={"agent": AgentCapabilities, "client": ClientCapabilities},
     agent_capabilities=_agent_capabilities,
     client_capabilities=_client_capabilities,
     cancelled_results={

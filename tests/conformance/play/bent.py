@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from accord import roles
 from accord.agent.serve import serve
 from accord.agent.session_manager import SessionManager
 from accord.agent.v1.role import role_for
-from accord.roles import handshake
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
@@ -117,7 +117,7 @@ class Bent(Transport):
             await serve(self._agent, self._theirs)
             return
         host = SessionManager(self._agent)
-        await handshake.serve(self._theirs, handshake.LazyRole(1, lambda: role_for(host)))
+        await roles.serve(self._theirs, roles.LazyRole(1, lambda: role_for(host)))
         await host.aclose()
 
     def write(self, frames: Sequence[Frame]) -> None:

@@ -148,14 +148,14 @@ async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
 
 STAYING = """
 import asyncio, signal, sys, time
-from accord.roles import handshake
-from accord.agent.session_manager import Host
+from accord import roles
+from accord.agent.session_manager import SessionManager
 from accord.agent.v1.role import role_for
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 
 signal.signal(signal.SIGTERM, signal.{how})
-asyncio.run(handshake.serve(stdio(give_back=False), role_for(Host(ScriptAgent()))))
+asyncio.run(roles.serve(stdio(restore=False), role_for(SessionManager(ScriptAgent()))))
 time.sleep(60)
 """
 

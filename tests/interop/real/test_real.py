@@ -13,7 +13,7 @@ import pytest
 
 import accord
 from accord import v1, v2
-from accord.roles.handshake import connect
+from accord.roles import connect
 from accord.transports.process import process
 from interop.turns import HERE, python
 from requirement import requirement

@@ -189,7 +189,7 @@ class ClientAdapterV2(ClientAdapter):
         await self._client.notify_extension(method, params)
 
     async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
-        if self._client.offers("auth_status_update"):
+        if self._client.supports("auth_status_update"):
             await self._client.auth_status_update(
                 v2.AuthStatusUpdateNotification(
                     state=state, accounts=accounts_to_wire(v2, accounts)
