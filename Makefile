@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format docs docs-test changelog requirements bench simulate clean
+.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench simulate clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -42,9 +42,15 @@ format: $(VENV)/.dev  ## Format, and fix what can be fixed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-docs: $(VENV)/.dev  ## Write the generated pages of the reference
+reference: $(VENV)/.dev  ## Write the generated pages of the reference
 	$(BIN)/python docs/generate.py
 	$(BIN)/python tests/layers.py
+
+docs: $(VENV)/.docs  ## Build the site of the documentation in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.docs  ## Serve the site on this machine, and rebuild it when a page changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --livereload
 
 docs-test: $(VENV)/.dev  ## Run the code blocks of the docs
 	$(BIN)/python -m pytest -q tests/docs
@@ -69,6 +75,9 @@ clean:  ## Remove all that is not source
 $(VENV)/.runtime: pyproject.toml tools/venv.sh
 	sh tools/venv.sh -e '.[cli]'
 	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev tests/docs/requirements.txt
+	sh tests/docs/install.sh
 
 $(VENV)/.dev: pyproject.toml tools/venv.sh
 	sh tools/venv.sh -e '.[dev]'

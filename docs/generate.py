@@ -1,4 +1,4 @@
-"""Writes the pages of the reference that are read off the code: `make docs`."""
+"""Writes the pages of the reference that are read off the code: `make reference`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COMMANDS = (
 INTRO = """\
 # Methods
 
-<!-- Written by docs/generate.py from the method tables; `make docs` does it again. -->
+<!-- Written by docs/generate.py from the method tables; `make reference` does it again. -->
 
 Every method that Accord speaks: as it is called on the wire and in Python, what goes in and comes
 out, who serves it, and the capability (*gate*) without which it must not be called. A call whose
@@ -60,7 +60,7 @@ A method without a result is a notification. *Unstable* methods are sent only by
 QUIRKS_INTRO = """\
 # Compatibility
 
-<!-- Written by docs/generate.py from the table of quirks; `make docs` does it again. -->
+<!-- Written by docs/generate.py from the table of quirks; `make reference` does it again. -->
 
 Real programs deviate from the protocol. This page lists the deviations that Accord tolerates, and
 its response to each. The table is data, in `accord.rules.quirks`; client, agent and conformance kit
@@ -73,7 +73,7 @@ agents that know nothing else.
 COMMANDS_INTRO = """\
 # Commands
 
-<!-- Written by docs/generate.py from the programs' own help; `make docs` does it again. -->
+<!-- Written by docs/generate.py from the programs' own help; `make reference` does it again. -->
 
 `accord ask`, `accord agents` and `accord check` need the extra `cli` (`pip install 'accord[cli]'`);
 `accord agent`, `accord --help` and `python -m accord.schema` need nothing.
@@ -85,7 +85,7 @@ What `accord ask --json` writes stands in [Events as JSON](ask-json.md).
 EVENTS_INTRO = """\
 # Events as JSON
 
-<!-- Written by docs/generate.py from the events themselves; `make docs` does it again. -->
+<!-- Written by docs/generate.py from the events themselves; `make reference` does it again. -->
 
 `accord ask --json` writes one JSON object per line to stdout, in UTF-8, as it happens, whatever
 version the agent speaks. `event` says what a line is: first `session`, then what happens in the
@@ -314,7 +314,7 @@ It needs no account and no network, and the same prompt has the same result ever
 So you can try permissions, plans, diffs and your client before you
 [choose a language model](../how-to/choose-a-model.md).
 
-<!-- made by `make docs` from src/accord_coder/models/demo_commands.py -->
+<!-- made by `make reference` from src/accord_coder/models/demo_commands.py -->
 
 """
 DEMO_END = """\

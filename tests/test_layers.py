@@ -170,7 +170,7 @@ def test_imports_inside_functions_do_not_become_more() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page_shows_the_table_of_layers(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert text == page_with_table(text), "run `make docs`"
+    assert text == page_with_table(text), "run `make reference`"
 
 
 @EVERY

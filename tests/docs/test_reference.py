@@ -79,27 +79,31 @@ def test_every_name_in_the_api_reference_exists() -> None:
 
 def test_page_of_methods_is_what_the_tables_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["METHODS_PAGE"].read_text("utf-8") == generate["methods_page"](), "make docs"
+    assert generate["METHODS_PAGE"].read_text("utf-8") == generate["methods_page"](), (
+        "make reference"
+    )
 
 
 def test_page_of_commands_is_what_the_programs_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), "make docs"
+    assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), (
+        "make reference"
+    )
 
 
 def test_page_of_the_demonstration_model_is_up_to_date() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["DEMO_PAGE"].read_text("utf-8") == generate["demo_page"](), "make docs"
+    assert generate["DEMO_PAGE"].read_text("utf-8") == generate["demo_page"](), "make reference"
 
 
 def test_page_of_quirks_is_up_to_date() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["QUIRKS_PAGE"].read_text("utf-8") == generate["quirks_page"](), "make docs"
+    assert generate["QUIRKS_PAGE"].read_text("utf-8") == generate["quirks_page"](), "make reference"
 
 
 def test_page_of_events_is_what_the_events_say() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["EVENTS_PAGE"].read_text("utf-8") == generate["events_page"](), "make docs"
+    assert generate["EVENTS_PAGE"].read_text("utf-8") == generate["events_page"](), "make reference"
 
 
 def test_figures_of_the_readme_are_those_of_the_last_benchmark() -> None:

@@ -1,4 +1,4 @@
-"""Writes llms.txt and llms-full.txt, for language models: a hook of mkdocs.
+"""Hooks of mkdocs: file names above code blocks, and llms.txt and llms-full.txt.
 
 llms.txt lists the pages with their first sentences; each page is there as Markdown, too. The pages
 of the API reference have their text from docstrings: they are converted from HTML.
@@ -18,6 +18,8 @@ SUMMARY = """\
 
 All pages in one file: [llms-full.txt](llms-full.txt)
 """
+# A comment that only the tests read, and the code block that it belongs to.
+FILE = re.compile(r"^<!-- file: (.+?) -->\n```(\w+)$", re.MULTILINE)
 COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*\n", re.MULTILINE | re.DOTALL)
 texts: dict[str, str] = {}
 
@@ -28,7 +30,8 @@ def on_pre_build(**_: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Remember a page without its comments."""
+    """Show the names of files, and remember a page without its comments."""
+    markdown = FILE.sub(r'```\2 title="\1"', markdown)
     texts[page.file.src_uri] = COMMENT.sub("", markdown).strip()
     return markdown
 
@@ -82,8 +85,8 @@ def _title(text: str) -> str:
 
 
 def _about(text: str) -> str:
-    for paragraph in text.split("\n\n")[1:]:
+    for paragraph in re.split(r"\n{2,}", text)[1:]:
         if paragraph[0].isalpha() or paragraph[0] in "`[":
             sentence = re.split(r"(?<=[.:])\s", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", paragraph))[0]
-            return f": {' '.join(sentence.split())}"
+            return f": {' '.join(sentence.split()).rstrip(':.')}."
     return ""
