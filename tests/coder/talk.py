@@ -2,7 +2,7 @@
 
     @BOTH
     async def test_…(version: int, tmp_path: Path) -> None:
-        async with talking(version, cwd=tmp_path, model=Told()) as talk:
+        async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
             result = await talk.use("read", path="notes.txt")   # what the model was told
             assert talk.call.status == "completed"              # what the client was shown
 
@@ -73,19 +73,19 @@ class CoderHarness:
         return turn.text
 
     async def use(self, name: str, **arguments: Any) -> ToolResult:
-        """Have `Told` use one tool; return what it was told of that."""
+        """Have `ScriptedModel` use one tool; return what it was told of that."""
         (result,) = await self.uses((name, arguments))
         return result
 
     async def uses(self, *uses: tuple[str, dict[str, Any] | str]) -> tuple[ToolResult, ...]:
-        """Have `Told` use several tools in one answer."""
+        """Have `ScriptedModel` use several tools in one answer."""
         assert isinstance(self.model, ScriptedModel)
         await self.prompt(tool_prompt(uses))
         return self.model.results
 
     @asynccontextmanager
     async def using(self, name: str, **arguments: Any) -> AsyncGenerator[Any, None]:
-        """Begin a turn in which `Told` uses a tool; give the turn, to be cancelled say."""
+        """Begin a turn in which `ScriptedModel` uses a tool; give the turn, to be cancelled say."""
         async with self.session.prompt(tool_prompt([(name, arguments)])) as turn:
             yield turn
         self.stop_reason = turn.stop_reason

@@ -123,7 +123,7 @@ async def test_model_is_shown(version: int, tmp_path: Path) -> None:
 @BOTH
 async def test_demonstration_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "nothing to compact" in await talk.prompt("/compact")
+        assert "Nothing to compact" in await talk.prompt("/compact")
 
 
 @BOTH

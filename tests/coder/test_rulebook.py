@@ -107,10 +107,10 @@ def test_data_that_cannot_be_written_holds_for_now(
 ADDS = """
 import sys
 from pathlib import Path
-from accord_coder.permissions.project_rules import Rulebook, Trust
+from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 from accord_coder.permissions.rules import Rule
 
-book = Rulebook(sys.argv[1], Trust(Path(sys.argv[2])))
+book = ProjectRules(sys.argv[1], TrustStore(Path(sys.argv[2])))
 sys.stdin.readline()
 for number in range(20):
     assert book.add(Rule("allow", "edit", f"{sys.argv[3]}-{number}.py")) is None

@@ -191,7 +191,7 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
             await turn.wait()
         said = [m.content for m in told(talk) if isinstance(m, Prompt)]
         assert said == [("hello",), ("and here",)]
-        assert await agent.rename_session(fork.id, "Mine") == "Mine"
+        assert await agent.set_session_title(fork.id, "Mine") == "Mine"
 
         async def titles(**more: Any) -> dict[str, str | None]:
             return {s.id: s.title async for s in agent.list_sessions(tmp_path, **more)}

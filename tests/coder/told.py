@@ -14,7 +14,7 @@ __all__ = ("ScriptedModel", "tool_prompt")
 
 
 class ScriptedModel(Model):
-    """Uses the tools that the prompt names, at once, and says "done"; see `telling`.
+    """Uses the tools that the prompt names, at once, and says "done"; see `tool_prompt`.
 
     `results` are those of the last prompt, `requests` all that it was asked.
     """
@@ -45,7 +45,7 @@ class ScriptedModel(Model):
 
 
 def tool_prompt(uses: Sequence[tuple[str, dict[str, Any] | str]]) -> str:
-    """Return the prompt that makes `Told` use these tools; arguments may be raw JSON text."""
+    """Return the prompt that makes `ScriptedModel` use these tools; arguments may be raw JSON text."""
     written = [
         (name, given if isinstance(given, str) else msgspec.json.encode(given).decode())
         for name, given in uses

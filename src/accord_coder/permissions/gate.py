@@ -86,7 +86,7 @@ async def enforce(judged: PermissionCheck, call: ToolCallHandle, work: CoderSess
 async def ask_always(access: Access, why: str, call: ToolCallHandle, work: CoderSession) -> None:
     """Ask the user whatever rules and modes allow, unless one refuses; raise `Refused`."""
     judged = await evaluate(access, work)
-    subjects = tuple(replace(one, secret=one.ask_reason or why) for one in judged.subjects)
+    subjects = tuple(replace(one, ask_reason=one.ask_reason or why) for one in judged.subjects)
     if work.mode == "dontAsk":
         raise PermissionDenied(_denial_reason(work.mode))
     asks = work.mode != "bypassPermissions"

@@ -89,7 +89,7 @@ async def test_missing_key_says_what_to_set() -> None:
 
 @pytest.mark.parametrize("name", ["gpt", "nobody:x", "openai:"])
 async def test_model_that_there_is_not_names_those_there_are(name: str) -> None:
-    with pytest.raises(InvalidParams, match="provider:name"):
+    with pytest.raises(InvalidParams, match="PROVIDER:NAME"):
         await open_model(name, Settings(), NO_KEYS)
 
 

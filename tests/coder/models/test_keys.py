@@ -170,8 +170,8 @@ def test_keys_in_a_process_cannot_be_read_by_others(place: str, tmp_path: Path) 
     code = (
         "import ctypes, sys\n"
         "from pathlib import Path\n"
-        "from accord_coder.models.api_keys import Keys\n"
-        f"Keys(Path({str(tmp_path)!r}), {environ!r}).conceal()\n"
+        "from accord_coder.models.api_keys import ApiKeys\n"
+        f"ApiKeys(Path({str(tmp_path)!r}), {environ!r}).conceal()\n"
         "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -184,10 +184,10 @@ def test_coder_conceals_its_keys_before_it_runs_anything(tmp_path: Path) -> None
         "import asyncio, ctypes, os\n"
         "from pathlib import Path\n"
         "os.environ['OPENAI_API_KEY'] = 'secret'\n"
-        "from coder.talk import talking\n"
-        "from coder.told import Told\n"
+        "from coder.talk import coder_session\n"
+        "from coder.told import ScriptedModel\n"
         "async def main():\n"
-        f"    async with talking(1, cwd=Path({str(tmp_path)!r}), model=Told()):\n"
+        f"    async with coder_session(1, cwd=Path({str(tmp_path)!r}), model=ScriptedModel()):\n"
         "        print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
         "asyncio.run(main())\n"
     )
