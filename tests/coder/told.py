@@ -45,7 +45,7 @@ class ScriptedModel(Model):
 
 
 def tool_prompt(uses: Sequence[tuple[str, dict[str, Any] | str]]) -> str:
-    """Return the prompt that makes `ScriptedModel` use these tools; arguments may be raw JSON text."""
+    """Return the prompt for `ScriptedModel` to use these tools. Arguments may be JSON text."""
     written = [
         (name, given if isinstance(given, str) else msgspec.json.encode(given).decode())
         for name, given in uses
