@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, TokenUsage, Turn, v1, v2
-from accord.agent.background import WorkCancelled
-from accord.agent.tool_call import ToolCallHandle
+from accord.agent import ToolCallHandle, WorkCancelled
 from agent.talk import BOTH, V1, V2, Talk, talk
 from event_loop import drain_event_loop
 from requirement import requirement

@@ -41,7 +41,7 @@ def _nothing(_session_id: str, _tool_id: str) -> None:
 async def test_v1_looks_at_the_tool_calls_of_one_session_alone(
     others: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_content, "OFTEN_S", 1000.0)  # all of them wait
+    monkeypatch.setattr(tool_content, "MIN_INTERVAL_S", 1000.0)  # all of them wait
     tools = ToolContentBuffers(_nothing)
     for index in range(others):
         session_id = f"other-{index}"

@@ -238,9 +238,9 @@ def _verbs() -> dict[str, Callable[[Turn], Any]]:
     return {
         "turn.say": lambda turn: turn.say("Hello"),
         "turn.think": lambda turn: turn.think("Hm"),
-        "turn.title": lambda turn: turn.set_title("Title"),
+        "turn.set_title": lambda turn: turn.set_title("Title"),
         "turn.plan": lambda turn: turn.plan(["Look"]),
-        "turn.usage": lambda turn: turn.set_context_usage(1, 2),
+        "turn.set_context_usage": lambda turn: turn.set_context_usage(1, 2),
     }
 
 

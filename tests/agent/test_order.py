@@ -61,8 +61,8 @@ _BETWEEN = {
     "say": lambda turn: turn.say("SAID"),
     "think": lambda turn: turn.think("SAID"),
     "plan": lambda turn: turn.plan(["PLAN"]),
-    "usage": lambda turn: turn.usage(1, 2),
-    "notice": lambda turn: turn.notice("SAID"),
+    "usage": lambda turn: turn.set_context_usage(1, 2),
+    "notice": lambda turn: turn.show_notice("SAID"),
 }
 
 
@@ -118,7 +118,7 @@ async def test_v1_what_the_user_is_asked_comes_behind_what_tool_calls_show(how: 
     async def work(turn: Turn) -> None:
         async def show(call: Any) -> None:
             for letter in "abc":
-                await call.stream(letter)
+                await call.append_text(letter)
             begun.set()
             await over.wait()
 
@@ -162,6 +162,6 @@ async def test_v1_closed_session_sends_nothing_late() -> None:
             client.types.CloseSessionRequest(session_id=client.session_id)
         )
         await sent
-        link = sessions[0].client_adapter
-        assert not link._shown.late(client.session_id)  # type: ignore[attr-defined]
-        assert not link._shown._tools  # type: ignore[attr-defined]
+        adapter = sessions[0]._core.client_adapter
+        assert not adapter._tool_content.unsent(client.session_id)  # type: ignore[attr-defined]
+        assert not adapter._tool_content._buffers  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, MethodNotFound, Turn, v1, v2
-from accord.agent.connected_client import ConnectedClient
+from accord.agent import ConnectedClient
 from accord.types.session import Implementation
 from agent.talk import BOTH, V1, ClientV1, ClientV2, Talk, talk
 from requirement import requirement

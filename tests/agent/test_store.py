@@ -101,7 +101,7 @@ EVERYTHING: list[Update] = [
     ),
     ToolCallUpdate(
         id="t1",
-        begins=True,
+        is_new=True,
         title="Edit",
         name="edit",
         kind="_own",
@@ -112,7 +112,7 @@ EVERYTHING: list[Update] = [
         raw_output=None,
     ),
     ToolCallUpdate(id="t1", status="completed"),
-    ToolContentUpdate("t1", "more", goes_on=True),
+    ToolContentUpdate("t1", "more", continues=True),
     PlanUpdate("main", (PlanEntry("Find", "completed", "high"),)),
     OptionsUpdate(
         (
@@ -167,10 +167,10 @@ def test_conversation_is_shown_with_each_thing_once() -> None:
         MessageUpdate("agent", "m2", ("Hel",)),
         MessageUpdate("thought", "m2", ("hm",)),
         PlanUpdate("main", (PlanEntry("Find"),)),
-        ToolCallUpdate(id="t", begins=True, title="Run", status="pending"),
+        ToolCallUpdate(id="t", is_new=True, title="Run", status="pending"),
         ToolContentUpdate("t", "one"),
         ToolContentUpdate("t", "two"),
-        ToolContentUpdate("t", "three", goes_on=True),
+        ToolContentUpdate("t", "three", continues=True),
         MessageUpdate("agent", "m2", ("lo", ImageContent(b"1", "image/png"), "!")),
         TerminalStarted("x", "ls", "/"),
         TerminalOutputUpdate("x", b"a"),
@@ -188,7 +188,7 @@ def test_conversation_is_shown_with_each_thing_once() -> None:
         PlanUpdate("main", (PlanEntry("Find", "completed"),)),
         ToolCallUpdate(
             id="t",
-            begins=True,
+            is_new=True,
             title="Run",
             status="completed",
             content=("one", "twothree"),
@@ -202,7 +202,7 @@ def test_conversation_is_shown_with_each_thing_once() -> None:
 
 def test_what_had_not_ended_is_cancelled_unless_it_runs() -> None:
     reports: list[Update] = [
-        ToolCallUpdate(id="t", begins=True, title="Run", status="in_progress"),
+        ToolCallUpdate(id="t", is_new=True, title="Run", status="in_progress"),
         TerminalStarted("x", "ls", "/"),
     ]
     tool, terminal, ended = collapse(reports)
@@ -288,4 +288,4 @@ def test_killed_process_loses_no_update_that_was_sent(tmp_path: Path) -> None:
     texts = [r.content[0] for r in kept if isinstance(r, MessageUpdate) and r.role == "agent"]
     assert len(sent) > 900
     assert texts[: len(sent)] == sent
-    assert sum(isinstance(r, ToolCallUpdate) and r.begins for r in kept) >= tools > 0
+    assert sum(isinstance(r, ToolCallUpdate) and r.is_new for r in kept) >= tools > 0

@@ -142,7 +142,7 @@ async def test_others_get_their_turn_while_a_long_session_is_loaded(
     for number in range(4000):
         entries += [
             MessageUpdate("agent", f"message-{number // 1000}", ("word ",)),
-            ToolCallUpdate(id=f"tool-{number}", begins=True, title="Look", status="completed"),
+            ToolCallUpdate(id=f"tool-{number}", is_new=True, title="Look", status="completed"),
         ]
     sessions = await _filled(store, entries)
     read = shown = 0
@@ -197,8 +197,8 @@ async def test_what_is_added_while_a_session_is_read_is_not_part_of_it(tmp_path:
 async def test_long_session_takes_the_memory_of_what_it_shows(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     count = 30_000
-    output: list[Update] = [ToolCallUpdate(id="tool-1", begins=True, title="Look")]
-    output += [ToolContentUpdate("tool-1", "word ", goes_on=True)] * count
+    output: list[Update] = [ToolCallUpdate(id="tool-1", is_new=True, title="Look")]
+    output += [ToolContentUpdate("tool-1", "word ", continues=True)] * count
     output += [MessageUpdate("agent", "message-1", ("word ",))] * count
     sessions = await _filled(store, output)
     del output

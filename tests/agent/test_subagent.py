@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, InvalidParams, MemoryStore, PermissionOption, TokenUsage, Turn, v1, v2
-from accord.agent.background import WorkCancelled
+from accord.agent import WorkCancelled
 from accord.errors import ResourceNotFound
 from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
 from event_loop import drain_event_loop

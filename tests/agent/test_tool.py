@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
-from accord.agent.tool_call import ToolCallHandle
+from accord.agent import ToolCallHandle
 from agent.talk import BOTH, V1, V2, Talk, talk
 from requirement import requirement
 
@@ -525,7 +525,7 @@ async def test_question_needs_options_with_ids_of_their_own(
 ) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Dig") as call:
-            with pytest.raises(ValueError, match="Options"):
+            with pytest.raises(ValueError, match="options must not be empty"):
                 await call.request_choice(
                     [PermissionOption(key, "Yes", "allow_once") for key in ids]
                 )

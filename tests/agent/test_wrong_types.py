@@ -30,34 +30,34 @@ from event_loop import drain_event_loop
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ResourceLink(5, 5), "Link(uri=…): expected str, got int: 5"),
+        (lambda: ResourceLink(5, 5), "ResourceLink(uri=…): expected str, got int: 5"),
         (
             lambda: ResourceLink("a", "a", size="big"),
-            "Link(size=…): expected int or None, got str: 'big'",
+            "ResourceLink(size=…): expected int or None, got str: 'big'",
         ),
         (
             lambda: ImageContent("text", "image/png"),
-            "Image(data=…): expected bytes, bytearray or memory",
+            "ImageContent(data=…): expected bytes, bytearray or memory",
         ),
-        (lambda: ImageContent(b"", None), "Image(mime_type=…): expected str, got None"),
-        (lambda: AudioContent(b"", 3), "Audio(mime_type=…): expected str, got int: 3"),
-        (lambda: EmbeddedResource("a", 1.5), "Resource(content=…): expected str, bytes"),
+        (lambda: ImageContent(b"", None), "ImageContent(mime_type=…): expected str, got None"),
+        (lambda: AudioContent(b"", 3), "AudioContent(mime_type=…): expected str, got int: 3"),
+        (lambda: EmbeddedResource("a", 1.5), "EmbeddedResource(content=…): expected str, bytes"),
         (lambda: PlanEntry(1), "PlanEntry(content=…): expected str, got int: 1"),
         (lambda: Diff(None), "Diff(path=…): expected str, got None"),
         (
             lambda: ToolCallLocation("a", True),
-            "Location(line=…): expected int or None, got bool: True",
+            "ToolCallLocation(line=…): expected int or None, got bool: True",
         ),
-        (lambda: ContextUsage("much", 3), "Usage(used=…): expected int, got str: 'much'"),
-        (lambda: ContextUsage(1, 3, 5), "Usage(cost=…): expected Cost or None, got int: 5"),
+        (lambda: ContextUsage("much", 3), "ContextUsage(used=…): expected int, got str: 'much'"),
+        (lambda: ContextUsage(1, 3, 5), "ContextUsage(cost=…): expected Cost or None, got int: 5"),
         (lambda: Cost("1"), "Cost(amount=…): expected float or int, got str: '1'"),
         (
             lambda: TokenUsage(total=1, input=None, output=1),
-            "Tokens(input=…): expected int, got None",
+            "TokenUsage(input=…): expected int, got None",
         ),
         (
             lambda: SelectOption(id="a", name="a", value="x", choices=["x"]),
-            "Select(choices=…), one of them: expected Choice, got str: 'x'",
+            "SelectOption(choices=…), one of them: expected OptionChoice, got str: 'x'",
         ),
         (lambda: PermissionOption("a", "b", None), "PermissionOption(kind=…): expected str, got"),
     ],
@@ -86,9 +86,9 @@ async def _in_call(turn: Any, use: Callable[[Any], Awaitable[object]]) -> None:
 
 
 VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
-    (lambda t: t.say(b"x"), "content: expected str, Image, Audio, Link, Resource or Other, got b"),
-    (lambda t: t.say(None), "content: expected str, Image, Audio, Link, Resource or Other, got N"),
-    (lambda t: t.think(["a"]), "content: expected str, Image"),
+    (lambda t: t.say(b"x"), "content: expected str, ImageContent, AudioContent, R"),
+    (lambda t: t.say(None), "content: expected str, ImageContent, AudioContent, R"),
+    (lambda t: t.think(["a"]), "content: expected str, ImageContent"),
     (
         lambda t: t.plan("abc"),
         "plan(entries=…), several: expected str or PlanEntry, got str: 'abc'",
@@ -103,11 +103,17 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
         "show_notice(description=…): expected str or None",
     ),
     (lambda t: t.set_title(None), "set_title(title=…): expected str, got None"),
-    (lambda t: t.set_context_usage("much", 5), "Usage(used=…): expected int, got str: 'much'"),
-    (lambda t: t.set_commands(["help"]), "set_commands(commands=…), one of them: expected Command"),
+    (
+        lambda t: t.set_context_usage("much", 5),
+        "ContextUsage(used=…): expected int, got str: 'much'",
+    ),
+    (
+        lambda t: t.set_commands(["help"]),
+        "set_commands(commands=…), one of them: expected AvailableCommand",
+    ),
     (
         lambda t: t.set_commands(None),
-        "set_commands(commands=…), several: expected Command, got None",
+        "set_commands(commands=…), several: expected AvailableCommand, got None",
     ),
     (
         lambda t: t.send_session_message("me", "x"),
@@ -166,7 +172,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     ),
     (lambda t: _in_call(t, lambda c: c.update(title=5)), "update(title=…): expected str or None"),
     (lambda t: _in_call(t, lambda c: c.fail(5)), "add_content(items=…), one of them: expected str"),
-    (lambda t: _in_call(t, lambda c: c.deny(5)), "deny(content=…): expected str, Image"),
+    (lambda t: _in_call(t, lambda c: c.deny(5)), "deny(content=…): expected str, ImageContent"),
     (lambda t: _in_call(t, lambda c: c.permission(5)), "permission(title=…): expected str or None"),
 ]
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, defstruct
 
 from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn, roles
+from accord.agent.agent_connection import AgentConnection
 from accord.agent.client_adapter import PermissionQuestion
-from accord.agent.session_manager import SessionManager
 from accord.agent.updates import ToolCallUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
@@ -121,7 +121,7 @@ class PushesAnyway(Agent):
                 ),
             )
             # Not by `call.request_choice`, which refuses such options.
-            chosen = await turn.session.client_adapter.request_permission(turn.session.id, question)
+            chosen = await turn._core.client_adapter.request_permission(turn.session.id, question)
         await turn.say(f"Chosen: {chosen}.")
 
 
@@ -165,19 +165,19 @@ AGENTS: dict[str, Any] = {
 
 
 async def serve(agent: Agent, version: int) -> None:
-    host = SessionManager(agent)
+    connection = AgentConnection(agent, max_sessions=100)
     if version == 1:
-        from accord.agent.v1.role import role_for as role_for_v1
+        from accord.agent.v1.role import AgentRoleV1
 
-        role: Any = role_for_v1(host)
+        role: Any = AgentRoleV1(connection)
     else:
-        from accord.agent.v2.role import role_for as role_for_v2
+        from accord.agent.v2.role import AgentRoleV2
 
-        role = role_for_v2(host)
+        role = AgentRoleV2(connection)
     try:
         await roles.serve(stdio(restore=False), role)
     finally:
-        await host.aclose()
+        await connection.aclose()
         await agent.aclose()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import accord
-from accord.agent.tool_call import ToolCallHandle
+from accord.agent import ToolCallHandle
 
 SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n'
 OPTIONS = (

@@ -180,10 +180,10 @@ class _Player:
             case p.Ask():
                 await call.permission()
             case p.Read(size):
-                if verbs.session.link.reads_files:
+                if verbs._core.client_adapter.reads_files:
                     await self.allowed(verbs.files.read(f"read-{size}.txt"))
             case p.Write(size):
-                if verbs.session.link.writes_files:
+                if verbs._core.client_adapter.writes_files:
                     await self.allowed(verbs.files.write("written.txt", "y" * size))
             case p.Run(seconds, lines, timeout_s):
                 argv = ("simulated", str(seconds), str(lines))
@@ -257,7 +257,7 @@ class _Player:
         return _Player(self.world, self.verbs, branch, self.number)
 
     async def tool(self, acts: Sequence[Any], cancellable: bool) -> None:
-        from accord.agent.background import WorkCancelled
+        from accord.agent import WorkCancelled
 
         with suppress(WorkCancelled):
             async with self.verbs.tool("Tool", name="tool", cancellable=cancellable) as call:

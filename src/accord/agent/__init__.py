@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 # Type checkers read these imports, Python the table below; a test keeps them equal.
 if TYPE_CHECKING:
-    from accord.agent.background import WorkCancelled as WorkCancelled
+    from accord.agent.cancel_scope import WorkCancelled as WorkCancelled
     from accord.agent.compaction import CompactionHandle as CompactionHandle
-    from accord.agent.connected_client import ConnectedClient as ConnectedClient
     from accord.agent.elicitation import UrlElicitation as UrlElicitation
     from accord.agent.files import SessionFiles as SessionFiles
     from accord.agent.mixins import (
@@ -23,22 +22,24 @@ if TYPE_CHECKING:
     )
     from accord.agent.nes import NextEdits as NextEdits
     from accord.agent.plan import PlanHandle as PlanHandle
+    from accord.agent.session import (
+        ConnectedClient as ConnectedClient,
+        SubagentHandle as SubagentHandle,
+        ToolCallHandle as ToolCallHandle,
+    )
     from accord.agent.store.fallback import FallbackStore as FallbackStore
-    from accord.agent.subagent import SubagentHandle as SubagentHandle
     from accord.agent.terminals import (
         CommandResult as CommandResult,
         SessionTerminals as SessionTerminals,
     )
-    from accord.agent.tool_call import ToolCallHandle as ToolCallHandle
     from accord.types.auth import AuthState as AuthState
 else:
     # Imported when first used, to keep start-up fast.
     _LAZY = {
         name: module
         for module, names in {
-            "accord.agent.background": "WorkCancelled",
+            "accord.agent.cancel_scope": "WorkCancelled",
             "accord.agent.compaction": "CompactionHandle",
-            "accord.agent.connected_client": "ConnectedClient",
             "accord.agent.elicitation": "UrlElicitation",
             "accord.agent.files": "SessionFiles",
             "accord.agent.mixins": (
@@ -46,10 +47,9 @@ else:
             ),
             "accord.agent.nes": "NextEdits",
             "accord.agent.plan": "PlanHandle",
+            "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
             "accord.agent.store.fallback": "FallbackStore",
-            "accord.agent.subagent": "SubagentHandle",
             "accord.agent.terminals": "CommandResult SessionTerminals",
-            "accord.agent.tool_call": "ToolCallHandle",
             "accord.types.auth": "AuthState",
         }.items()
         for name in names.split()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakValueDictionary
 
+from accord.agent.agent_connection import connections_of
 from accord.agent.hooks import check_hooks
+from accord.agent.registry import registry_of
+from accord.connection.routes import not_served
 from accord.errors import MethodNotFound
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.agent.connected_client import ConnectedClient
-    from accord.agent.session import Session
+    from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
-    from accord.agent.tool_call import ToolCallHandle
     from accord.agent.turn import Turn
     from accord.types.session import Implementation, StopReason
 
@@ -78,8 +78,6 @@ class Agent:
 
         Return JSON, or raise `RequestError`; `MethodNotFound` by default (R-EXT-06).
         """
-        from accord.connection.routes import not_served
-
         raise not_served(method, True)
 
     async def extension_notification(
@@ -100,6 +98,10 @@ class Agent:
         """Return what to offer in version 2; by default what is derived."""
         return derived
 
+    def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]:
+        """Return handlers for more methods of version 1, by the call; each gets the params."""
+        return {}
+
     @property
     def sessions(self) -> dict[str, Session]:
         """The sessions that are open, on whatever connection, by id.
@@ -107,7 +109,7 @@ class Agent:
         None is open twice: a client that opens a stored session takes it over from the one
         that had it, where its work is cancelled and it is closed.
         """
-        return vars(self).setdefault("_open_sessions", {})
+        return registry_of(self).sessions
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, clients: {len(self.clients)}>"
@@ -115,14 +117,7 @@ class Agent:
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
         """The clients that are connected now."""
-        from accord.agent.session_manager import managers_of
-
-        return tuple(host.client for host in managers_of(self) if host.is_initialized)
-
-    def session_lock(self, session_id: str) -> asyncio.Lock:
-        """For hosts: held while a session is opened or closed, so that it is open once."""
-        locks = vars(self).setdefault("_locks", WeakValueDictionary())
-        return locks.setdefault(session_id, asyncio.Lock())
+        return tuple(c.client for c in connections_of(self) if c.is_initialized)
 
     def run(self) -> None:
         """Serve one client on stdin and stdout, in either version, until it hangs up."""

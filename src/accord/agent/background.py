@@ -1,99 +1,134 @@
-"""Work that goes on when its turn is over: listed in version 2, and stopped with the session."""
+"""Work of a session that outlives its turn: listed in version 2, cancelled with the session."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from accord.connection.tasks import Tasks, cancel, ends_process, is_dropped
-from accord.errors import AccordError, TransportError
+from accord.agent.cancel_scope import WorkCancelled
+from accord.agent.turn_state import current_turn
+from accord.connection.tasks import Tasks, ends_process, is_dropped
+from accord.errors import TransportError
 
-if TYPE_CHECKING:
-    from accord.agent.session import Session
-    from accord.agent.tool_call import ToolCallHandle
-    from accord.agent.turn import Turn
-    from accord.local.command import LocalCommand
-
-__all__ = ("STOP_S", "Background", "BackgroundItem", "CancelScope", "WorkCancelled", "current_turn")
+__all__ = (
+    "STOP_S",
+    "Background",
+    "BackgroundItem",
+    "OpenSubagent",
+    "OpenToolCall",
+    "RunningCommand",
+)
 
 log = logging.getLogger("accord.agent")
 
-STOP_S = 5.0  # for work that is cancelled to come to its end
+STOP_S = 5.0  # that cancelled work has to end
 
-# Work that still runs, and whether it is shown as a terminal or as a tool call.
+# Work that is still running, and whether it is shown as a terminal, a tool call or a subagent.
 BackgroundItem: TypeAlias = tuple[Literal["tool_call", "terminal", "subagent"], str]
 
-# The turn on whose behalf this code runs; None in the background of its session.
-current_turn: ContextVar[Turn | None] = ContextVar("accord.agent.turn")
 
+class OpenToolCall(Protocol):
+    """A tool call that has not ended, as its session sees it."""
 
-class WorkCancelled(AccordError):
-    """A tool call or a subagent was cancelled by itself; the turn goes on."""
+    id: str
+    title: str
+    cancellable: bool
+    is_asking: bool
+    final_status_sent: bool
 
+    @property
+    def status(self) -> str:
+        """The last status that was reported."""
+        ...
 
-class CancelScope:
-    """A block that can be cancelled by itself."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self._earlier_cancels = 0  # cancels of the task that were there before
-        self._task: asyncio.Task[Any] | None = None
-
-    def enter(self) -> None:
-        """The block begins."""
-        self._task = asyncio.current_task()
-        self._earlier_cancels = 0 if self._task is None else self._task.cancelling()
+    @property
+    def is_in_background(self) -> bool:
+        """Whether the call belongs to no running turn."""
+        ...
 
     def cancel(self) -> None:
-        """Cancel what runs in the block; when it is too late for that, nothing happens."""
-        if self._task is not None and not self.cancelled:
-            self.cancelled = True
-            cancel(self._task)
+        """Cancel the block of the call."""
+        ...
 
-    async def leave(self, error: BaseException | None) -> bool:
-        """Take back the cancel of this block; return whether that is what ended it."""
-        task, self._task = self._task, None
-        if not self.cancelled or task is None:
-            return False
-        if not isinstance(error, asyncio.CancelledError):
-            with suppress(asyncio.CancelledError):  # it was faster
-                await asyncio.sleep(0)
-        return task.uncancel() <= self._earlier_cancels and isinstance(
-            error, asyncio.CancelledError
-        )
+    async def __aenter__(self) -> object: ...
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> object: ...
+
+
+class OpenSubagent(Protocol):
+    """A subagent that has not ended, as the session that it is in sees it."""
+
+    id: str
+
+    @property
+    def state(self) -> str:
+        """What it does."""
+        ...
+
+    @property
+    def is_in_background(self) -> bool:
+        """Whether it belongs to no running turn and no tool call."""
+        ...
+
+
+class RunningCommand(Protocol):
+    """A local command that is shown as a terminal."""
+
+    def kill(self) -> Coroutine[Any, Any, None]:
+        """Kill the command."""
+        ...
+
+
+CallT = TypeVar("CallT", bound=OpenToolCall)
 
 
 class Background:
-    """What runs in a session, as its client may list and stop it (R-BGW-01, R-BGW-04)."""
+    """What a session runs in the background, as its client lists and stops it (R-BGW-01, R-BGW-04).
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    `open_tool_calls` and `subagents` are the session's own, which it keeps up to date.
+    """
+
+    def __init__(
+        self, open_tool_calls: Mapping[str, OpenToolCall], subagents: Sequence[OpenSubagent]
+    ) -> None:
+        self._open_tool_calls = open_tool_calls
+        self._subagents = subagents
         self._tasks: Tasks | None = None
         self._last_sent: list[BackgroundItem] = []
-        self._running: set[ToolCallHandle] = set()
-        # Of version 2: by terminal id, with the call that shows it.
-        self.commands: dict[str, tuple[ToolCallHandle, LocalCommand]] = {}
+        self._running: set[OpenToolCall] = set()
+        # Terminals of version 2 by id, each with the tool call that shows it.
+        self.commands: dict[str, tuple[OpenToolCall, RunningCommand]] = {}
 
     async def run(
-        self, call: ToolCallHandle, work: Callable[[ToolCallHandle], Awaitable[object]]
+        self,
+        call: CallT,
+        work: Callable[[CallT], Awaitable[object]],
+        client_is_gone: Callable[[], bool],
     ) -> None:
-        """Begin work in a tool call that outlives the turn; return once it is shown."""
+        """Start work in a tool call that outlives the turn; return once the call is shown."""
         if self._tasks is None:
             self._tasks = Tasks()
         self._running.add(call)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._tasks.spawn(self._run(call, work, begun), name=f"accord background {call.title}")
+        self._tasks.spawn(
+            self._run(call, work, begun, client_is_gone), name=f"accord background {call.title}"
+        )
         await begun
 
     async def _run(
         self,
-        call: ToolCallHandle,
-        work: Callable[[ToolCallHandle], Awaitable[object]],
+        call: CallT,
+        work: Callable[[CallT], Awaitable[object]],
         begun: asyncio.Future[None],
+        client_is_gone: Callable[[], bool],
     ) -> None:
         current_turn.set(None)
         task = asyncio.current_task()
@@ -108,8 +143,8 @@ class Background:
         except BaseException as exc:
             if is_dropped(exc, task) or ends_process(exc):
                 raise
-            if isinstance(exc, TransportError) and self._session.client_adapter.is_closed:
-                log.debug("! the client has gone in the middle of background work", exc_info=True)
+            if isinstance(exc, TransportError) and client_is_gone():
+                log.debug("! the client disconnected during background work", exc_info=True)
                 return
             log.exception("! background work failed: %s", call.title)
         finally:
@@ -117,37 +152,34 @@ class Background:
             _finish(begun)
 
     def items(self) -> list[BackgroundItem]:
-        """Return what runs detached."""
-        found: list[BackgroundItem] = []
-        for call in self._session.open_tool_calls.values():
+        """Return what runs in the background."""
+        items: list[BackgroundItem] = []
+        for call in self._open_tool_calls.values():
             if call.is_in_background and not call.final_status_sent:
                 terminals = [key for key, (owner, _) in self.commands.items() if owner is call]
-                # What has a process appears as its terminal alone (R-BGW-04).
-                found.extend(("terminal", terminal_id) for terminal_id in terminals)
+                # A call that has a process is listed only as its terminal (R-BGW-04).
+                items.extend(("terminal", terminal_id) for terminal_id in terminals)
                 if not terminals:
-                    found.append(("tool_call", call.id))
-        found.extend(
-            ("subagent", child.id) for child in self._session.subagents if child.is_in_background
-        )
-        return found
+                    items.append(("tool_call", call.id))
+        items.extend(("subagent", child.id) for child in self._subagents if child.is_in_background)
+        return items
 
     def snapshot(self) -> list[BackgroundItem]:
-        """Return what runs detached, to tell the client at once."""
+        """Return what runs in the background, to be sent to the client at once."""
         self._last_sent = self.items()
         return self._last_sent
 
-    async def notify_if_changed(self) -> None:
-        """Tell the client if there is other work now than it knows of."""
-        if self.items() != self._last_sent and not self._session.closed:
-            await self._session.client_adapter.send_state(self._session)
+    def has_changed(self) -> bool:
+        """Return whether the client knows of other work than there is."""
+        return self.items() != self._last_sent
 
     def cancel(self) -> None:
-        """Stop what was begun as background work; each tool call ends as cancelled."""
+        """Cancel what `run` started; each tool call ends as cancelled."""
         for call in tuple(self._running):
             call.cancel()
 
     async def stop(self) -> None:
-        """Stop it and wait, but not for ever."""
+        """Cancel the background work and wait up to `STOP_S` seconds."""
         self.cancel()
         if self._tasks is not None:
             await self._tasks.cancel(STOP_S)

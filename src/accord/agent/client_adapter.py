@@ -15,7 +15,7 @@ from accord.types.session import Implementation, SelectOption, SessionOption, St
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.background import Background
     from accord.errors import RequestError
     from accord.types.auth import AuthAccount, AuthState
 
@@ -59,13 +59,19 @@ class ClientAdapter(ABC):
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         """Return the id of the option that the user chose; None if none was."""
 
-    async def send_state(self, session: Session) -> None:  # noqa: B027  # v1 has no word for it
-        """Say what the agent does in a session, where the version says so."""
+    async def send_state(  # noqa: B027  # version 1 has no states
+        self, session_id: str, state: str, background: Background
+    ) -> None:
+        """Send the state of a session and its background work, if the version has states."""
 
     async def send_turn_end(  # noqa: B027  # as above
-        self, session: Session, ended: TurnEnded, meta: dict[str, Any] | None = None
+        self,
+        session_id: str,
+        ended: TurnEnded,
+        background: Background,
+        meta: dict[str, Any] | None = None,
     ) -> None:
-        """Say that the work of a session is over, and why, where the version says so."""
+        """Send the end of a turn and its stop reason, if the version has states."""
 
     # Files and terminals that the client has, and forms that it shows.
 

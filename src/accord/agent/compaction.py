@@ -14,7 +14,7 @@ from accord.types.content import require_content
 from accord.types.validation import require_type
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
     from accord.types.content import ContentBlock
 
 __all__ = ("CompactionHandle",)
@@ -23,14 +23,14 @@ __all__ = ("CompactionHandle",)
 class CompactionHandle:
     """A compaction, to enter: leaving the block completes it, fails it or cancels it."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.id = session.next_id("compaction")
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self.id = core.next_id("compaction")
         self._has_ended = False
 
     async def __aenter__(self) -> CompactionHandle:
-        self._session.end_message()
-        await self._session.publish(CompactionUpdate(self.id, "in_progress"))
+        self._core.end_message()
+        await self._core.publish(CompactionUpdate(self.id, "in_progress"))
         return self
 
     async def __aexit__(
@@ -47,7 +47,7 @@ class CompactionHandle:
     async def summary(self, content: ContentBlock) -> None:
         """Add to what the context was shortened to; only what users may read (R-COMP-06)."""
         require_content("summary(content=…)", content)
-        await self._session.publish(CompactionSummaryUpdate(self.id, content))
+        await self._core.publish(CompactionSummaryUpdate(self.id, content))
 
     async def fail(self, why: str | None = None) -> None:
         """End as failed, in words for the user."""
@@ -55,7 +55,7 @@ class CompactionHandle:
         await self._end("failed", why)
 
     async def _end(self, status: str, why: str | None = None) -> None:
-        if not self._has_ended and not self._session.closed:
+        if not self._has_ended and not self._core.closed:
             self._has_ended = True  # R-COMP-03
             error = UNSET if why is None else why
-            await self._session.publish(CompactionUpdate(self.id, status, error))
+            await self._core.publish(CompactionUpdate(self.id, status, error))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from accord.agent.tool_call import ToolCallHandle, current_tool_call
+from accord.agent.tool_call import BaseToolCall, current_tool_call
 from accord.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
 
 __all__ = ("UrlElicitation", "elicit_form", "elicit_url", "form_schema")
 
@@ -30,22 +30,22 @@ _SCHEMA_KEYS = {
 class UrlElicitation:
     """A web page that the user has agreed to open."""
 
-    def __init__(self, session: Session, elicitation_id: str) -> None:
-        self._session = session
+    def __init__(self, core: SessionCore, elicitation_id: str) -> None:
+        self._core = core
         self.id = elicitation_id
 
     async def done(self) -> None:
         """Say that what was asked for there is done."""
-        await self._session.client_adapter.complete_elicitation(self.id)
+        await self._core.client_adapter.complete_elicitation(self.id)
 
 
-async def elicit_form(session: Session, form: type[F], message: str) -> F | None:
+async def elicit_form(core: SessionCore, form: type[F], message: str) -> F | None:
     """See `SessionActions.elicit_form`."""
     schema = form_schema(form)
-    call = current_tool_call(session)
-    async with session.waiting_for_user(detached=_is_detached(session, call)):
-        answer = await session.client_adapter.elicit_form(
-            session.id, message, schema, None if call is None else call.id
+    call = current_tool_call(core)
+    async with core.waiting_for_user(detached=_is_detached(core, call)):
+        answer = await core.client_adapter.elicit_form(
+            core.id, message, schema, None if call is None else call.id
         )
     if answer is None:
         return None
@@ -55,24 +55,24 @@ async def elicit_form(session: Session, form: type[F], message: str) -> F | None
         raise RemoteProtocolError(f"The answer does not fit the form: {exc}", raw=answer) from exc
 
 
-def _is_detached(session: Session, call: ToolCallHandle | None) -> bool:
+def _is_detached(core: SessionCore, call: BaseToolCall | None) -> bool:
     if call is not None:
         return call.is_in_background
-    turn = session.turn_here
+    turn = core.turn_here()
     return turn is None or turn.is_over
 
 
-async def elicit_url(session: Session, url: str, message: str) -> UrlElicitation | None:
+async def elicit_url(core: SessionCore, url: str, message: str) -> UrlElicitation | None:
     """See `SessionActions.elicit_url`."""
     if len(url) > MAX_URL_CHARS:
         raise ValueError(f"elicit_url(url=…): {len(url)} characters; {MAX_URL_CHARS} are the most")
-    call = current_tool_call(session)
-    elicitation_id = f"{session.id}-{session.next_id('elicitation')}"  # R-ELIC-28
-    async with session.waiting_for_user(detached=_is_detached(session, call)):
-        agreed = await session.client_adapter.elicit_url(
-            session.id, message, url, elicitation_id, None if call is None else call.id
+    call = current_tool_call(core)
+    elicitation_id = f"{core.id}-{core.next_id('elicitation')}"  # R-ELIC-28
+    async with core.waiting_for_user(detached=_is_detached(core, call)):
+        agreed = await core.client_adapter.elicit_url(
+            core.id, message, url, elicitation_id, None if call is None else call.id
         )
-    return UrlElicitation(session, elicitation_id) if agreed else None
+    return UrlElicitation(core, elicitation_id) if agreed else None
 
 
 def form_schema(form: type[msgspec.Struct]) -> dict[str, Any]:

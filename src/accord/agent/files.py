@@ -13,7 +13,7 @@ from accord.local.files import Roots
 from accord.local.reads import Reads
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
 
 __all__ = ("SessionFiles",)
 
@@ -25,31 +25,31 @@ class SessionFiles:
     missing file raises `FileNotFoundError`, wherever it is missing.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._roots = Roots(session.directories)
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self._roots = Roots(core.directories)
         self._reads = Reads()
 
     async def read(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, or `limit` lines of it from `line` on, counted from 1."""
         await self._resolve(path)
-        link = self._session.client_adapter
-        if not link.reads_files:
+        adapter = self._core.client_adapter
+        if not adapter.reads_files:
             return await self._reads.read(self._roots, path, line, limit)
         absolute = self._roots.absolute(path)
         try:
-            return await link.read_file(self._session.id, absolute, line, limit)
+            return await adapter.read_file(self._core.id, absolute, line, limit)
         except ResourceNotFound as exc:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absolute) from exc
 
     async def write(self, path: str, text: str) -> None:
         """Replace the text of a file, or create it; a tool call around it shows the change."""
         await self._resolve(path)
-        call = current_tool_call(self._session)
+        call = current_tool_call(self._core)
         old = await self._old(path) if call is not None else None
         absolute = self._roots.absolute(path)
-        if self._session.client_adapter.writes_files:
-            await self._session.client_adapter.write_file(self._session.id, absolute, text)
+        if self._core.client_adapter.writes_files:
+            await self._core.client_adapter.write_file(self._core.id, absolute, text)
         else:
             await asyncio.to_thread(self._roots.write, path, text)
         if call is not None:
@@ -57,7 +57,7 @@ class SessionFiles:
 
     async def _resolve(self, path: str) -> None:
         await asyncio.to_thread(self._roots.resolve, path)
-        if (call := current_tool_call(self._session)) is not None:
+        if (call := current_tool_call(self._core)) is not None:
             await call.start()
 
     async def _old(self, path: str) -> str | None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-__all__ = ("check_hooks",)
+if TYPE_CHECKING:
+    from accord import v1, v2
+    from accord.agent.session import ConnectedClient, Session, ToolCallHandle
+    from accord.agent.store.base import SessionStore
+    from accord.agent.turn import Turn
+    from accord.types.session import Implementation, StopReason
+
+__all__ = ("AgentHooks", "check_hooks")
 
 _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
 _ASYNC_GENERATOR = 0x200
@@ -26,6 +34,33 @@ _HOOKS = (
     "capabilities_v1",
     "capabilities_v2",
 )
+
+
+class AgentHooks(Protocol):
+    """What the machinery of a connection uses of an agent; see `Agent`."""
+
+    store: SessionStore | None
+    info: Implementation | None
+
+    prompt_capabilities: ClassVar[frozenset[str]]
+    mcp_transports: ClassVar[frozenset[str]]
+    system_prompt: ClassVar[frozenset[str]]
+    unstable: ClassVar[bool]
+
+    async def prompt(self, turn: Turn) -> StopReason | None: ...
+    async def open_session(self, session: Session) -> None: ...
+    async def close_session(self, session: Session) -> None: ...
+    async def set_option(self, session: Session, option_id: str, value: str | bool) -> None: ...
+    def check_auth(self) -> None: ...
+    def check_prompt_auth(self, session: Session) -> None: ...
+    async def decide_permission(self, call: ToolCallHandle) -> bool | None: ...
+    async def extension_request(self, method: str, params: Any, client: ConnectedClient) -> Any: ...
+    async def extension_notification(
+        self, method: str, params: Any, client: ConnectedClient
+    ) -> None: ...
+    def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]: ...
+    def capabilities_v1(self, derived: v1.AgentCapabilities) -> v1.AgentCapabilities: ...
+    def capabilities_v2(self, derived: v2.AgentCapabilities) -> v2.AgentCapabilities: ...
 
 
 def check_hooks(cls: type[Any]) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from accord.agent.agent_connection import connections_of
 from accord.errors import AuthRequired, InvalidParams, TransportError
 from accord.types.auth import AuthAccount, AuthState, ProviderInfo
 
@@ -69,15 +70,14 @@ class AuthenticationMixin(ABC):
         """Tell the clients who is logged in now, those that do not know it yet (unstable).
 
         A login and a logout by a client do so by themselves; call this when it changes in
-        another way. Nothing is told unless the agent is `unstable` or overrides `accounts`, and
+        another way. Nothing is told unless the agent is `unstable` or overrides `auth_status`, and
         only to clients that have asked who is logged in: others may not know of it.
         """
-        from accord.agent.session_manager import managers_of
-
         state, accounts = await self.auth_status()
-        for host in tuple(managers_of(self)):
-            with suppress(TransportError):  # one that has just gone
-                await host.send_auth_status(state, tuple(accounts))
+        for connection in tuple(connections_of(self)):
+            if connection.has_manager:
+                with suppress(TransportError):  # the client has just disconnected
+                    await connection.manager.send_auth_status(state, tuple(accounts))
 
     def check_auth(self) -> None:
         """Raise `AuthRequired` unless somebody is logged in."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from accord import v1
 from accord.errors import MethodNotFound
 
@@ -14,6 +17,16 @@ class NextEdits:
     `start_nes`, `suggest_nes`, `close_nes`, `accept_nes` and `reject_nes` are all needed; which
     of the `did_…` methods are overridden says which events the agent wants.
     """
+
+    def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]:
+        """Return the methods of suggestions that the agent overrides, and those with a default."""
+        always = {"accept_nes", "reject_nes"}
+        calls = [call for call in vars(NextEdits) if call.endswith("_nes") or "_document" in call]
+        return {
+            call: getattr(self, call)
+            for call in calls
+            if call in always or getattr(type(self), call) is not getattr(NextEdits, call)
+        }
 
     async def start_nes(self, params: v1.StartNesRequest) -> v1.StartNesResponse:
         """Begin a session of suggestions."""

@@ -11,7 +11,7 @@ from accord.types.session import PlanEntry
 from accord.types.validation import require_name, require_type, require_types
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
 
 __all__ = ("PlanHandle",)
 
@@ -23,8 +23,8 @@ _PRIORITIES = ("high", "medium", "low")
 class PlanHandle:
     """The entries of a plan; every change is shown, whole (R-PLAN-02, R-PLAN-05)."""
 
-    def __init__(self, session: Session, plan_id: str) -> None:
-        self.session = session
+    def __init__(self, core: SessionCore, plan_id: str) -> None:
+        self._core = core
         self.id = plan_id
         self.entries: list[PlanEntry] = []
 
@@ -58,7 +58,7 @@ class PlanHandle:
     @must_await("plan")
     async def remove(self) -> None:
         """Drop it; where plans cannot be dropped, it is shown empty."""
-        await self.session.publish(PlanRemoved(self.id))
+        await self._core.publish(PlanRemoved(self.id))
 
     def _index(self, content: str) -> int:
         for index, entry in enumerate(self.entries):
@@ -70,4 +70,4 @@ class PlanHandle:
         for entry in self.entries:
             require_name("PlanEntry(status=…)", entry.status, _STATUSES)
             require_name("PlanEntry(priority=…)", entry.priority, _PRIORITIES)
-        await self.session.publish(PlanUpdate(self.id, tuple(self.entries)))
+        await self._core.publish(PlanUpdate(self.id, tuple(self.entries)))

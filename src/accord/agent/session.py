@@ -1,316 +1,355 @@
-"""A conversation: where it works, what the user has set, and the turns that run in it."""
+"""A session, its tool calls and subagents, and the client that it is open in."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
-from functools import cached_property
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import NoneType, TracebackType
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from accord.agent.client_adapter import mode_of
+from accord.agent.client_adapter import ClientAdapter
+from accord.agent.files import SessionFiles
 from accord.agent.session_actions import SessionActions
-from accord.agent.updates import MessageRole, MessageUpdate, OptionsUpdate, TitleUpdate, Update
-from accord.errors import InvalidParams, LocalProtocolError
+from accord.agent.session_core import SessionCore, SessionState
+from accord.agent.session_messages import send
+from accord.agent.subagent import SubagentCore
+from accord.agent.tool_call import BaseToolCall
+from accord.agent.turn_state import TurnState
+from accord.agent.updates import Update
 from accord.text.excerpt import excerpt
 from accord.types.awaited import must_await
 from accord.types.content import ContentBlock, require_content
 from accord.types.session import (
     AvailableCommand,
     BooleanOption,
+    Implementation,
     SelectOption,
     SessionOption,
+    StopReason,
     SystemPrompt,
+    TokenUsage,
 )
-from accord.types.validation import require_type, require_types
+from accord.types.tool_calls import ToolCallLocation, ToolKind
+from accord.types.validation import require_type, require_types, type_error
+from accord.version import ProtocolVersion
+from accord.wire.base import UNSET
 
 if TYPE_CHECKING:
-    from accord.agent.background import Background
-    from accord.agent.connected_client import ConnectedClient
-    from accord.agent.files import SessionFiles
-    from accord.agent.session_manager import SessionManager
-    from accord.agent.subagent import SubagentHandle
-    from accord.agent.terminals import SessionTerminals
-    from accord.agent.tool_call import ToolCallHandle
-    from accord.agent.turn_runner import TurnRunner
-    from accord.types.mcp import McpServer
+    from accord import v1, v2
 
-__all__ = ("Session",)
+__all__ = (
+    "ConnectedClient",
+    "Session",
+    "SubagentHandle",
+    "ToolCallHandle",
+    "WorkActions",
+)
 
 
-class Session(SessionActions):
-    """One conversation with one client.
+class ToolCallHandle(BaseToolCall):
+    """A tool call, to enter with `async with`.
 
-    `roots` are `cwd` and the further directories that files may be in; `mcp_servers` are
-    what the client wants it to use, `system_prompt` what it tells the model (unstable);
-    `data` is for the agent's own use.
+    It is pending until something happens in it, then in progress. Leaving the block completes
+    it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
+    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
+    turn continues: leaving the block then raises `WorkCancelled`.
     """
 
     def __init__(
         self,
-        session_id: str,
-        manager: SessionManager,
-        *,
-        cwd: str,
-        directories: Sequence[str],
-        mcp_servers: Sequence[McpServer] = (),
-        system_prompt: SystemPrompt | None = None,
-        first_number: int = 0,
-        write: Callable[[Update], Awaitable[None]] | None = None,
-        read_history: Callable[[], Awaitable[list[Update]]] | None = None,
+        session: Session,
+        core: SessionCore,
+        turn: TurnState | None,
+        title: str,
+        **details: Any,
     ) -> None:
+        super().__init__(core, turn, title, **details)
+        self.session = session
+
+
+class WorkActions(SessionActions):
+    """What a turn and a session can do: all of `SessionActions`, tool calls and subagents."""
+
+    session: Session
+
+    def _turn_here(self) -> TurnState | None:
+        return self._core.turn_here()
+
+    @property
+    def files(self) -> SessionFiles:
+        """The files of the session."""
+        return self.session.files
+
+    def tool(
+        self,
+        title: str,
+        *,
+        kind: ToolKind = "other",
+        name: str | None = None,
+        locations: Iterable[str | ToolCallLocation] = (),
+        raw_input: Any = None,
+        cancellable: bool = False,
+    ) -> ToolCallHandle:
+        """Return a tool call to enter: shown as pending, and at the end with its final status.
+
+        `name` is the tool's name in programs, `locations` are the absolute paths it works on.
+        The user of version 2 can cancel a `cancellable` one individually: this raises
+        `WorkCancelled`.
+        """
+        return ToolCallHandle(
+            self.session,
+            self._core,
+            self._turn_here(),
+            title,
+            kind=kind,
+            name=name,
+            locations=locations,
+            raw_input=raw_input,
+            cancellable=cancellable,
+        )
+
+    @must_await("turn")
+    async def run_in_background(
+        self,
+        title: str,
+        work: Callable[[ToolCallHandle], Awaitable[object]],
+        *,
+        kind: ToolKind = "other",
+        name: str | None = None,
+        locations: Iterable[str | ToolCallLocation] = (),
+        raw_input: Any = None,
+    ) -> ToolCallHandle:
+        """Start work in a tool call of its own, which continues after the turn.
+
+        Returns the call once it is shown. Closing the session cancels the work, and so does
+        `call.cancel()`. A cancel of the turn does not: the user of version 2 sees the work and
+        can cancel each piece. In version 1 the user cannot, so there a cancel of the turn
+        cancels the work, too (R-BGW-08).
+        """
+        if not callable(work):
+            raise TypeError(f"run_in_background(work=…): expected a function, got {work!r}")
+        core = self._core
+        call = ToolCallHandle(
+            self.session,
+            core,
+            None,
+            title,
+            kind=kind,
+            name=name,
+            locations=locations,
+            raw_input=raw_input,
+            cancellable=True,
+        )
+        await core.background.run(call, work, lambda: core.client_adapter.is_closed)
+        return call
+
+    def subagent(
+        self,
+        title: str,
+        *,
+        description: str | None = None,
+        cwd: str | None = None,
+        additional_directories: Sequence[str] | None = None,
+        cancellable: bool = False,
+    ) -> SubagentHandle:
+        """Return a session inside this one, to enter, in which other work is shown apart.
+
+        It works in the directories of this one unless others are given. The user can cancel a
+        `cancellable` one individually: leaving the block then raises `WorkCancelled`. It is
+        shown as a tool call with the subagent's messages unless the agent is unstable and,
+        in version 1, the client supports subagents.
+        """
+        require_type("subagent(title=…)", title, str)
+        require_type("subagent(description=…)", description, str, NoneType)
+        require_type("subagent(cwd=…)", cwd, str, NoneType)
+        if additional_directories is not None:
+            require_types("subagent(additional_directories=…)", additional_directories, str)
+        core = SubagentCore(
+            self._core,
+            self._turn_here(),
+            title,
+            description=description,
+            cwd=cwd,
+            additional_directories=additional_directories,
+            cancellable=cancellable,
+        )
+        return SubagentHandle(core, self.session)
+
+    @must_await("turn")
+    async def send_session_message(self, recipient: Session, *content: ContentBlock) -> None:
+        """Show a message from this session to another, in the transcripts of both.
+
+        The recipient is a subagent, or the session that this subagent is in. Clients that do
+        not support subagents receive nothing.
+        """
+        if not isinstance(recipient, Session):  # pyright: ignore[reportUnnecessaryIsInstance]  # e.g. a turn
+            raise type_error("send_session_message(recipient=…)", recipient, Session)
+        for part in content:
+            require_content("send_session_message(content=…)", part)
+        await send(self._core, recipient._core, content)  # noqa: SLF001  # a class of this module
+
+
+class Session(WorkActions):
+    """One session with one client.
+
+    `directories` are `cwd` and the additional directories that files may be in; `mcp_servers`
+    are those that the client wants the agent to use; `system_prompt` is what it wants the model
+    to be told (unstable). `data` is for the agent's own use.
+    """
+
+    def __init__(self, core: SessionCore, client: ConnectedClient, agent: object) -> None:
+        self._core = core
         self.session = self
-        self.id = session_id
-        self.manager = manager
-        self.agent = manager.agent
-        self.client_adapter = manager.client_adapter
-        self.cwd = cwd
-        self.directories = tuple(directories)
-        self.mcp_servers = tuple(mcp_servers)
-        self.system_prompt = system_prompt
+        self.id = core.id
+        self.cwd = core.cwd
+        self.directories = core.directories
+        self.mcp_servers = core.mcp_servers
+        self.client = client
+        self.agent = agent
         self.data: dict[str, Any] = {}
-        self.title: str | None = None
-        self.title_set_by_user = False
-        self.options: tuple[SessionOption, ...] = ()
-        self.commands: tuple[AvailableCommand, ...] = ()
-        self.is_open = False  # the client knows of it
-        self.closed = False
-        self.permission_memory: dict[str, bool] = {}  # what the user always allows or rejects
-        self.turn_queue: deque[TurnRunner] = deque()  # the first runs, the others are held
-        self.open_tool_calls: dict[str, ToolCallHandle] = {}  # those that have not ended
-        self.subagents: list[SubagentHandle] = []  # as above
-        self.not_awaited: list[str] = []  # calls that were dropped
-        self._write = write
-        self._read_history = read_history
-        self._publish_lock = asyncio.Lock()  # what is stored next is sent next
-        self._count = first_number
-        self._role: MessageRole | None = None
-        self._message_id = ""
-        self._asking = 0
-        self._state: Literal["idle", "running", "requires_action"] = "idle"
+        self._files: SessionFiles | None = None
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "running" if self.turn_queue else self._state
+        core = self._core
+        state = "closed" if core.closed else "running" if core.turn_queue else core.state
         return f"<Session {excerpt(self.id, 60)!r} in {excerpt(self.cwd)!r}, {state}>"
 
     @property
-    def client(self) -> ConnectedClient:
-        """The client that has it open."""
-        return self.manager.client
+    def title(self) -> str | None:
+        """The title of the session."""
+        return self._core.title
 
-    # What it shows.
+    @property
+    def system_prompt(self) -> SystemPrompt | None:
+        """What the client wants the model to be told (unstable)."""
+        return self._core.system_prompt
 
-    def next_id(self, kind: str) -> str:
-        """Return an id that nothing else in this session has."""
-        self._count += 1
-        return f"{kind}-{self._count}"
+    @property
+    def closed(self) -> bool:
+        """Whether the session is closed."""
+        return self._core.closed
 
-    def add_to_message(
-        self, role: MessageRole, content: ContentBlock, meta: dict[str, Any] | None = None
-    ) -> Coroutine[Any, Any, None]:
-        """Add to the message of this role, or begin one if another was spoken last."""
-        if role is not self._role:
-            self._role = role
-            self._message_id = self.next_id("message")
-        if self._write is None and not self.closed:
-            return self.client_adapter.send_message_chunk(
-                self.id, role, self._message_id, content, meta
-            )
-        require_content("content", content)  # the link has seen to it otherwise
-        return self._say_stored(role, self._message_id, content, meta)
+    @property
+    def state(self) -> SessionState:
+        """What the agent does in this session."""
+        return self._core.state
 
-    async def _say_stored(
-        self,
-        role: MessageRole,
-        message_id: str,
-        content: ContentBlock,
-        meta: dict[str, Any] | None,
-    ) -> None:
-        async with self._publish_lock:
-            await self.store_update(MessageUpdate(role, message_id, (content,)))
-            await self.client_adapter.send_message_chunk(self.id, role, message_id, content, meta)
-
-    def end_message(self) -> None:
-        """Let what is said next begin a message of its own."""
-        self._role = None
-
-    async def publish(self, report: Update) -> None:
-        """Store and send a report."""
-        if self._write is None:
-            await self.store_update(report)
-            await self.client_adapter.send_update(self.id, report)
-            return
-        async with self._publish_lock:
-            await self.store_update(report)
-            await self.client_adapter.send_update(self.id, report)
-
-    @asynccontextmanager
-    async def hold_updates(self) -> AsyncGenerator[None, None]:
-        """Let nothing be stored or shown meanwhile but by the caller: for replays."""
-        async with self._publish_lock:
-            yield
-
-    async def store_update(self, report: Update) -> None:
-        """Store a report, before anybody is told of it."""
-        if self.closed:
-            raise LocalProtocolError(f"Session {self.id} is closed")
-        if self._write is not None:
-            await self._write(report)
-
-    @must_await("session")
-    async def set_title(self, title: str | None) -> None:
-        """Give the session a title, or none."""
-        require_type("title", title, str, NoneType)
-        if self.title_set_by_user:  # R-TITLE-05
-            return
-        self.title = title
-        if self.is_open:
-            await self.publish(TitleUpdate(title))
+    @property
+    def files(self) -> SessionFiles:
+        """The files of the session."""
+        if self._files is None:
+            self._files = SessionFiles(self._core)
+        return self._files
 
     async def history(self) -> list[Update]:
-        """Return what has been said and done, each thing once; nothing without a store."""
-        return [] if self._read_history is None else await self._read_history()
+        """Return what was said and done, each thing once; nothing without a store."""
+        return await self._core.history()
 
-    # What the user has set.
+    @property
+    def options(self) -> tuple[SessionOption, ...]:
+        """The config options."""
+        return self._core.options
+
+    @property
+    def commands(self) -> tuple[AvailableCommand, ...]:
+        """The commands that the user can type after a slash."""
+        return self._core.commands
 
     @property
     def mode(self) -> str | None:
         """The value of the option whose category is `mode`."""
-        option = mode_of(self.options)
-        return None if option is None else option.value
+        return self._core.mode
 
     def option(self, option_id: str) -> str | bool:
         """Return the value of a config option; raise KeyError for an unknown one."""
-        return self._find(option_id).value
+        return self._core.option(option_id).value
+
+    @must_await("session")
+    async def set_title(self, title: str | None) -> None:
+        """Set the title of the session, or remove it; a title that the user has set stays."""
+        require_type("title", title, str, NoneType)
+        await self._core.set_title(title)
 
     @must_await("session")
     async def set_options(self, options: Iterable[SessionOption]) -> None:
-        """Put these config options in place of all; one of category `mode` makes the modes."""
-        options = tuple(
-            require_types("set_options(options=…)", options, SelectOption, BooleanOption)
-        )
-        mode_was = self.mode
-        self._replace_options(options)
-        if self.is_open:
-            await self.publish(OptionsUpdate(options, self.mode != mode_was))
-
-    def _replace_options(self, options: tuple[SessionOption, ...]) -> None:
-        for option in options:
-            if isinstance(option, SelectOption):
-                values = [choice.value for choice in option.choices]
-                if option.value not in values or len(set(values)) != len(values):  # R-CONF-17
-                    raise ValueError(f"{option.id}: {option.value!r} is not one of {values}")
-        self.options = options
+        """Replace all config options; one of category `mode` defines the modes."""
+        checked = require_types("set_options(options=…)", options, SelectOption, BooleanOption)
+        await self._core.set_options(tuple(checked))
 
     @must_await("session")
     async def set_option(self, option_id: str, value: str | bool) -> None:
-        """Change the value of a config option and tell the client."""
-        changed = _with(self._find(option_id), value)
-        await self.set_options(o if o.id != option_id else changed for o in self.options)
+        """Change the value of a config option and send it to the client."""
+        await self._core.set_option(option_id, value)
 
-    def apply_option(self, option_id: str, value: str | bool) -> None:
-        """Change the value of an option that the agent has not changed away meanwhile."""
-        self.options = tuple(
-            _with(option, value) if option.id == option_id else option for option in self.options
-        )
 
-    def restore_options(self, options: Iterable[SessionOption]) -> None:
-        """Take the values that stored options had, where there are such options and values."""
-        for stored in options:
-            with suppress(InvalidParams):
-                self.validate_option(stored.id, stored.value)
-                self.apply_option(stored.id, stored.value)
+class SubagentHandle(Session):
+    """A session inside another one, to enter; it shows and asks as turns do.
 
-    def validate_option(self, option_id: str, value: str | bool) -> None:
-        """Raise `InvalidParams` for an unknown option and a value it does not have."""
-        try:
-            _with(self._find(option_id), value)
-        except KeyError:
-            raise InvalidParams("Unknown config option", data={"configId": option_id}) from None
-        except ValueError:
-            data = {"configId": option_id, "value": value}
-            raise InvalidParams("The config option has no such value", data=data) from None
+    `stop_reason` and `token_usage` are sent at its end. What the user always allows in the
+    session applies to it, too.
+    """
 
-    def _find(self, option_id: str) -> SessionOption:
-        for option in self.options:
-            if option.id == option_id:
-                return option
-        raise KeyError(option_id)
+    def __init__(self, core: SubagentCore, parent: Session) -> None:
+        super().__init__(core, parent.client, parent.agent)
+        self._subagent = core
+        self.parent = parent
+        self.description = core.description
+        self.cancellable = core.cancellable
+        self.stop_reason: StopReason = "end_turn"
+        self.token_usage: TokenUsage | None = None
 
-    # What it works with.
+    async def __aenter__(self) -> SubagentHandle:
+        await self._subagent.enter()
+        return self
 
-    @cached_property
-    def files_of_session(self) -> SessionFiles:
-        """See `files`."""
-        from accord.agent.files import SessionFiles
-
-        return SessionFiles(self)
-
-    @cached_property
-    def terminals_of_session(self) -> SessionTerminals:
-        """See `terminals`."""
-        from accord.agent.terminals import SessionTerminals
-
-        return SessionTerminals(self)
-
-    @cached_property
-    def background_work(self) -> Background:
-        """What runs beside its turns."""
-        from accord.agent.background import Background
-
-        return Background(self)
-
-    # Whether it waits for the user.
-
-    @asynccontextmanager
-    async def waiting_for_user(self, *, detached: bool) -> AsyncGenerator[None, None]:
-        """The user is asked for something meanwhile; by background work no turn waits for it."""
-        if detached:
-            yield
-            return
-        self._asking += 1
-        await self.update_state()
-        try:
-            yield
-        finally:
-            self._asking -= 1
-            if not (self.turn_queue and self.turn_queue[0].turn.cancelled):
-                await self.update_state()
-
-    async def update_state(self) -> None:
-        """Say whether the turn goes on or needs the user, if that has changed."""
-        if not self.turn_queue:
-            return
-        goes_on = any(
-            t.status == "in_progress" and not t.is_asking and not t.is_in_background
-            for t in self.open_tool_calls.values()
-        ) or any(
-            child.state == "running" and not child.is_in_background for child in self.subagents
-        )
-        state = "requires_action" if self._asking and not goes_on else "running"
-        if state != self._state:
-            self._state = state
-            await self.client_adapter.send_state(self)
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        await self._subagent.leave(kind, error, where, self.stop_reason, self.token_usage)
 
     @property
-    def state(self) -> Literal["idle", "running", "requires_action"]:
-        """What the agent does in this session."""
-        return self._state
+    def is_in_background(self) -> bool:
+        """Whether it works outside any turn and tool call of the session that it is in."""
+        return self._subagent.is_in_background
 
-    def set_idle(self) -> None:
-        """Nothing runs any more; whoever calls this says so to the client."""
-        self._state = "idle"
+    def cancel(self) -> None:
+        """Cancel the block, if it is `cancellable` (R-SUBAG-05)."""
+        self._subagent.cancel()
 
 
-def _with(option: SessionOption, value: str | bool) -> SessionOption:
-    """Return an option with another value; raise ValueError for one it does not have."""
-    if isinstance(option, SelectOption):
-        if not any(choice.value == value for choice in option.choices):
-            raise ValueError(value)
-    elif not isinstance(value, bool):
-        raise ValueError(value)
-    return msgspec.structs.replace(option, value=value)
+class ConnectedClient:
+    """The client of a connection: its version, capabilities, sessions and extensions."""
+
+    def __init__(
+        self, adapter: Callable[[], ClientAdapter], sessions: Mapping[str, Session]
+    ) -> None:
+        self._adapter = adapter
+        self.sessions = sessions
+
+    @property
+    def version(self) -> ProtocolVersion:
+        """The protocol version that it speaks."""
+        return self._adapter().version
+
+    @property
+    def info(self) -> Implementation | None:
+        """Its name and version, if it has sent them."""
+        return self._adapter().client_info
+
+    @property
+    def capabilities(self) -> v1.ClientCapabilities | v2.ClientCapabilities:
+        """Its capabilities, in its version's type; extensions are in `meta` (R-EXT-08)."""
+        return self._adapter().capabilities
+
+    async def call_extension(self, method: str, params: Any = UNSET) -> Any:
+        """Send a request whose method begins with an underscore; return its result as JSON.
+
+        Raises `RequestError` for an error response: -32601 if it does not support the method.
+        """
+        return await self._adapter().call_extension(method, params)
+
+    async def notify_extension(self, method: str, params: Any = UNSET) -> None:
+        """Send a notification whose method begins with an underscore."""
+        await self._adapter().notify_extension(method, params)

@@ -10,13 +10,15 @@ from msgspec import UNSET, UnsetType
 from accord.agent.updates import SessionMessageUpdate
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
     from accord.types.content import ContentBlock
 
 __all__ = ("send",)
 
 
-async def send(sender: Session, recipient: Session, content: Sequence[ContentBlock]) -> None:
+async def send(
+    sender: SessionCore, recipient: SessionCore, content: Sequence[ContentBlock]
+) -> None:
     """See `SessionActions.send_session_message`."""
     if not sender.client_adapter.shows_subagents:
         return

@@ -19,15 +19,27 @@ from accord.agent.updates import (
     Update,
 )
 from accord.types.content import ContentBlock
+from accord.types.session import Cost, SelectOption, SessionOption, TokenUsage
 
 if TYPE_CHECKING:
     from accord import v2
+    from accord.agent.version_types import VersionTypes
     from accord.types.auth import AuthAccount
 
-__all__ = ("accounts_to_wire", "background_to_wire", "plan_lines", "to_update")
+__all__ = (
+    "accounts_to_wire",
+    "background_to_wire",
+    "cost_to_wire",
+    "option_to_wire",
+    "plan_lines",
+    "to_update",
+    "usage_to_wire",
+)
 
 
-def to_update(types: Any, content_to_wire: Callable[[ContentBlock], Any], report: Update) -> Any:
+def to_update(
+    types: VersionTypes, content_to_wire: Callable[[ContentBlock], Any], report: Update
+) -> Any:
     """Return the update of a version, whose package is `types`; None if it is none of these."""
     match report:
         case NoticeUpdate(severity, title, description):
@@ -62,10 +74,10 @@ def to_update(types: Any, content_to_wire: Callable[[ContentBlock], Any], report
             return None
 
 
-def _subagent(types: Any, report: SubagentUpdate) -> Any:
+def _subagent(types: VersionTypes, report: SubagentUpdate) -> Any:
     changes: dict[str, Any] = {}
-    if report.additional is not UNSET:
-        changes["additional_directories"] = list(report.additional)
+    if report.additional_directories is not UNSET:
+        changes["additional_directories"] = list(report.additional_directories)
     if report.cancellable is not UNSET:
         cancel = types.SessionCancelCapabilities() if report.cancellable else None
         changes["capabilities"] = types.SubagentSessionCapabilities(cancel=cancel)
@@ -80,22 +92,13 @@ def _subagent(types: Any, report: SubagentUpdate) -> Any:
     )
 
 
-def _state(types: Any, report: SubagentUpdate) -> Any:
+def _state(types: VersionTypes, report: SubagentUpdate) -> Any:
     known: dict[str, Any] = {}
-    if types.__name__ == "accord.v2":
+    if hasattr(types, "BackgroundTerminal"):  # version 2
         known["background"] = background_to_wire(report.background)
     match report.state:
         case "idle":
-            usage = None
-            if (tokens := report.tokens) is not None:
-                usage = types.Usage(
-                    total_tokens=tokens.total,
-                    input_tokens=tokens.input,
-                    output_tokens=tokens.output,
-                    thought_tokens=tokens.thought,
-                    cached_read_tokens=tokens.cached_read,
-                    cached_write_tokens=tokens.cached_write,
-                )
+            usage = None if report.tokens is None else usage_to_wire(types, report.tokens)
             return types.IdleState(stop_reason=report.stop_reason, usage=usage, **known)
         case "requires_action":
             return types.RequiresActionState(**known)
@@ -103,7 +106,54 @@ def _state(types: Any, report: SubagentUpdate) -> Any:
             return types.RunningState(**known)
 
 
-def accounts_to_wire(types: Any, accounts: Iterable[AuthAccount]) -> list[Any]:
+def usage_to_wire(types: VersionTypes, tokens: TokenUsage) -> Any:
+    """Return token usage in a version's type."""
+    return types.Usage(
+        total_tokens=tokens.total,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thought_tokens=tokens.thought,
+        cached_read_tokens=tokens.cached_read,
+        cached_write_tokens=tokens.cached_write,
+    )
+
+
+def cost_to_wire(types: VersionTypes, cost: Cost | None) -> Any:
+    """Return a cost in a version's type."""
+    return None if cost is None else types.Cost(amount=cost.amount, currency=cost.currency)
+
+
+def option_to_wire(
+    types: VersionTypes, option: SessionOption, *, id_field: str, group_field: str
+) -> Any:
+    """Return a config option in a version's type; the versions name two fields differently."""
+    common: dict[str, Any] = {
+        id_field: option.id,
+        "name": option.name,
+        "description": option.description,
+        "category": option.category,
+    }
+    if not isinstance(option, SelectOption):
+        return types.SessionConfigBoolean(current_value=option.value, **common)
+    groups: dict[str | None, list[Any]] = {}
+    for choice in option.choices:
+        groups.setdefault(choice.group, []).append(
+            types.SessionConfigSelectOption(
+                value=choice.value, name=choice.name, description=choice.description
+            )
+        )
+    options = groups.get(None, [])
+    if not set(groups) <= {None}:
+        options = [
+            types.SessionConfigSelectGroup(
+                **{group_field: name or "other"}, name=name or "Other", options=choices
+            )
+            for name, choices in groups.items()
+        ]
+    return types.SessionConfigSelect(current_value=option.value, options=options, **common)
+
+
+def accounts_to_wire(types: VersionTypes, accounts: Iterable[AuthAccount]) -> list[Any]:
     """Return who is logged in as a version writes it."""
     return [
         types.AuthAccount(

@@ -23,8 +23,8 @@ from accord.types.session import SessionOption
 from accord.types.tool_calls import Diff, TerminalView
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent.session_core import SessionCore
+    from accord.agent.tool_call import BaseToolCall
 
 __all__ = ("SubagentToolCallAdapter",)
 
@@ -32,18 +32,18 @@ __all__ = ("SubagentToolCallAdapter",)
 class SubagentToolCallAdapter(ClientAdapter):
     """The client, as a subagent speaks to it that is shown as a tool call of its parent."""
 
-    def __init__(self, parent: Session, call: ToolCallHandle) -> None:
-        link = parent.client_adapter
-        self._adapter = link
+    def __init__(self, parent: SessionCore, call: BaseToolCall) -> None:
+        adapter = parent.client_adapter
+        self._adapter = adapter
         self._session_id = parent.id
         self._call = call
-        self.version = link.version
-        self.capabilities = link.capabilities
-        self.client_info = link.client_info
-        self.cancelled_permission_cancels_turn = link.cancelled_permission_cancels_turn
-        self.reads_files = link.reads_files
-        self.writes_files = link.writes_files
-        self.has_terminals = link.has_terminals
+        self.version = adapter.version
+        self.capabilities = adapter.capabilities
+        self.client_info = adapter.client_info
+        self.cancelled_permission_cancels_turn = adapter.cancelled_permission_cancels_turn
+        self.reads_files = adapter.reads_files
+        self.writes_files = adapter.writes_files
+        self.has_terminals = adapter.has_terminals
         self.shows_notices = False
 
     async def send_message_chunk(
@@ -66,7 +66,7 @@ class SubagentToolCallAdapter(ClientAdapter):
             case MessageUpdate(role, message_id, content):
                 for part in content:
                     await self.send_message_chunk(session_id, role, message_id, part)
-            case ToolCallUpdate(begins=True, title=str() as title):
+            case ToolCallUpdate(is_new=True, title=str() as title):
                 await self._call.append_text(f"\n{title}\n")
             case ToolContentUpdate(content=Diff() | TerminalView() as shown):
                 await self._call.add_content(shown)

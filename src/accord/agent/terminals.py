@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import codecs
 import logging
+import shlex
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from accord.agent.tool_call import ToolCallHandle, current_tool_call
+from accord.agent.tool_call import BaseToolCall, current_tool_call
 from accord.agent.updates import TerminalExited, TerminalOutputUpdate, TerminalStarted
 from accord.errors import AccordError
 from accord.local.command import LocalCommand
@@ -19,7 +20,7 @@ from accord.local.files import Roots
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
-    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
 
 __all__ = (
     "CommandResult",
@@ -54,9 +55,9 @@ class CommandResult(Struct, frozen=True):
 class SessionTerminals:
     """Runs commands without a shell, in the session's `cwd` or below its roots."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._roots = Roots(session.directories)
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self._roots = Roots(core.directories)
 
     async def run(
         self,
@@ -72,11 +73,11 @@ class SessionTerminals:
         of ours. It is killed with all that it has started when the time is over or the turn is
         cancelled. Raises `StartError` when a local command cannot be started.
         """
-        call = current_tool_call(self._session)
+        call = current_tool_call(self._core)
         if call is None:
-            import shlex
-
-            async with self._session.tool(shlex.join(argv), kind="execute") as own:
+            core = self._core
+            own = BaseToolCall(core, core.turn_here(), shlex.join(argv), kind="execute")
+            async with own:
                 ran = await self._run(own, argv, cwd, env, timeout_s, output_bytes)
                 if not ran.ok:
                     await own.fail()
@@ -85,7 +86,7 @@ class SessionTerminals:
 
     async def _run(
         self,
-        call: ToolCallHandle,
+        call: BaseToolCall,
         argv: Sequence[str],
         cwd: str | None,
         env: Mapping[str, str | None] | None,
@@ -95,13 +96,11 @@ class SessionTerminals:
         folder = self._roots.absolute(cwd or ".")
         await asyncio.to_thread(self._roots.resolve, folder)
         await call.start()
-        if self._session.client_adapter.has_terminals:
+        if self._core.client_adapter.has_terminals:
             given = {name: value for name, value in (env or {}).items() if value is not None}
             return await self._run_in_client(call, argv, folder, given, timeout_s, output_bytes)
-        view = (
-            TerminalOutputView if self._session.client_adapter.shows_terminals else TextOutputView
-        )
-        shown = view(self._session, call)
+        view = TerminalOutputView if self._core.client_adapter.shows_terminals else TextOutputView
+        shown = view(self._core, call)
         command = LocalCommand(
             argv, cwd=folder, env=env, output_bytes=output_bytes, on_output=shown.add
         )
@@ -132,42 +131,42 @@ class SessionTerminals:
 
     async def _run_in_client(
         self,
-        call: ToolCallHandle,
+        call: BaseToolCall,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
         timeout_s: float | None,
         output_bytes: int,
     ) -> CommandResult:
-        link, session_id = self._session.client_adapter, self._session.id
-        create = link.create_terminal(session_id, argv, cwd, env, output_bytes)
+        adapter, session_id = self._core.client_adapter, self._core.id
+        create = adapter.create_terminal(session_id, argv, cwd, env, output_bytes)
         terminal_id = await self._create_terminal(create)
         timed_out = False
         try:
             await call.add_terminal(terminal_id)  # before it is released (R-TOOL-19)
             try:
                 async with asyncio.timeout(timeout_s):
-                    code, signal = await link.terminal_exit(session_id, terminal_id)
+                    code, signal = await adapter.terminal_exit(session_id, terminal_id)
             except TimeoutError:
                 timed_out = True
-                await link.kill_terminal(session_id, terminal_id)
-                code, signal = await link.terminal_exit(session_id, terminal_id)
-            output, truncated = await link.terminal_output(session_id, terminal_id)
+                await adapter.kill_terminal(session_id, terminal_id)
+                code, signal = await adapter.terminal_exit(session_id, terminal_id)
+            output, truncated = await adapter.terminal_output(session_id, terminal_id)
         finally:
             # Ends it if it still runs (R-TERM-09); a cancel does not stop that.
-            link.spawn(_release(link, session_id, terminal_id))
+            adapter.spawn(_release(adapter, session_id, terminal_id))
         return CommandResult(code, signal, output, truncated, timed_out)
 
     async def _create_terminal(self, create: Coroutine[Any, Any, str]) -> str:
         """Return the client's terminal; one that nobody waits for any more is released."""
-        link, session_id = self._session.client_adapter, self._session.id
+        adapter, session_id = self._core.client_adapter, self._core.id
         created: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def ask() -> None:
             try:
                 terminal_id = await create
                 if created.cancelled():  # R-TERM-09
-                    await _release(link, session_id, terminal_id)
+                    await _release(adapter, session_id, terminal_id)
                 else:
                     created.set_result(terminal_id)
             except AccordError as error:
@@ -176,19 +175,19 @@ class SessionTerminals:
             finally:
                 created.cancel()  # the connection ends; otherwise it is done
 
-        link.spawn(ask())
+        adapter.spawn(ask())
         try:
             return await created
         except asyncio.CancelledError:
             if created.done() and not created.cancelled() and created.exception() is None:
-                link.spawn(_release(link, session_id, created.result()))
+                adapter.spawn(_release(adapter, session_id, created.result()))
             raise
 
 
-async def _release(link: ClientAdapter, session_id: str, terminal_id: str) -> None:
+async def _release(adapter: ClientAdapter, session_id: str, terminal_id: str) -> None:
     """Let the client end a terminal; one that is going refuses, and ends it by itself."""
     try:
-        await link.release_terminal(session_id, terminal_id)
+        await adapter.release_terminal(session_id, terminal_id)
     except AccordError as error:
         log.debug("= the terminal %s is not released: %s", terminal_id, error)
 
@@ -196,8 +195,8 @@ async def _release(link: ClientAdapter, session_id: str, terminal_id: str) -> No
 class OutputView:
     """Shows the output of a local command while it runs."""
 
-    def __init__(self, session: Session, call: ToolCallHandle) -> None:
-        self._session = session
+    def __init__(self, core: SessionCore, call: BaseToolCall) -> None:
+        self._core = core
         self._call = call
         self._waiting = bytearray()
         self.changed = asyncio.Event()
@@ -235,37 +234,33 @@ class TerminalOutputView(OutputView):
     """As a terminal, which the client shows."""
 
     async def begin(self, argv: Sequence[str], cwd: str, command: LocalCommand) -> None:
-        import shlex
-
-        self._id = self._session.next_id("terminal")
-        await self._session.publish(
-            TerminalStarted(self._id, shlex.join(argv), cwd, cancellable=True)
-        )
-        self._session.background_work.commands[self._id] = self._call, command
+        self._id = self._core.next_id("terminal")
+        await self._core.publish(TerminalStarted(self._id, shlex.join(argv), cwd, cancellable=True))
+        self._core.background.commands[self._id] = self._call, command
         await self._call.add_terminal(self._id)
         await self._tell_background()
 
     async def show(self, data: bytes) -> None:
-        await self._session.publish(TerminalOutputUpdate(self._id, data))
+        await self._core.publish(TerminalOutputUpdate(self._id, data))
 
     async def end(self, exit_code: int | None, signal: str | None) -> None:
         try:
-            if not self._session.closed:
-                await self._session.publish(TerminalExited(self._id, exit_code, signal))
+            if not self._core.closed:
+                await self._core.publish(TerminalExited(self._id, exit_code, signal))
         finally:
-            self._session.background_work.commands.pop(self._id, None)
+            self._core.background.commands.pop(self._id, None)
         await self._tell_background()
 
     async def _tell_background(self) -> None:
         if self._call.is_in_background:
-            await self._session.background_work.notify_if_changed()
+            await self._core.notify_background()
 
 
 class TextOutputView(OutputView):
     """As text in the tool call; no more than fits on some screens."""
 
-    def __init__(self, session: Session, call: ToolCallHandle) -> None:
-        super().__init__(session, call)
+    def __init__(self, core: SessionCore, call: BaseToolCall) -> None:
+        super().__init__(core, call)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._left = _MAX_SHOWN_CHARS
 

@@ -1,4 +1,4 @@
-"""A tool call: shown from its beginning to its end, whatever that is."""
+"""A tool call: shown from its start to its final status, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from types import NoneType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET
 
-from accord.agent.background import CancelScope, WorkCancelled
+from accord.agent.cancel_scope import CancelScope, WorkCancelled
 from accord.agent.client_adapter import PermissionQuestion
+from accord.agent.session_core import SessionCore
+from accord.agent.turn_state import TurnState
 from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
 from accord.connection.tasks import is_stopped
 from accord.types.awaited import must_await
@@ -29,10 +31,7 @@ from accord.types.tool_calls import (
 from accord.types.validation import require_name, require_type, require_types
 from accord.wire.codec import encode
 
-if TYPE_CHECKING:
-    from accord.agent.session_actions import SessionActions
-
-__all__ = ("ToolCallHandle", "current_tool_call")
+__all__ = ("BaseToolCall", "current_tool_call")
 
 _FINAL_STATUSES = ("completed", "failed", "cancelled")
 
@@ -45,43 +44,41 @@ _DEFAULT_OPTIONS = (
 
 _KINDS = tuple(option.kind for option in _DEFAULT_OPTIONS)
 
-_current: ContextVar[ToolCallHandle | None] = ContextVar("accord.agent.tool_call", default=None)
+CallT = TypeVar("CallT", bound="BaseToolCall")
+
+# The innermost call whose block this code runs in, with its session.
+_current: ContextVar[tuple[SessionCore, BaseToolCall] | None] = ContextVar(
+    "accord.agent.tool_call", default=None
+)
 
 
-def current_tool_call(session: object) -> ToolCallHandle | None:
-    """Return the tool call of this session that the caller is in."""
-    call = _current.get()
-    return call if call is not None and call.session is session else None
+def current_tool_call(core: SessionCore) -> BaseToolCall | None:
+    """Return the tool call of this session whose block the caller is in."""
+    current = _current.get()
+    return current[1] if current is not None and current[0] is core else None
 
 
-class ToolCallHandle:
-    """A tool call, to enter with `async with`.
-
-    It is pending until something happens in it, then in progress. Leaving the block completes
-    it; an exception fails it, a cancel cancels it, and so does leaving it after a refusal
-    without having done anything since. A `cancellable` one may be stopped while the turn goes
-    on: leaving the block then raises `WorkCancelled`.
-    """
+class BaseToolCall:
+    """A tool call without its public session; see `ToolCallHandle`."""
 
     def __init__(
         self,
-        owner: SessionActions,
+        core: SessionCore,
+        turn: TurnState | None,
         title: str,
         *,
-        kind: ToolKind,
-        name: str | None,
-        locations: Iterable[str | ToolCallLocation],
-        raw_input: Any,
+        kind: ToolKind = "other",
+        name: str | None = None,
+        locations: Iterable[str | ToolCallLocation] = (),
+        raw_input: Any = None,
         cancellable: bool = False,
-        in_background: bool = False,
     ) -> None:
         require_type("tool(title=…)", title, str)
         require_name("tool(kind=…)", kind, TOOL_KINDS)
         require_type("tool(name=…)", name, str, NoneType)
-        self.owner = owner
-        self._turn = None if in_background else owner.turn_here
-        self.session = owner.session
-        self.id = self.session.next_id("tool")
+        self._core = core
+        self._turn = turn
+        self.id = core.next_id("tool")
         self.title = title
         self.kind: ToolKind = kind
         self.name = name
@@ -90,22 +87,26 @@ class ToolCallHandle:
         self.status: ToolStatus = "pending"
         self.cancellable = cancellable
         self.is_asking = False
-        self.final_status_sent = False  # the client has been told of a final status
+        self.final_status_sent = False
         self._scope = CancelScope()
         self._permission_denied = False  # and nothing has been done since
         self._diffs: list[Diff] = []
-        self._token: Token[ToolCallHandle | None] | None = None
+        self._token: Token[tuple[SessionCore, BaseToolCall] | None] | None = None
 
-    async def __aenter__(self) -> ToolCallHandle:
-        session = self.session
+    async def __aenter__(self: CallT) -> CallT:
+        await self._enter()
+        return self
+
+    async def _enter(self) -> None:
+        core = self._core
         if self._token is not None:
             raise RuntimeError("A tool call is entered once; make another one")
-        session.end_message()
+        core.end_message()
         try:
-            await session.publish(
+            await core.publish(
                 ToolCallUpdate(
                     id=self.id,
-                    begins=True,
+                    is_new=True,
                     title=self.title,
                     name=UNSET if self.name is None else self.name,
                     kind=self.kind,
@@ -118,15 +119,14 @@ class ToolCallHandle:
         except TypeError:
             _require_json("raw_input", self.raw_input)
             raise
-        session.open_tool_calls[self.id] = self
-        self._token = _current.set(self)
+        core.open_tool_calls[self.id] = self
+        self._token = _current.set((core, self))
         self._scope.enter()
         try:
             await self._notify_background()
         except BaseException as exc:
             await self.__aexit__(type(exc), exc, None)
             raise
-        return self
 
     async def __aexit__(
         self,
@@ -136,13 +136,14 @@ class ToolCallHandle:
     ) -> None:
         if self._token is not None:
             _current.reset(self._token)
-        alone = await self._scope.leave(error)
+        cancelled_alone = await self._scope.leave(error)
         try:
-            if self.status not in _FINAL_STATUSES and not self.session.closed:
-                await self._report(status="cancelled" if alone else self._final_status(error))
+            if self.status not in _FINAL_STATUSES and not self._core.closed:
+                status = "cancelled" if cancelled_alone else self._final_status(error)
+                await self._report(status=status)
         finally:
-            self.session.open_tool_calls.pop(self.id, None)
-        if alone:
+            self._core.open_tool_calls.pop(self.id, None)
+        if cancelled_alone:
             raise WorkCancelled(self.title) from None
 
     def _final_status(self, error: BaseException | None) -> ToolStatus:
@@ -152,62 +153,62 @@ class ToolCallHandle:
             return "failed"
         return "cancelled" if self._permission_denied else "completed"
 
-    # How it is stopped.
+    # Cancelling.
 
     @property
     def is_in_background(self) -> bool:
-        """Whether it goes on in the background of its session, beside any turn."""
+        """Whether it runs in the background of its session, outside any turn."""
         return self._turn is None or self._turn.is_over
 
     def cancel(self) -> None:
-        """Stop what runs in the block; a cancel that it is too late for does nothing."""
+        """Cancel the block. Has no effect once the block has ended."""
         self._scope.cancel()
 
-    # What it says.
+    # Updates.
 
     @must_await("call")
     async def start(self) -> None:
-        """Say that it is in progress, unless it has been said."""
+        """Report that the call is in progress, unless it is."""
         self._permission_denied = False
         if self.status in ("pending", "paused"):
             await self._report(status="in_progress")
-            await self.session.update_state()
+            await self._core.update_state()
 
     @must_await("call")
     async def pause(self) -> None:
-        """Say that it waits for something to go on; whatever it does next resumes it.
+        """Report that the call waits for something; whatever it does next resumes it.
 
-        Version 1 has no word for it: there it stays in progress.
+        Version 1 has no such status: there it stays in progress.
         """
         await self.start()
         await self._report(status="paused")
 
     @must_await("call")
     async def add_content(self, *items: ToolContent) -> None:
-        """Show more: text, images, diffs, terminals."""
+        """Append content: text, images, diffs, terminals."""
         require_contents("add_content(items=…)", items, Diff, TerminalView)
         await self.start()
         for item in items:
-            await self.session.publish(ToolContentUpdate(self.id, item))
+            await self._core.publish(ToolContentUpdate(self.id, item))
 
     @must_await("call")
     async def replace_content(self, *items: ToolContent) -> None:
-        """Show this in place of everything so far."""
+        """Replace all content."""
         require_contents("replace_content(items=…)", items, Diff, TerminalView)
         await self.start()
         await self._report(content=tuple(items))
 
     @must_await("call")
     async def append_text(self, text: str) -> None:
-        """Add text to what is shown, as it comes."""
+        """Append to the text that is shown, as it arrives."""
         if type(text) is not str:
             require_type("append_text(text=…)", text, str)
         await self.start()
-        await self.session.publish(ToolContentUpdate(self.id, text, goes_on=True))
+        await self._core.publish(ToolContentUpdate(self.id, text, continues=True))
 
     @must_await("call")
     async def add_diff(self, path: str, old: str | None, new: str | None) -> None:
-        """Show a change of a file; None stands for a file that is not there.
+        """Show a change of a file; None is the content of a file that does not exist.
 
         A change that was shown before permission was asked is not shown again when it is made.
         """
@@ -218,12 +219,12 @@ class ToolCallHandle:
 
     @must_await("call")
     async def add_terminal(self, terminal_id: str) -> None:
-        """Show a terminal, whose output goes on to show by itself."""
+        """Show a terminal, with its output as it arrives."""
         await self.add_content(TerminalView(terminal_id))
 
     @must_await("call")
     async def set_raw_output(self, raw_output: Any) -> None:
-        """Tell what the tool returned, as JSON."""
+        """Report what the tool returned, as JSON."""
         await self.start()
         await self._report(raw_output=raw_output)
 
@@ -236,7 +237,7 @@ class ToolCallHandle:
         locations: Iterable[str | ToolCallLocation] | None = None,
         raw_input: Any = None,
     ) -> None:
-        """Correct what was said at the beginning."""
+        """Change what was reported at the start."""
         require_type("update(title=…)", title, str, NoneType)
         if kind is not None:
             require_name("update(kind=…)", kind, TOOL_KINDS)
@@ -253,36 +254,36 @@ class ToolCallHandle:
 
     @must_await("call")
     async def fail(self, content: ContentBlock | None = None) -> None:
-        """End as failed, showing why; what comes after is not reported."""
+        """End as failed, with content that explains it; later updates are not sent."""
         if content is not None:
             await self.add_content(content)
         await self._report(status="failed")
 
     @must_await("call")
     async def deny(self, content: ContentBlock | None = None, *, raw_output: Any = None) -> None:
-        """End as not allowed, showing why: nothing of it was done, nothing broke.
+        """End as not allowed, with content that explains it: nothing was done, nothing failed.
 
-        Version 2 shows it as cancelled, version 1, which has no word for that, as failed.
+        Version 2 shows it as cancelled; version 1, which has no such status, as failed.
         """
         if content is not None:
             require_content("deny(content=…)", content)
-            await self.session.publish(ToolContentUpdate(self.id, content))
-        told: dict[str, Any] = {} if raw_output is None else {"raw_output": raw_output}
-        await self._report(status="cancelled", **told)
+            await self._core.publish(ToolContentUpdate(self.id, content))
+        changes: dict[str, Any] = {} if raw_output is None else {"raw_output": raw_output}
+        await self._report(status="cancelled", **changes)
 
     async def _report(self, **changes: Any) -> None:
         self._require_entered()
         self.status = changes.get("status", self.status)
-        ends = self.status in _FINAL_STATUSES
-        if ends and self.cancellable and not self.final_status_sent:
+        is_final = self.status in _FINAL_STATUSES
+        if is_final and self.cancellable and not self.final_status_sent:
             changes["cancellable"] = False  # R-TCAN-03
         try:
-            await self.session.publish(ToolCallUpdate(id=self.id, **changes))
+            await self._core.publish(ToolCallUpdate(id=self.id, **changes))
         except TypeError:
             for name in ("raw_input", "raw_output"):
                 _require_json(name, changes.get(name))
             raise
-        if ends and not self.final_status_sent:
+        if is_final and not self.final_status_sent:
             self.final_status_sent = True
             await self._notify_background()
 
@@ -292,32 +293,31 @@ class ToolCallHandle:
 
     async def _notify_background(self) -> None:
         if self.is_in_background:
-            await self.session.background_work.notify_if_changed()  # R-BGW-03
+            await self._core.notify_background()  # R-BGW-03
 
     # Permission.
 
     @must_await("call")
     async def permission(self, title: str | None = None, *, description: str | None = None) -> bool:
-        """Ask the user whether to go on; answers for always hold for the session.
+        """Ask the user for permission; an "always" answer applies to the session.
 
-        The user is not asked what the agent's `decide_permission` decides. Raises
-        `CancelledError` when the turn
-        is cancelled meanwhile.
+        The user is not asked if the agent's `decide_permission` decides. Raises
+        `CancelledError` if the turn is cancelled before the user answers.
         """
         require_type("permission(title=…)", title, str, NoneType)
         require_type("permission(description=…)", description, str, NoneType)
-        session = self.session
+        memory = self._core.permission_memory
         key = self.name or str(self.kind)
-        allowed = session.permission_memory.get(key)
+        allowed = memory.get(key)
         if allowed is None:
-            allowed = await session.agent.decide_permission(self)
+            allowed = await self._core.decide_permission(self)
         if allowed is None:
             chosen = await self.request_choice(
                 _DEFAULT_OPTIONS, title=title, description=description
             )
             allowed = chosen is not None and chosen.allows
             if chosen is not None and chosen.is_remembered:
-                session.permission_memory[key] = allowed
+                memory[key] = allowed
         if allowed:
             await self.start()
         else:
@@ -332,13 +332,13 @@ class ToolCallHandle:
         title: str | None = None,
         description: str | None = None,
     ) -> PermissionOption | None:
-        """Ask the user to choose one of these options; None means that none was chosen.
+        """Ask the user to choose one of these options; return None if none was chosen.
 
-        Raises `CancelledError` when the turn is cancelled meanwhile, and `ValueError` for
-        options that are none, or that share an id.
+        Raises `CancelledError` if the turn is cancelled before the user answers, and
+        `ValueError` if `options` is empty or two options have one id.
         """
         self._require_entered()
-        session = self.session
+        core = self._core
         require_type("request_choice(title=…)", title, str, NoneType)
         require_type("request_choice(description=…)", description, str, NoneType)
         offered = tuple(require_types("request_choice(options=…)", options, PermissionOption))
@@ -346,7 +346,7 @@ class ToolCallHandle:
             require_name(f"PermissionOption({option.id!r}, kind=…)", option.kind, _KINDS)
         by_id = {option.id: option for option in offered}
         if not by_id or len(by_id) < len(offered):
-            raise ValueError("Options need to be at least one, each with an id of its own")
+            raise ValueError("options must not be empty, and their ids must be unique")
         question = PermissionQuestion(
             title=title or self.title,
             description=description,
@@ -355,11 +355,11 @@ class ToolCallHandle:
         )
         self.is_asking = True
         try:
-            async with session.waiting_for_user(detached=self.is_in_background):
-                chosen = await session.client_adapter.request_permission(session.id, question)
+            async with core.waiting_for_user(detached=self.is_in_background):
+                chosen = await core.client_adapter.request_permission(core.id, question)
         finally:
             self.is_asking = False
-        if chosen is None and session.client_adapter.cancelled_permission_cancels_turn:
+        if chosen is None and core.client_adapter.cancelled_permission_cancels_turn:
             if self._turn is not None and not self.is_in_background:
                 self._turn.cancelled = True
             raise asyncio.CancelledError
@@ -367,7 +367,7 @@ class ToolCallHandle:
 
 
 def _require_json(name: str, value: Any) -> None:
-    """Raise `TypeError` for what cannot be written."""
+    """Raise `TypeError` for a value that JSON cannot represent."""
     try:
         encode(value)
     except TypeError as exc:
@@ -377,5 +377,5 @@ def _require_json(name: str, value: Any) -> None:
 def _locations(
     where: str, locations: Iterable[str | ToolCallLocation]
 ) -> tuple[ToolCallLocation, ...]:
-    found = require_types(where, locations, str, ToolCallLocation)
-    return tuple(ToolCallLocation(at) if isinstance(at, str) else at for at in found)
+    checked = require_types(where, locations, str, ToolCallLocation)
+    return tuple(ToolCallLocation(at) if isinstance(at, str) else at for at in checked)

@@ -1,106 +1,93 @@
-"""A turn: what the user said, and all that the agent does about it."""
+"""A turn: the prompt of the user, and what the agent does about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from accord.agent.background import current_turn
-from accord.agent.session_actions import SessionActions
+from accord.agent.session import Session, WorkActions
+from accord.agent.session_core import SessionCore
+from accord.agent.turn_state import TurnState, current_turn
+from accord.text.excerpt import excerpt
+from accord.types.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, text_of
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
-    from accord.types.content import (
-        AudioContent,
-        ContentBlock,
-        EmbeddedResource,
-        ImageContent,
-        ResourceLink,
-    )
+    from accord.types.content import ContentBlock
     from accord.types.session import TokenUsage
-
-# Editors start agents all the time: what `initialize` does without is imported later.
 
 __all__ = ("Turn",)
 
+PartT = TypeVar("PartT")
 
-class Turn(SessionActions):
-    """One prompt being worked on; `content` is what the user said.
 
-    `tokens` are what it took: set them, and they are told with its end (unstable). `meta` is the
-    `_meta` that came with the prompt, `end_meta` what is to go with the turn's end.
+class Turn(WorkActions):
+    """One prompt that the agent works on; `content` is what the user sent.
+
+    `token_usage` is what the turn used: set it, and it is sent with the end of the turn
+    (unstable). `meta` is the `_meta` of the prompt, `end_meta` is sent with the turn's end.
     """
 
     def __init__(
         self,
         session: Session,
+        core: SessionCore,
+        state: TurnState,
         content: tuple[ContentBlock, ...],
-        stop: Callable[[], None],
         meta: dict[str, Any] | None = None,
     ) -> None:
         self.session = session
         self.content = content
         self.meta = meta
         self.end_meta: dict[str, Any] | None = None
-        self.message_id = ""
-        self.cancelled = False
         self.token_usage: TokenUsage | None = None
-        self.is_over = False  # what it began and has not ended goes on in the background
-        self._stop = stop
+        self._core = core
+        self._state = state
 
     def __repr__(self) -> str:
-        from accord.text.excerpt import excerpt
-
-        state = "over" if self.is_over else "cancelled" if self.cancelled else "running"
+        over, cancelled = self._state.is_over, self._state.cancelled
+        state = "over" if over else "cancelled" if cancelled else "running"
         session = excerpt(self.session.id, 60)
         return f"<Turn of session {session!r}, {state}: {excerpt(self.text, 60)!r}>"
 
-    # What the user said.
+    def _turn_here(self) -> TurnState | None:
+        return current_turn.get(self._state)
+
+    # The prompt.
 
     @property
     def text(self) -> str:
-        """The text of the prompt; links and resources stand in it as Markdown."""
-        from accord.types.content import text_of
-
+        """The text of the prompt; links and resources are written as Markdown."""
         return text_of(self.content)
 
     @property
     def images(self) -> tuple[ImageContent, ...]:
         """The images of the prompt."""
-        from accord.types.content import ImageContent
-
-        return tuple(part for part in self.content if isinstance(part, ImageContent))
+        return self._parts(ImageContent)
 
     @property
     def audio(self) -> tuple[AudioContent, ...]:
-        """The sounds of the prompt."""
-        from accord.types.content import AudioContent
-
-        return tuple(part for part in self.content if isinstance(part, AudioContent))
+        """The audio of the prompt."""
+        return self._parts(AudioContent)
 
     @property
     def resources(self) -> tuple[EmbeddedResource, ...]:
-        """The resources that came with their content."""
-        from accord.types.content import EmbeddedResource
-
-        return tuple(part for part in self.content if isinstance(part, EmbeddedResource))
+        """The resources of the prompt that contain their content."""
+        return self._parts(EmbeddedResource)
 
     @property
     def links(self) -> tuple[ResourceLink, ...]:
-        """The resources that the agent can read by itself."""
-        from accord.types.content import ResourceLink
+        """The resources of the prompt that the agent has to read itself."""
+        return self._parts(ResourceLink)
 
-        return tuple(part for part in self.content if isinstance(part, ResourceLink))
+    def _parts(self, kind: type[PartT]) -> tuple[PartT, ...]:
+        return tuple(part for part in self.content if isinstance(part, kind))
+
+    # Its end.
 
     @property
-    def turn_here(self) -> Turn | None:
-        """See `SessionActions`."""
-        return current_turn.get(self)
-
-    # How it goes.
+    def cancelled(self) -> bool:
+        """Whether the turn is cancelled."""
+        return self._state.cancelled
 
     def cancel(self) -> None:
-        """Stop it: however its handler ends now, it ends as cancelled."""
-        if not self.cancelled:
-            self.cancelled = True
-            self._stop()
+        """Cancel the turn: its stop reason is `cancelled`, however its handler ends."""
+        self._state.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from accord.types.content import ContentBlock
 from accord.types.session import (
@@ -57,7 +57,7 @@ class ToolCallUpdate(Struct, frozen=True, omit_defaults=True, tag="tool", kw_onl
     """A tool call begins or changes; UNSET keeps what is known, a list replaces the list."""
 
     id: str
-    begins: bool = False
+    is_new: bool = field(default=False, name="begins")
     title: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     kind: ToolKind | UnsetType = UNSET
@@ -70,11 +70,11 @@ class ToolCallUpdate(Struct, frozen=True, omit_defaults=True, tag="tool", kw_onl
 
 
 class ToolContentUpdate(Struct, frozen=True, omit_defaults=True, tag="part"):
-    """One more item of what a tool call shows; `goes_on` if it is text that goes on."""
+    """One more item of what a tool call shows; `continues`: the text continues the last."""
 
     id: str
     content: ToolContent
-    goes_on: bool = False
+    continues: bool = field(default=False, name="goes_on")
 
 
 class PlanUpdate(Struct, frozen=True, omit_defaults=True, tag="plan"):
@@ -200,7 +200,7 @@ class SubagentUpdate(Struct, frozen=True, omit_defaults=True, tag="subagent", kw
     title: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
-    additional: tuple[str, ...] | UnsetType = UNSET
+    additional_directories: tuple[str, ...] | UnsetType = field(default=UNSET, name="additional")
     cancellable: bool | UnsetType = UNSET
     state: Literal["running", "requires_action", "idle"] | UnsetType = UNSET
     stop_reason: str | None = None

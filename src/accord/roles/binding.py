@@ -46,6 +46,11 @@ class Role:
     always_served: ClassVar[frozenset[str]] = frozenset()
     remote_class: ClassVar[type[Remote]]
     context_class: ClassVar[Callable[[Connection, RequestId, Any], Context]]
+    served: frozenset[str] | None = None  # calls; None: those whose methods are overridden
+
+    def handler(self, call: str) -> Callable[[Any, Any], Any]:
+        """Return what serves a call; by default the method of that name."""
+        return getattr(self, call)
 
     def extension_request(self, method: str, params: Any, context: Any) -> Any:
         """Serve a request whose method begins with an underscore; params are builtin values."""
@@ -81,6 +86,8 @@ def _serves(role: Role, method: Method) -> bool:
     """Return True if a role serves a method: it overrides it, or always serves it."""
     if method.to != role.side:
         return False
+    if role.served is not None:
+        return method.call in role.served
     if method.call in role.always_served:
         return True
     owner = next((cls for cls in type(role).__mro__ if method.call in cls.__dict__), None)
@@ -173,6 +180,9 @@ def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route
         decode=compile_and_decode,
         handler=getattr(role, method.call),
         cancelled_result=role.spec.cancelled_results.get(method.name),
+        decode=first,
+        handler=role.handler(method.call),
+        cancelled_result=role.kit.cancelled_results.get(method.name),
         empty_result=partial(_empty_result, method),
     )
     return route

@@ -53,9 +53,9 @@ class _MustAwait(Coroutine[Any, Any, T]):
         if not self._begun:
             self._work.close()
             log.error("! %s was not awaited: write `await %s`", self._what, self._what)
-            session = getattr(self._owner, "session", None)
-            if session is not None:
-                session.not_awaited.append(self._what)
+            core = getattr(self._owner, "_core", None)  # of the session
+            if core is not None:
+                core.not_awaited.append(self._what)
 
 
 def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work[T]]]:

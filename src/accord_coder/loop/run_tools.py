@@ -24,7 +24,7 @@ from accord_coder.tools.base import Outcome, Tool, ToolFailed
 from accord_coder.wildcards import PatternTooLong
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
 
 __all__ = ("run_tools",)
 

@@ -26,7 +26,7 @@ from accord_coder.tools.formatting import display_path as shown_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
     from accord_coder.permissions.project_rules import EffectiveRules
 

@@ -12,7 +12,7 @@ from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 from accord_coder.tools.formatting import one_line
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Ask", "AskArguments")

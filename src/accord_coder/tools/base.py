@@ -13,7 +13,7 @@ from accord import AccordError, ContentBlock, ToolCallLocation
 from accord_coder.models.base import ToolSpec
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Access", "AccessKind", "Outcome", "Tool", "ToolFailed")

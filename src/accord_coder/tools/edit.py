@@ -15,7 +15,7 @@ from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 from accord_coder.tools.formatting import count_noun
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Edit", "EditArguments", "Replacement")

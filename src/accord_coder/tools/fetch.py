@@ -15,7 +15,7 @@ from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
 from accord_coder.tools.formatting import MAX_CHARACTERS, fenced, one_line
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
     from accord_coder.tools.download import Page
 

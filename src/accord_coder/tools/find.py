@@ -17,7 +17,7 @@ from accord_coder.tools.formatting import fenced
 from accord_coder.tools.walk import Entry, matcher, walk
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Glob", "GlobArguments", "List", "ListArguments")

@@ -23,7 +23,7 @@ from accord_coder.tools.searcher import MAX_FILE_BYTES, Search
 from accord_coder.tools.walk import matcher
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Grep", "GrepArguments")

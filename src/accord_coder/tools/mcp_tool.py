@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp.types import ContentBlock as McpContentBlock
     from mcp.types import Tool as Listed
 
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("McpTool", "connect_servers", "offer_tools")

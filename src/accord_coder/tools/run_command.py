@@ -12,7 +12,7 @@ from accord_coder.tools.environment import command_environment
 from accord_coder.tools.formatting import cut_middle, escape_lines, fenced, one_line
 
 if TYPE_CHECKING:
-    from accord.agent.tool_call import ToolCallHandle
+    from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("Execute", "ExecuteArguments")

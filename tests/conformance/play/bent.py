@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord import roles
+from accord.agent.agent_connection import AgentConnection
 from accord.agent.serve import serve
-from accord.agent.session_manager import SessionManager
-from accord.agent.v1.role import role_for
+from accord.agent.v1.role import AgentRoleV1
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
@@ -116,9 +116,10 @@ class Bent(Transport):
         if not self._bend.only_version_1:
             await serve(self._agent, self._theirs)
             return
-        host = SessionManager(self._agent)
-        await roles.serve(self._theirs, roles.LazyRole(1, lambda: role_for(host)))
-        await host.aclose()
+        connection = AgentConnection(self._agent, max_sessions=1000)
+        role = roles.LazyRole(1, lambda: AgentRoleV1(connection))
+        await roles.serve(self._theirs, role)
+        await connection.aclose()
 
     def write(self, frames: Sequence[Frame]) -> None:
         for frame in frames:

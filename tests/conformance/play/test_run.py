@@ -149,13 +149,14 @@ async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
 STAYING = """
 import asyncio, signal, sys, time
 from accord import roles
-from accord.agent.session_manager import SessionManager
-from accord.agent.v1.role import role_for
+from accord.agent.agent_connection import AgentConnection
+from accord.agent.v1.role import AgentRoleV1
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 
 signal.signal(signal.SIGTERM, signal.{how})
-asyncio.run(roles.serve(stdio(restore=False), role_for(SessionManager(ScriptAgent()))))
+role = AgentRoleV1(AgentConnection(ScriptAgent(), max_sessions=9))
+asyncio.run(roles.serve(stdio(restore=False), role))
 time.sleep(60)
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from accord.agent.updates import (
     CommandsUpdate,
@@ -131,7 +131,7 @@ class _Said(Struct, omit_defaults=True, tag="said"):
 
 class _Tool(Struct, omit_defaults=True, tag="tool", kw_only=True):
     id: str
-    begins: bool = False
+    is_new: bool = field(default=False, name="begins")
     title: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET
@@ -146,7 +146,7 @@ class _Tool(Struct, omit_defaults=True, tag="tool", kw_only=True):
 class _Part(Struct, omit_defaults=True, tag="part"):
     id: str
     content: _Item
-    goes_on: bool = False
+    continues: bool = field(default=False, name="goes_on")
 
 
 class _Compaction(Struct, omit_defaults=True, tag="compaction"):
@@ -214,8 +214,8 @@ def encode_update(report: Update) -> bytes:
             if report.content is not UNSET:
                 values["content"] = _items(report.content)
             return encode(_Tool(**values))
-        case ToolContentUpdate(id, content, goes_on):
-            return encode(_Part(id, _item(content), goes_on))
+        case ToolContentUpdate(id, content, continues):
+            return encode(_Part(id, _item(content), continues))
         case CompactionUpdate(id, status, error):
             return encode(_Compaction(id, status, error))
         case CompactionSummaryUpdate(id, content):
@@ -243,8 +243,8 @@ def decode_update(entry: bytes) -> Update | None:
             if stored.content is not UNSET:
                 values["content"] = tuple(map(_content, stored.content))
             return ToolCallUpdate(**values)
-        case _Part(id, content, goes_on):
-            return ToolContentUpdate(id, _content(content), goes_on)
+        case _Part(id, content, continues):
+            return ToolContentUpdate(id, _content(content), continues)
         case _Compaction(id, status, error):
             return CompactionUpdate(id, status, error)
         case _CompactionPart(id, content):

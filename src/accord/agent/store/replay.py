@@ -104,8 +104,8 @@ class Collapser:
                     self._parts(key).add(part, continues=role != "user")
             case ToolCallUpdate(id=tool_id):
                 self._add_tool(tool_id, report)
-            case ToolContentUpdate(tool_id, content, goes_on):
-                self._items.setdefault(tool_id, _ContentBuffer()).add(content, continues=goes_on)
+            case ToolContentUpdate(tool_id, content, continues):
+                self._items.setdefault(tool_id, _ContentBuffer()).add(content, continues=continues)
             case (
                 PlanUpdate(id=plan_id) | PlanMarkdownUpdate(id=plan_id) | PlanFileUpdate(id=plan_id)
             ):
@@ -157,7 +157,7 @@ class Collapser:
                 name: value
                 for name in report.__struct_fields__
                 if (value := getattr(report, name)) is not UNSET
-                and name not in ("begins", "content")
+                and name not in ("is_new", "content")
             }
             report = replace(before, **changes)
         self._updates[kind, entity] = report
@@ -172,7 +172,7 @@ class Collapser:
                     items = self._items.get(tool_id)
                     yield replace(
                         report,
-                        begins=True,
+                        is_new=True,
                         status=status if running or status in _ENDED else "cancelled",
                         cancellable=report.cancellable
                         if running and status not in _ENDED

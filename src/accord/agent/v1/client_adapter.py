@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from accord import v1
-from accord.agent.client_adapter import ClientAdapter, PermissionQuestion, mode_of
-from accord.agent.shared_updates import accounts_to_wire, plan_lines, to_update
+from accord.agent.client_adapter import PermissionQuestion, mode_of
+from accord.agent.shared_client_adapter import SharedClientAdapter
+from accord.agent.shared_updates import cost_to_wire, option_to_wire, plan_lines, to_update
 from accord.agent.updates import (
     CommandsUpdate,
     CompactionSummaryUpdate,
@@ -30,13 +31,10 @@ from accord.agent.updates import (
     Update,
 )
 from accord.agent.v1.tool_content import ToolContentBuffers
-from accord.errors import FrameTooLarge, RequestError, TransportError
-from accord.text import lenient_json
-from accord.types.auth import AuthAccount, AuthState
+from accord.errors import FrameTooLarge, TransportError
 from accord.types.content import ContentBlock
 from accord.types.convert_v1 import content_to_wire, location_to_wire
-from accord.types.session import Implementation, OptionChoice, PlanEntry, SessionOption, StopReason
-from accord.wire.codec import convert
+from accord.types.session import Implementation, PlanEntry, SessionOption, StopReason
 
 __all__ = ("ClientAdapterV1", "modes_to_wire")
 
@@ -55,7 +53,7 @@ _KINDS = frozenset(
 _STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
 
 
-class ClientAdapterV1(ClientAdapter):
+class ClientAdapterV1(SharedClientAdapter):
     """The client, in version 1."""
 
     version = 1
@@ -64,8 +62,7 @@ class ClientAdapterV1(ClientAdapter):
     def __init__(
         self, params: v1.InitializeRequest, context: v1.AgentContext, *, unstable: bool
     ) -> None:
-        self._context = context
-        self._client = context.client
+        super().__init__(v1, context)
         self.capabilities = params.client_capabilities
         self._tool_content = ToolContentBuffers(self._flush_tool_content_later)
         offered = self.capabilities
@@ -102,8 +99,8 @@ class ClientAdapterV1(ClientAdapter):
                 for part in content:
                     await self.send_message_chunk(session_id, role, message_id, part)
                 return
-            case ToolContentUpdate(tool_id, content, goes_on):
-                if not self._tool_content.add(session_id, tool_id, content, continues=goes_on):
+            case ToolContentUpdate(tool_id, content, continues):
+                if not self._tool_content.add(session_id, tool_id, content, continues=continues):
                     return
                 await self._send(session_id, [self._content(session_id, tool_id)])
                 return
@@ -131,11 +128,6 @@ class ClientAdapterV1(ClientAdapter):
                 await self._send(session_id, [self._content(session_id, tool_id)])
             except FrameTooLarge as exc:
                 log.error("! the content of the tool call %s was not sent: %s", tool_id, exc)
-
-    async def _flush_tool_content_for(self, params: Any) -> None:
-        session_id = params.get("sessionId") if lenient_json.is_object(params) else None
-        if isinstance(session_id, str):
-            await self.flush_tool_content(session_id)
 
     async def _send_after_tool_content(self, session_id: str, update: v1.SessionUpdate) -> None:
         await self.flush_tool_content(session_id)
@@ -184,9 +176,7 @@ class ClientAdapterV1(ClientAdapter):
             case TitleUpdate(title):
                 return [v1.SessionInfoUpdate(title=title)]
             case ContextUsageUpdate(usage):
-                cost = usage.cost and v1.Cost(
-                    amount=usage.cost.amount, currency=usage.cost.currency
-                )
+                cost = cost_to_wire(v1, usage.cost)
                 return [v1.UsageUpdate(used=usage.used, size=usage.size, cost=cost)]
             case CompactionUpdate() | CompactionSummaryUpdate() if not self._shows_compactions:
                 return []
@@ -223,7 +213,7 @@ class ClientAdapterV1(ClientAdapter):
             if self._tool_content.is_unsent(session_id, report.id):
                 fields["content"] = self._tool_content.take_content(session_id, report.id)
             self._tool_content.drop(session_id, report.id)
-        if report.begins:
+        if report.is_new:
             return v1.ToolCall(tool_call_id=report.id, **fields)
         return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
 
@@ -312,72 +302,8 @@ class ClientAdapterV1(ClientAdapter):
             v1.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
         )
 
-    async def elicit_form(
-        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
-    ) -> dict[str, Any] | None:
-        await self.flush_tool_content(session_id)
-        form = v1.ElicitationFormMode(
-            message=message,
-            session_id=session_id,
-            tool_call_id=tool_id,
-            requested_schema=convert(schema, v1.ElicitationSchema),
-        )
-        match await self._client.create_elicitation(form):
-            case v1.ElicitationAcceptAction(content=content):
-                return content or {}
-            case _:
-                return None  # R-ELIC-26, R-ELIC-34
-
-    async def elicit_url(
-        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
-    ) -> bool:
-        await self.flush_tool_content(session_id)
-        page = v1.ElicitationUrlMode(
-            message=message,
-            session_id=session_id,
-            tool_call_id=tool_id,
-            elicitation_id=elicitation_id,
-            url=url,
-        )
-        answer = await self._client.create_elicitation(page)
-        return isinstance(answer, v1.ElicitationAcceptAction)
-
-    async def complete_elicitation(self, elicitation_id: str) -> None:
-        await self._client.complete_elicitation(
-            v1.CompleteElicitationNotification(elicitation_id=elicitation_id)
-        )
-
-    async def call_extension(self, method: str, params: Any) -> Any:
-        await self._flush_tool_content_for(params)
-        return await self._client.call_extension(method, params)
-
-    async def notify_extension(self, method: str, params: Any) -> None:
-        await self._flush_tool_content_for(params)
-        await self._client.notify_extension(method, params)
-
-    async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
-        if self._client.supports("auth_status_update"):
-            await self._client.auth_status_update(
-                v1.AuthStatusUpdateNotification(
-                    state=state, accounts=accounts_to_wire(v1, accounts)
-                )
-            )
-
-    def cancel_prompts(self, session_id: str) -> None:
-        self._context.cancel_prompts(session_id)
-
     def drop_session(self, session_id: str) -> None:
         self._tool_content.drop_session(session_id)
-
-    @property
-    def is_closed(self) -> bool:
-        return self._context.has_ended
-
-    def is_clients_error(self, error: RequestError) -> bool:
-        return error.origin is self._context.connection
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._context.start(work)
 
     def stop_reason(self, reason: StopReason) -> Any:
         return reason if reason in _STOP_REASONS else "end_turn"
@@ -390,7 +316,10 @@ class ClientAdapterV1(ClientAdapter):
 
     def options_to_wire(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
         """Return the options that the client can show."""
-        return [_option(option) for option in self.displayable_options(options)]
+        return [
+            option_to_wire(v1, option, id_field="id", group_field="group")
+            for option in self.displayable_options(options)
+        ]
 
 
 def _tool_fields(report: ToolCallUpdate) -> dict[str, Any]:
@@ -424,35 +353,6 @@ def _entry(entry: PlanEntry) -> v1.PlanEntry:
         status = "pending"
     priority: Any = entry.priority if entry.priority in ("high", "medium", "low") else "medium"
     return v1.PlanEntry(content=entry.content, status=status, priority=priority)
-
-
-def _option(option: SessionOption) -> v1.SessionConfigOption:
-    common: dict[str, Any] = {
-        "id": option.id,
-        "name": option.name,
-        "description": option.description,
-        "category": option.category,
-    }
-    if isinstance(option.value, bool):
-        return v1.SessionConfigBoolean(current_value=option.value, **common)
-    choices: tuple[OptionChoice, ...] = getattr(option, "choices", ())
-    return v1.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
-
-
-def _choices(choices: tuple[OptionChoice, ...]) -> v1.SessionConfigSelectOptions:
-    groups: dict[str | None, list[v1.SessionConfigSelectOption]] = {}
-    for choice in choices:
-        groups.setdefault(choice.group, []).append(
-            v1.SessionConfigSelectOption(
-                value=choice.value, name=choice.name, description=choice.description
-            )
-        )
-    if set(groups) <= {None}:
-        return groups.get(None, [])
-    return [
-        v1.SessionConfigSelectGroup(group=name or "other", name=name or "Other", options=options)
-        for name, options in groups.items()
-    ]
 
 
 def modes_to_wire(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 from msgspec import UNSET
 
 from accord import v2
-from accord.agent.client_adapter import ClientAdapter, PermissionQuestion
-from accord.agent.session import Session
-from accord.agent.shared_updates import accounts_to_wire, background_to_wire, plan_lines, to_update
+from accord.agent.background import Background
+from accord.agent.client_adapter import PermissionQuestion
+from accord.agent.shared_client_adapter import SharedClientAdapter
+from accord.agent.shared_updates import (
+    background_to_wire,
+    cost_to_wire,
+    option_to_wire,
+    plan_lines,
+    to_update,
+    usage_to_wire,
+)
 from accord.agent.updates import (
     CommandsUpdate,
     ContextUsageUpdate,
@@ -31,8 +39,6 @@ from accord.agent.updates import (
     TurnError,
     Update,
 )
-from accord.errors import RequestError
-from accord.types.auth import AuthAccount, AuthState
 from accord.types.content import ContentBlock
 from accord.types.convert_v2 import (
     content_to_wire,
@@ -42,12 +48,9 @@ from accord.types.convert_v2 import (
 from accord.types.session import (
     AvailableCommand,
     Implementation,
-    OptionChoice,
     PlanEntry,
     SessionOption,
-    TokenUsage,
 )
-from accord.wire.codec import convert
 
 __all__ = ("ClientAdapterV2", "commands_to_wire", "options_to_wire")
 
@@ -60,7 +63,7 @@ _TOOL_CANCEL = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
 _TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
 
 
-class ClientAdapterV2(ClientAdapter):
+class ClientAdapterV2(SharedClientAdapter):
     """The client, in version 2."""
 
     version = 2
@@ -70,8 +73,7 @@ class ClientAdapterV2(ClientAdapter):
         self, params: v2.InitializeRequest, context: v2.AgentContext, *, unstable: bool
     ) -> None:
         self._unstable = self.shows_subagents = unstable
-        self._context = context
-        self._client = context.client
+        super().__init__(v2, context)
         self.capabilities = params.capabilities
         info = params.info
         self.client_info = Implementation(info.name, info.version, info.title)
@@ -122,92 +124,34 @@ class ClientAdapterV2(ClientAdapter):
             case _:
                 return None
 
-    async def send_state(self, session: Session) -> None:
-        background = background_to_wire(
-            session.background_work.snapshot()
-        )  # on every state (R-BGW-02)
-        match session.state:
+    async def send_state(self, session_id: str, state: str, background: Background) -> None:
+        work = background_to_wire(background.snapshot())  # on every state (R-BGW-02)
+        match state:
             case "running":
-                await self._send(session.id, v2.RunningStateUpdate(background=background))
+                await self._send(session_id, v2.RunningStateUpdate(background=work))
             case "requires_action":
-                await self._send(session.id, v2.RequiresActionStateUpdate(background=background))
-            case "idle":
-                # It ends no work: no reason to stop (R-PROMPT-29).
-                await self._send(session.id, v2.IdleStateUpdate(background=background))
+                await self._send(session_id, v2.RequiresActionStateUpdate(background=work))
+            case _:
+                # It ends no turn: it has no stop reason (R-PROMPT-29).
+                await self._send(session_id, v2.IdleStateUpdate(background=work))
 
     async def send_turn_end(
-        self, session: Session, ended: TurnEnded, meta: dict[str, Any] | None = None
+        self,
+        session_id: str,
+        ended: TurnEnded,
+        background: Background,
+        meta: dict[str, Any] | None = None,
     ) -> None:
         await self._send(
-            session.id,
+            session_id,
             v2.IdleStateUpdate(
                 stop_reason=ended.stop_reason,
                 error=None if ended.failure is None else _error(ended.failure),
-                usage=None if ended.tokens is None else _tokens(ended.tokens),
-                background=background_to_wire(session.background_work.snapshot()),
+                usage=None if ended.tokens is None else usage_to_wire(v2, ended.tokens),
+                background=background_to_wire(background.snapshot()),
                 meta=meta,
             ),
         )
-
-    async def elicit_form(
-        self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
-    ) -> dict[str, Any] | None:
-        form = v2.ElicitationFormMode(
-            message=message,
-            session_id=session_id,
-            tool_call_id=tool_id,
-            requested_schema=convert(schema, v2.ElicitationSchema),
-        )
-        match await self._client.create_elicitation(form):
-            case v2.ElicitationAcceptAction(content=content):
-                return content or {}
-            case _:
-                return None  # R-ELIC-26, R-ELIC-34
-
-    async def elicit_url(
-        self, session_id: str, message: str, url: str, elicitation_id: str, tool_id: str | None
-    ) -> bool:
-        page = v2.ElicitationUrlMode(
-            message=message,
-            session_id=session_id,
-            tool_call_id=tool_id,
-            elicitation_id=elicitation_id,
-            url=url,
-        )
-        answer = await self._client.create_elicitation(page)
-        return isinstance(answer, v2.ElicitationAcceptAction)
-
-    async def complete_elicitation(self, elicitation_id: str) -> None:
-        await self._client.complete_elicitation(
-            v2.CompleteElicitationNotification(elicitation_id=elicitation_id)
-        )
-
-    async def call_extension(self, method: str, params: Any) -> Any:
-        return await self._client.call_extension(method, params)
-
-    async def notify_extension(self, method: str, params: Any) -> None:
-        await self._client.notify_extension(method, params)
-
-    async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
-        if self._client.supports("auth_status_update"):
-            await self._client.auth_status_update(
-                v2.AuthStatusUpdateNotification(
-                    state=state, accounts=accounts_to_wire(v2, accounts)
-                )
-            )
-
-    def cancel_prompts(self, session_id: str) -> None:
-        self._context.cancel_prompts(session_id)
-
-    @property
-    def is_closed(self) -> bool:
-        return self._context.has_ended
-
-    def is_clients_error(self, error: RequestError) -> bool:
-        return error.origin is self._context.connection
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._context.start(work)
 
     def displayable_options(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
         return options
@@ -235,7 +179,7 @@ def _update(report: Update) -> v2.SessionUpdate:
         case TitleUpdate(title):
             return v2.SessionInfoUpdate(title=title)
         case ContextUsageUpdate(usage):
-            cost = usage.cost and v2.Cost(amount=usage.cost.amount, currency=usage.cost.currency)
+            cost = cost_to_wire(v2, usage.cost)
             return v2.UsageUpdate(used=usage.used, size=usage.size, cost=cost)
         case TerminalStarted(id, command, cwd, cancellable):
             return v2.TerminalUpdate(
@@ -267,17 +211,6 @@ def _stable(report: Update) -> Update:
             return PlanUpdate(id, ())
         case _:
             return report
-
-
-def _tokens(tokens: TokenUsage) -> v2.Usage:
-    return v2.Usage(
-        total_tokens=tokens.total,
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        thought_tokens=tokens.thought,
-        cached_read_tokens=tokens.cached_read,
-        cached_write_tokens=tokens.cached_write,
-    )
 
 
 def _error(failure: TurnError) -> v2.Error:
@@ -317,33 +250,7 @@ def commands_to_wire(commands: tuple[AvailableCommand, ...]) -> list[v2.Availabl
 
 def options_to_wire(options: tuple[SessionOption, ...]) -> list[v2.SessionConfigOption]:
     """Return config options as v2 writes them."""
-    return [_option(option) for option in options]
-
-
-def _option(option: SessionOption) -> v2.SessionConfigOption:
-    common: dict[str, Any] = {
-        "config_id": option.id,
-        "name": option.name,
-        "description": option.description,
-        "category": option.category,
-    }
-    if isinstance(option.value, bool):
-        return v2.SessionConfigBoolean(current_value=option.value, **common)
-    choices: tuple[OptionChoice, ...] = getattr(option, "choices", ())
-    return v2.SessionConfigSelect(current_value=option.value, options=_choices(choices), **common)
-
-
-def _choices(choices: tuple[OptionChoice, ...]) -> v2.SessionConfigSelectOptions:
-    groups: dict[str | None, list[v2.SessionConfigSelectOption]] = {}
-    for choice in choices:
-        groups.setdefault(choice.group, []).append(
-            v2.SessionConfigSelectOption(
-                value=choice.value, name=choice.name, description=choice.description
-            )
-        )
-    if set(groups) <= {None}:
-        return groups.get(None, [])
     return [
-        v2.SessionConfigSelectGroup(group_id=name or "other", name=name or "Other", options=options)
-        for name, options in groups.items()
+        option_to_wire(v2, option, id_field="config_id", group_field="group_id")
+        for option in options
     ]
