@@ -153,7 +153,7 @@ async def test_others_get_their_turn_while_a_long_session_is_loaded(
         read += 1
         return real(entry)
 
-    monkeypatch.setattr(session_log, "report_from", counted)
+    monkeypatch.setattr(session_log, "decode_update", counted)
     most = before = 0
 
     async def others() -> None:

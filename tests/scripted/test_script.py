@@ -64,7 +64,7 @@ from scripted.conversation import BOTH, Done, conversation, tell
         ("elicit url", "The client does not offer that.", "end_turn"),
         (
             "elicit me",
-            "Expected `form` or `url`, got `me`.\n\nUsage: `elicit_form [form|url]`",
+            "Expected `form` or `url`, got `me`.\n\nUsage: `elicit [form|url]`",
             "end_turn",
         ),
         ("usage", "12000 of 200000 tokens are used.", "end_turn"),
@@ -173,8 +173,8 @@ async def test_updates_has_each_kind_of_update(version: int, tmp_path: Path) -> 
         assert transcript.usage.used == 1000
     kinds = {type(event).__name__ for event in done.events}
     expected = {
-        "Commands",
-        "Options",
+        "CommandsChanged",
+        "OptionsChanged",
         "Plan",
         "StateChanged",
         "Text",

@@ -178,11 +178,8 @@ def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route
 
     route = Route(
         decode=compile_and_decode,
-        handler=getattr(role, method.call),
-        cancelled_result=role.spec.cancelled_results.get(method.name),
-        decode=first,
         handler=role.handler(method.call),
-        cancelled_result=role.kit.cancelled_results.get(method.name),
+        cancelled_result=role.spec.cancelled_results.get(method.name),
         empty_result=partial(_empty_result, method),
     )
     return route
