@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +12,8 @@ from itertools import cycle
 
 from codec.messages import messages
 from machine import cpu_s, memory_mb, peak_mb, share_mb
-from peers import HERE, Peer
-from processes import Driver, run, run_client
+from peers import HERE, Peer, python_with_cli
+from processes import Driver, run, run_client, start_to_exit_ms
 
 CHUNKS = 100_000
 WARM_CHUNKS = 3_000
@@ -23,10 +24,11 @@ AGENTS = 50
 SIZES_MB = (1, 10, 60)
 # What is counted, and how many there are when there are few and when there are many.
 GROWTHS = {
-    "sessions": ("opening a session, among others of the connection", 200, 4_000),
-    "tool-chunk": ("receiving a chunk of tool content, version 2", 500, 20_000),
+    "sessions": ("opening a session, among others of the connection", 200, 16_000),
+    "tool-chunk": ("receiving a chunk of tool content, version 2", 500, 100_000),
     "text": ("reading all of `turn.text` after a piece of it", 500, 30_000),
-    "prompts": ("a turn, after others of the session, version 1", 50, 1_500),
+    "prompts": ("a turn, after others of the session, version 1", 50, 16_000),
+    "load": ("an entry of a stored session that is loaded, version 1", 1_000, 100_000),
     "catch-up": ("sending what was postponed, among other sessions, version 1", 20, 1_000),
     "tool-content": ("showing something in a tool call, version 1", 100, 2_000),
 }
@@ -134,12 +136,19 @@ def cold_start_coder(peer: Peer) -> Numbers:
     return _beside(coder, _other(peer, "agents", "agent_ten_lines.py"), cold_start, "ms")
 
 
-def stream_say(peer: Peer) -> Numbers:
-    return _beside(_other(peer, "agents", "agent_say.py"), peer, stream_agent, "per_s")
+BARE_ASK = "import sys, accord; print(accord.ask(sys.argv[1:], 'say hi').text)"
 
 
-def stream_prompt(peer: Peer) -> Numbers:
-    return _beside(_other(peer, "clients", "client_prompt.py"), peer, stream_client, "per_s")
+def ask(peer: Peer) -> Numbers:
+    """Ask the script agent once, by the program and by the function; which is first alternates."""
+    python = python_with_cli()
+    agent = [python, "-m", "accord", "agent", "script"]
+    program = [python, "-m", "accord", "ask", "say hi", "--agent", shlex.join(agent)]
+    bare = [python, "-c", BARE_ASK, *agent]
+    runs = {"ms": program, "bare_ms": bare}
+    order = list(runs) if next(_first) else list(runs)[::-1]
+    numbers = {key: start_to_exit_ms(runs[key], peer.variables()) for key in order}
+    return {**numbers, "ratio": numbers["ms"] / numbers["bare_ms"]}
 
 
 def turn(peer: Peer) -> Numbers:
@@ -204,6 +213,7 @@ def _growth() -> Iterator[Experiment]:
                 Column("ratio", "cost of one, many / few"),
                 Column("few_us", f"µs, {few:,}"),
                 Column("many_us", f"µs, {many:,}"),
+                Column("wait_ms", "longest wait of another session, ms"),
             ),
             measure=partial(growth, item=item),
             only=("accord",),
@@ -317,32 +327,16 @@ EXPERIMENTS = (
         only=("accord",),
     ),
     Experiment(
-        "stream-say",
-        f"Streaming {CHUNKS:,} chunks through `turn.say`, beside the agent on `accord.v1` alone",
-        rounds=5,
-        quick_rounds=2,
+        "ask",
+        "`accord ask` with the script agent, start to exit, alongside a program with `accord.ask`",
+        rounds=20,
+        quick_rounds=5,
         columns=(
-            Column("ratio", "to v1 alone"),
-            STREAM_COLUMNS[0],
-            Column("wire_per_s", "v1 alone updates/s"),
-            STREAM_COLUMNS[4],
+            Column("ratio", "to `accord.ask`"),
+            Column("ms", "ms"),
+            Column("bare_ms", "`accord.ask` ms"),
         ),
-        measure=stream_say,
-        only=("accord",),
-    ),
-    Experiment(
-        "stream-prompt",
-        f"Streaming {CHUNKS:,} chunks through the events of `session.prompt`, beside the client "
-        "on `accord.v1` alone",
-        rounds=5,
-        quick_rounds=2,
-        columns=(
-            Column("ratio", "to v1 alone"),
-            STREAM_COLUMNS[0],
-            Column("wire_per_s", "v1 alone updates/s"),
-            STREAM_COLUMNS[3],
-        ),
-        measure=stream_prompt,
+        measure=ask,
         only=("accord",),
     ),
     Experiment(

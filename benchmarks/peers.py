@@ -9,7 +9,7 @@ import sys
 import tomllib
 import venv
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -37,12 +37,19 @@ class Peer:
     codec: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     large_environment: dict[str, str] = field(default_factory=dict)
+    only: tuple[str, ...] = ()  # these experiments, if any are named
 
     def variables(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         """Return the environment of its processes."""
         base = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         ours = {"PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE)}
         return {**base, **ours, **self.environment, **(extra or {})}
+
+
+def python_with_cli() -> str:
+    """Return an interpreter that has what the program `accord` requires."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return _python("cli", [*project["dependencies"], *project["optional-dependencies"]["cli"]])
 
 
 def _python(name: str, requirements: list[str]) -> str:
@@ -89,6 +96,16 @@ def accord() -> Peer:
     exec((ROOT / "src" / "accord" / "version.py").read_text(), version)
     label = f"Accord {version['__version__']}"
     return _in_python("accord", label, "accord", "msgspec", _ours(), ROOT / "src")
+
+
+def accord_api() -> Peer:
+    """Return the API that users have, `accord.Agent` and `accord.connect`, on the same sources."""
+    peer = accord()
+    label = "`accord.Agent` and `accord.connect` of the same"
+    names = ("roundtrip", "roundtrip-one-core", "stream", "stream-agent", "stream-client", "turn")
+    agent = (peer.agent[0], str(HERE / "agents" / "agent_api.py"))
+    client = (peer.client[0], str(HERE / "clients" / "client_api.py"))
+    return replace(peer, name="accord-api", label=label, agent=agent, client=client, only=names)
 
 
 def floor() -> Peer:
@@ -143,6 +160,7 @@ def typescript() -> Peer:
 
 PEERS: dict[str, Callable[[], Peer]] = {
     "accord": accord,
+    "accord-api": accord_api,
     "official": official,
     "official-stable": official_stable,
     "typescript": typescript,

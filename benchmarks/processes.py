@@ -54,6 +54,25 @@ def run(argv: list[str], environment: dict[str, str], stdin: bytes = b"") -> Res
     raise Failed(f"exit status {done.returncode}: {errors[-1500:]}")
 
 
+def start_to_exit_ms(argv: list[str], environment: dict[str, str]) -> float:
+    """Run a program without a terminal; return how long it took."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        capture_output=True,
+        timeout=START_TIMEOUT_S,
+        check=False,
+    )
+    elapsed = time.perf_counter() - start
+    if done.returncode or b"hi" not in done.stdout:
+        raise Failed(
+            f"exit status {done.returncode}: {done.stderr.decode(errors='replace')[-1500:]}"
+        )
+    return elapsed * 1e3
+
+
 class Driver:
     """A client that blocks and does nothing but read and write: the agent alone is measured."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from experiments import Experiment, Numbers
 from peers import Peer
-from targets import FAIRNESS, OURS, OWN_TARGETS, TARGETS, Target
+from targets import API, API_TARGETS, FAIRNESS, OURS, OWN_TARGETS, TARGETS, Target
 
 
 @dataclass
@@ -22,7 +22,12 @@ class Measured:
     disturbance_ms: list[float] = field(default_factory=list)
 
     def peers_of(self, experiment: Experiment) -> list[Peer]:
-        return [peer for peer in self.peers if not experiment.only or peer.name in experiment.only]
+        return [
+            peer
+            for peer in self.peers
+            if not experiment.only or peer.name in experiment.only
+            if not peer.only or experiment.name in peer.only
+        ]
 
     def values(self, experiment: str, peer: str, column: str) -> list[float]:
         rounds = self.rounds.get(experiment, {}).get(peer, [])
@@ -72,7 +77,7 @@ def experiment_table(measured: Measured, experiment: Experiment) -> str:
 
 def _verdict(measured: Measured, target: Target, peer: str) -> str:
     bound = target.bound(peer)
-    ours = measured.median(target.experiment, OURS, target.column)
+    ours = measured.median(target.experiment, target.ours, target.column)
     theirs = measured.median(target.experiment, peer, target.column)
     if bound is None or not ours or not theirs:
         return ""
@@ -83,7 +88,7 @@ def _verdict(measured: Measured, target: Target, peer: str) -> str:
 
 def targets_table(measured: Measured) -> str:
     """Return how far ours is from the others, and from what it should be."""
-    others = [peer.name for peer in measured.peers if peer.name != OURS]
+    others = [peer.name for peer in measured.peers if peer.name not in (OURS, API)]
     rows = []
     for target in TARGETS:
         cells = [_verdict(measured, target, peer) for peer in others]
@@ -91,10 +96,11 @@ def targets_table(measured: Measured) -> str:
             ours = measured.median(target.experiment, OURS, target.column)
             rows.append([target.what, number(ours), *cells])
     for target in OWN_TARGETS:
-        ratio = measured.median(target.experiment, OURS, target.column)
-        if ratio is not None and target.itself is not None:
-            met = "met" if target.itself.met(ratio) else "**missed**"
-            cell = f"{number(ratio)}× ({target.itself}) {met}"
+        value = measured.median(target.experiment, OURS, target.column)
+        if value is not None and target.itself is not None:
+            met = "met" if target.itself.met(value) else "**missed**"
+            sign = "×" if target.itself.unit == "×" else ""
+            cell = f"{number(value)}{sign} ({target.itself}) {met}"
             rows.append([target.what, cell, *("" for _ in others)])
     fairness = measured.median("sessions", OURS, "fairness")
     if fairness is not None:
@@ -111,6 +117,18 @@ def targets_table(measured: Measured) -> str:
     return table(["", OURS, *others], rows)
 
 
+def api_targets_table(measured: Measured) -> str:
+    """Return how far the API is from the wire level and from the others."""
+    others = [peer.name for peer in measured.peers if peer.name != API]
+    rows = []
+    for target in API_TARGETS:
+        cells = [_verdict(measured, target, peer) for peer in others]
+        if any(cells):
+            ours = measured.median(target.experiment, API, target.column)
+            rows.append([target.what, number(ours), *cells])
+    return table(["", API, *others], rows) if rows else ""
+
+
 def pages(measured: Measured) -> str:
     """Return all tables, as Markdown."""
     parts = []
@@ -119,6 +137,13 @@ def pages(measured: Measured) -> str:
         parts.append(
             "## Targets\n\nOurs divided by theirs; for the codec theirs by ours where the "
             "target is a speed-up.\n\n" + targets
+        )
+    targets = api_targets_table(measured)
+    if targets:
+        parts.append(
+            "## Targets of `accord.Agent` and `accord.connect`\n\n"
+            "The API's number divided by that of the column; `accord` is the wire level, "
+            "`accord.v1`.\n\n" + targets
         )
     for experiment in measured.experiments:
         if experiment.name in measured.rounds:

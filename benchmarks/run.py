@@ -21,7 +21,7 @@ from peers import HERE, PEERS, Peer, Unavailable
 from processes import Driver, Failed
 from report import Measured
 
-QUICK_PEERS = ["accord", "official", "typescript", "floor"]
+QUICK_PEERS = ["accord", "accord-api", "official", "typescript", "floor"]
 
 
 def arguments() -> argparse.Namespace:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OURS = "accord"
+OURS = "accord"  # the wire level
+API = "accord-api"  # what users have
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Bound:
     limit: float
     at_least: bool = False
     speedup: bool = False
+    unit: str = "×"
 
     def ratio(self, ours: float, theirs: float) -> float:
         return theirs / ours if self.speedup else ours / theirs
@@ -22,7 +24,7 @@ class Bound:
         return ratio >= self.limit if self.at_least else ratio <= self.limit
 
     def __str__(self) -> str:
-        return f"{'≥' if self.at_least else '≤'} {self.limit:g}×"
+        return f"{'≥' if self.at_least else '≤'} {self.limit:g}{self.unit}"
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,28 @@ class Target:
     official: Bound | None = None
     typescript: Bound | None = None
     floor: Bound | None = None
-    itself: Bound | None = None  # on the number as it is: a ratio within Accord
+    itself: Bound | None = None  # on the number as it is: a ratio within Accord, or a time
+    ours: str = OURS
+    wire: Bound | None = None  # of the API to the wire level
 
     def bound(self, peer: str) -> Bound | None:
+        if peer == OURS:
+            return self.wire
         if peer.startswith("official"):
             return self.official
         return {"typescript": self.typescript, "floor": self.floor}.get(peer)
+
+
+# The growth experiments: no cost of one may depend on how many there are.
+GROWING = (
+    "sessions",
+    "tool-chunk",
+    "text",
+    "prompts",
+    "load",
+    "catch-up",
+    "tool-content",
+)
 
 
 def at_most(limit: float) -> Bound:
@@ -140,17 +158,61 @@ OWN_TARGETS = (
         itself=at_most(1.5),
     ),
     Target(
-        "streaming through `turn.say`, to v1 alone", "stream-say", "ratio", itself=at_least(0.5)
-    ),
-    Target(
-        "streaming through `session.prompt`, to v1 alone",
-        "stream-prompt",
+        "`accord ask` with the script agent, start to exit, to `accord.ask`",
+        "ask",
         "ratio",
-        itself=at_least(0.5),
+        itself=at_most(2),
     ),
     *(
         Target(f"growth of a cost: {item}", f"growth-{item}", "ratio", itself=at_most(2))
-        for item in ("sessions", "tool-chunk", "text", "prompts", "catch-up", "tool-content")
+        for item in GROWING
+    ),
+    *(
+        Target(
+            f"longest wait of another session: {item}",
+            f"growth-{item}",
+            "wait_ms",
+            itself=Bound(20, unit=" ms"),
+        )
+        for item in GROWING
+    ),
+)
+
+
+def _api_roundtrip(what: str, experiment: str, column: str) -> Target:
+    bounds = {"wire": at_most(1.3), "official": at_most(0.6), "typescript": at_most(1)}
+    return Target(what, experiment, column, ours=API, **bounds)
+
+
+API_TARGETS = (
+    _api_roundtrip("`new_session` p50", "roundtrip", "to_agent_p50"),
+    _api_roundtrip("client file read p50", "roundtrip", "to_client_p50"),
+    _api_roundtrip("`new_session` p50, on one core", "roundtrip-one-core", "to_agent_p50"),
+    _api_roundtrip("client file read p50, on one core", "roundtrip-one-core", "to_client_p50"),
+    Target(
+        "realistic turn",
+        "turn",
+        "per_s",
+        at_least(3.5),
+        at_least(2.8),
+        ours=API,
+        wire=at_least(0.75),
+    ),
+    Target(
+        "streaming, agent alone (`turn.say`)",
+        "stream-agent",
+        "per_s",
+        floor=at_least(1),
+        ours=API,
+        wire=at_least(0.5),
+    ),
+    Target(
+        "streaming, client alone (`session.prompt`)",
+        "stream-client",
+        "per_s",
+        floor=at_least(0.75),
+        ours=API,
+        wire=at_least(0.5),
     ),
 )
 
