@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
     from accord.agent.turn import Turn
+    from accord.transports.base import Transport, TransportFactory
     from accord.types.session import Implementation, StopReason
 
 __all__ = ("Agent",)
@@ -119,13 +120,18 @@ class Agent:
         """The clients that are connected now."""
         return tuple(c.client for c in connections_of(self) if c.is_initialized)
 
-    def run(self) -> None:
-        """Serve one client on stdin and stdout, in either version, until it hangs up."""
+    def run(self, transport: TransportFactory | Transport | None = None) -> None:
+        """Serve one client in either version until it disconnects, and then `aclose`.
+
+        The default transport is stdin and stdout. A function is called on the event loop.
+        """
         from accord.agent.serve import serve
         from accord.local.run import run_program
-        from accord.transports.stdio import stdio
 
-        transport = stdio(restore=False)
+        if transport is None:
+            from accord.transports.stdio import stdio
+
+            transport = stdio(restore=False)
 
         async def serve_it() -> None:
             try:

@@ -9,7 +9,7 @@ from accord import roles
 from accord.agent.agent_connection import AgentConnection, connections_of
 from accord.connection.connection import Observer
 from accord.connection.limits import Limits
-from accord.transports.base import Transport
+from accord.transports.base import Transport, TransportFactory
 
 if TYPE_CHECKING:
     from accord.agent.hooks import AgentHooks
@@ -19,7 +19,7 @@ __all__ = ("serve",)
 
 async def serve(
     agent: AgentHooks,
-    transport: Transport,
+    transport: TransportFactory | Transport,
     *,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),

@@ -32,6 +32,7 @@ from accord.errors import ConnectionClosed
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
+from accord.transports.registry import is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.awaited import must_enter
 from accord.types.mcp import McpServer
@@ -70,6 +71,9 @@ async def connect(
     initialize_timeout_s: float = 120.0,
 ) -> AsyncGenerator[ConnectedAgent, None]:
     """Connect to an agent, in the newest version that both speak; end it on leaving.
+
+    `command` starts the agent. It can also be a transport, a function that returns one, or a URL
+    whose scheme was registered with `accord.transports.registry.register_scheme`.
 
     What no policy in `permissions` decides is rejected. `files` ("ro" or "rw") and `terminals` let
     agents of version 1 use this machine through us, in the directories of their sessions;
@@ -161,6 +165,8 @@ def _transport_for(
             f"function that makes one, got {excerpt(repr(command))}; an agent in this process is "
             "reached through a transport: `accord.serve(agent, …)` serves its other end"
         )
+    if isinstance(command, str) and is_url(command):
+        return transport_for_url(command)
     return process(*argv_of(command), cwd=cwd, **given)
 
 

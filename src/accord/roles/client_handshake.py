@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +26,7 @@ from accord.rules.lifecycle import AgentLifecycle
 from accord.rules.negotiation import negotiated_version
 from accord.rules.quirks import QUIRKS, tolerates
 from accord.text import lenient_json
-from accord.transports.base import Transport, TransportFactory
+from accord.transports.base import Transport, TransportFactory, opened
 from accord.version import ProtocolVersion
 from accord.wire.base import replace
 from accord.wire.codec import decoder
@@ -105,11 +104,7 @@ class ClientHandshake:
             await self._connection.aclose()
 
     async def _start(self) -> Connection:
-        transport = self._transport
-        if not isinstance(transport, Transport):
-            made = transport()
-            transport = await made if inspect.isawaitable(made) else made
-        self._connection = Connection(transport, limits=self._limits)
+        self._connection = Connection(await opened(self._transport), limits=self._limits)
         for observer in self._observers:
             self._connection.observe(observer)
         self._connection.hold()  # R-INIT-36

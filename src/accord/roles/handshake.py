@@ -17,13 +17,13 @@ from accord.roles.agent_handshake import AgentHandshake
 from accord.roles.binding import Role
 from accord.roles.client_handshake import ClientHandshake
 from accord.roles.lazy import LazyRole, RolesByVersion
-from accord.transports.base import Transport, TransportFactory
+from accord.transports.base import Transport, TransportFactory, opened
 
 __all__ = ("connect", "serve")
 
 
 async def serve(
-    transport: Transport,
+    transport: TransportFactory | Transport,
     *agents: Role | LazyRole,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
@@ -32,7 +32,7 @@ async def serve(
 
     Raise `TransportError` if the client cannot be reached.
     """
-    connection = Connection(transport, limits=limits)
+    connection = Connection(await opened(transport), limits=limits)
     for observer in observers:
         connection.observe(observer)
     try:

@@ -16,6 +16,7 @@ __all__ = (
     "Receiver",
     "Transport",
     "TransportFactory",
+    "opened",
 )
 
 # One JSON text without line breaks; blank ones may come and mean nothing.
@@ -115,3 +116,11 @@ class Transport(ABC):
 
 
 TransportFactory: TypeAlias = Callable[[], Transport | Awaitable[Transport]]
+
+
+async def opened(transport: TransportFactory | Transport) -> Transport:
+    """Return a transport, or the one that a factory returns."""
+    if isinstance(transport, Transport):
+        return transport
+    made = transport()
+    return made if isinstance(made, Transport) else await made
