@@ -72,7 +72,15 @@ EXTRAS = {
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.pytest_plugin": {"pytest"},
     "accord_pytest": {"pytest"},
-    "accord_coder": {"httpx", "httpx2", "keyring", "mcp", "pydantic_ai"},
+    "accord_coder": {
+        "filelock",
+        "httpx2",
+        "keyring",
+        "mcp",
+        "platformdirs",
+        "pydantic_ai",
+        "tomlkit",
+    },
 }
 OUTSIDE_WORLD = {
     "asyncio",

@@ -1,43 +1,37 @@
-"""Where the coder keeps what is the user's: data and configuration, as each system has it."""
+"""The directories of the user's data and configuration, and locks on directories."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ("config_dir", "data_dir", "private_dir")
+__all__ = ("config_dir", "data_dir", "lock_directory", "private_dir")
+
+_MAX_WAIT_S = 5.0  # for other processes, which hold a lock for milliseconds
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where sessions are kept; `ACCORD_DATA` says it of all systems."""
+    """Return the directory of the sessions: `ACCORD_DATA`, else the system's place for data."""
     if named := environ.get("ACCORD_DATA"):
         return Path(named).expanduser().absolute()
-    return _place(environ, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")
+    from platformdirs import user_data_path
+
+    return user_data_path("accord", appauthor=False)
 
 
 def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the user's settings and instructions are; `ACCORD_CONFIG` says it."""
+    """Return the directory of settings and keys: `ACCORD_CONFIG`, else the system's place."""
     if named := environ.get("ACCORD_CONFIG"):
         return Path(named).expanduser().absolute()
-    return _place(environ, "XDG_CONFIG_HOME", ".config", "APPDATA")
+    from platformdirs import user_config_path
 
-
-def _place(environ: Mapping[str, str], xdg: str, below_home: str, windows: str) -> Path:
-    if sys.platform == "win32":
-        base = environ.get(windows)
-        return Path(base) / "Accord" if base else Path.home() / "AppData" / "Accord"
-    if sys.platform == "darwin" and not environ.get(xdg):
-        return Path.home() / "Library" / "Application Support" / "Accord"
-    named = environ.get(xdg, "")
-    # The XDG rules: what is not absolute is not there.
-    base = Path(named) if named.startswith("/") else Path.home() / below_home
-    return base / "accord"
+    return user_config_path("accord", appauthor=False, roaming=True)
 
 
 def private_dir(path: Path) -> Path:
-    """Make a directory that only the user can look into, with its parents; return it.
+    """Create a directory that only the user can open, with its parents, and return it.
 
     A directory that exists keeps its mode: others may share it. Its files need their own modes.
     """
@@ -49,3 +43,23 @@ def private_dir(path: Path) -> Path:
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+@contextmanager
+def lock_directory(folder: Path) -> Generator[None, None, None]:
+    """Keep other threads and processes that lock this directory out of the block.
+
+    Raises `TimeoutError` if they hold the lock for five seconds, `OSError` if the file `.lock` in
+    the directory cannot be opened; a link is not followed.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock", timeout=_MAX_WAIT_S, poll_interval=0.01, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout as exc:
+        raise TimeoutError(f"another process has locked {folder}") from exc
+    try:
+        yield
+    finally:
+        lock.release()

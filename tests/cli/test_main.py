@@ -70,6 +70,15 @@ def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
     )
 
 
+def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
+    clear = "import os; os.environ.pop('ACCORD_DATA', 0); os.environ.pop('ACCORD_CONFIG', 0)"
+    done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "accord agent: the coding agent needs more packages: pip install 'accord[coder]'\n"
+    )
+
+
 @pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
 def test_help_and_version_need_no_extras(words: list[str]) -> None:
     done = run(start=("-c", NO_EXTRAS.format(words=words)))

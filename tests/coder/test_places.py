@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from accord_coder.directories import config_dir, data_dir, private_dir
@@ -25,29 +26,25 @@ def test_environment_says_it_first(tmp_path: Path) -> None:
 
 
 @linux
-def test_xdg_says_it_then() -> None:
-    assert data_dir({"XDG_DATA_HOME": "/data"}) == Path("/data/accord")
-    assert config_dir({"XDG_CONFIG_HOME": "/conf"}) == Path("/conf/accord")
+def test_xdg_says_it_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/conf")
+    assert data_dir({}) == Path("/data/accord")
+    assert config_dir({}) == Path("/conf/accord")
 
 
 @linux
-def test_else_it_is_below_home() -> None:
-    assert data_dir({"XDG_DATA_HOME": "relative"}) == Path.home() / ".local/share/accord"
+def test_else_it_is_below_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert data_dir({}) == Path.home() / ".local/share/accord"
     assert config_dir({}) == Path.home() / ".config/accord"
 
 
-@pytest.mark.parametrize(
-    ("platform", "environ", "below"),
-    [
-        ("darwin", {}, ("Library", "Application Support", "Accord")),
-        ("win32", {}, ("AppData", "Accord")),
-    ],
-)
-def test_other_systems_have_places_of_their_own(
-    platform: str, environ: dict[str, str], below: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    assert data_dir(environ) == Path.home().joinpath(*below)
+def test_directories_are_those_of_the_system() -> None:
+    assert data_dir({}) == platformdirs.user_data_path("accord", appauthor=False)
+    expected = platformdirs.user_config_path("accord", appauthor=False, roaming=True)
+    assert config_dir({}) == expected
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")

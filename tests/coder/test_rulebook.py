@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.locked import locked
+from accord_coder.directories import lock_directory
 from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 from accord_coder.permissions.rules import Rule
 
@@ -140,10 +140,31 @@ def test_processes_that_change_the_rules_at_once_lose_none(project: Path, tmp_pa
 def test_rule_holds_for_now_where_another_process_does_not_leave_the_file(
     project: Path, trust: TrustStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord_coder.locked._LONGEST_S", 0.02)
+    monkeypatch.setattr("accord_coder.directories._MAX_WAIT_S", 0.02)
     book = ProjectRules(str(project), trust)
-    with locked(project / ".accord"):
+    with lock_directory(project / ".accord"):
         why = book.add(MINE)
         assert why is not None
         assert "another process" in why
     assert book.read().rules == (MINE,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_lock_file_that_is_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (project / ".accord" / ".lock").symlink_to(outside)
+    book = ProjectRules(str(project), TrustStore(None))
+    assert book.add(MINE) is not None
+    assert not outside.exists()
+    assert book.read().rules == (MINE,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_lock_file_that_is_a_hard_link_keeps_its_content(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    outside.chmod(0o644)
+    (project / ".accord" / ".lock").hardlink_to(outside)
+    ProjectRules(str(project), TrustStore(None)).add(MINE)
+    assert outside.read_text() == "mine"
+    assert outside.stat().st_mode & 0o777 == 0o644

@@ -84,7 +84,7 @@ def test_rule_that_is_there_changes_nothing() -> None:
         "# Ours.\n[allow]\nedit = ['''a''']\n",
     ],
 )
-def test_unusual_file_is_written_anew_under_its_head(text: str) -> None:
+def test_unusual_file_keeps_its_rules_and_its_first_comment(text: str) -> None:
     changed = with_rule(text, rules_of(text), NEW)
     assert set(rules_of(changed)) == {*rules_of(text), NEW}
     assert changed.startswith("# Ours.")

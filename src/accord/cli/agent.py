@@ -72,6 +72,14 @@ def main(arguments: Sequence[str]) -> int:
         if name == "script":
             return _serve_script(options)
         return _serve_coder(options)
+    except ModuleNotFoundError as error:
+        if error.name != "platformdirs":
+            raise
+        print(
+            "accord agent: the coding agent needs more packages: pip install 'accord[coder]'",
+            file=sys.stderr,
+        )
+        return 2
     except _UsageError as wrong:
         # What is wrong comes last: clients show the end of what a program says.
         print(f"{USAGE}\naccord agent: {wrong}", file=sys.stderr)

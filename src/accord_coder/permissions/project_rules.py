@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from accord_coder.directories import private_dir
-from accord_coder.locked import locked
+from accord_coder.directories import lock_directory, private_dir
 from accord_coder.permissions.rules import Rule
 from accord_coder.permissions.rules_file import (
     InvalidRules,
@@ -63,7 +62,7 @@ class TrustStore:
             added, dropped = set(add), set(drop)
             if self._folder is not None:
                 try:
-                    with locked(private_dir(self._folder)):
+                    with lock_directory(private_dir(self._folder)):
                         rules = (self._rules_of(project) | added) - dropped
                         self._store(self._folder / self._name(project), project, rules)
                 except OSError as exc:

@@ -1,17 +1,19 @@
-"""The file that keeps a project's rules, changed so that what a person wrote in it stays."""
+"""The file with a project's rules. Changes keep the comments and the layout of the user."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 import tomllib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from accord_coder.locked import locked
+from accord_coder.directories import lock_directory
 from accord_coder.permissions.rules import Rule, rules_from, rules_to
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 __all__ = (
     "InvalidRules",
@@ -24,18 +26,18 @@ __all__ = (
 
 _MAX_BYTES = 256 * 1024
 _HEAD = (
-    "# What Accord's agent may do here, and what it may not. /permissions shows and changes it.\n"
+    "# What Accord's agent is allowed to do in this project. Change it here or with /permissions.\n"
 )
 
 
 class InvalidRules(ValueError):
-    """The file of rules cannot be used; says why."""
+    """The file with the rules cannot be used; the text says why."""
 
 
 def read_rules(project: Path) -> tuple[str, list[Rule]]:
-    """Return the text and the rules of a project, empty where there is no file.
+    """Return the text and the rules of a project, empty if there is no file.
 
-    Raises `InvalidRules`, for a file that a link leads to, too.
+    Raises `InvalidRules`, also for a file or a directory that is a link.
     """
     path = project / ".accord" / "permissions.toml"
     for part in (path.parent, path):
@@ -59,8 +61,8 @@ def read_rules(project: Path) -> tuple[str, list[Rule]]:
 
 @contextlib.contextmanager
 def lock_rules(project: Path) -> Generator[None, None, None]:
-    """Let no other process change the file between reading and writing it."""
-    with locked(_folder(project)):
+    """Keep other processes from changing the file between reading and writing it."""
+    with lock_directory(_folder(project)):
         yield
 
 
@@ -76,7 +78,7 @@ def _folder(project: Path) -> Path:
 
 
 def write_rules_file(project: Path, text: str) -> None:
-    """Replace the file as a whole; raise OSError rather than follow a link."""
+    """Replace the file as a whole; raise OSError instead of following a link."""
     folder = _folder(project)
     new = f"permissions.toml.{os.getpid()}.new"
     if os.open not in os.supports_dir_fd or os.rename not in os.supports_dir_fd:
@@ -96,108 +98,56 @@ def write_rules_file(project: Path, text: str) -> None:
 
 
 def with_rule(text: str, rules: Sequence[Rule], rule: Rule) -> str:
-    """Return the text with one rule more."""
+    """Return the text with one more rule."""
     if rule in rules:
         return text
-    return _checked(_added(text, rule), text, [*rules, rule])
+
+    def add(document: TOMLDocument) -> None:
+        from tomlkit import array
+
+        kinds = document.setdefault(rule.effect, {})
+        if rule.kind not in kinds:
+            kinds[rule.kind] = array().multiline(multiline=True)
+        kinds[rule.kind].append(rule.pattern)
+
+    return _edited(text, add, [*rules, rule])
 
 
 def without_rule(text: str, rules: Sequence[Rule], rule: Rule) -> str:
     """Return the text with one rule less."""
-    return _checked(_removed(text, rule), text, [other for other in rules if other != rule])
+
+    def remove(document: TOMLDocument) -> None:
+        patterns = cast("Any", document)[rule.effect][rule.kind]
+        while rule.pattern in patterns:
+            patterns.remove(rule.pattern)
+
+    return _edited(text, remove, [other for other in rules if other != rule])
 
 
-def _checked(changed: str | None, text: str, rules: Sequence[Rule]) -> str:
-    """Return the changed text if it says what it should, else one written anew."""
-    if changed is not None:
-        with contextlib.suppress(ValueError):
-            if set(rules_from(tomllib.loads(changed))) == set(rules):
-                return changed
-    return _written(text, rules)
+def _edited(text: str, edit: Callable[[TOMLDocument], None], rules: Sequence[Rule]) -> str:
+    """Return the edited text. If it does not have exactly these rules, write a new text."""
+    import tomlkit
 
-
-def _written(text: str, rules: Sequence[Rule]) -> str:
-    """Return the rules as text, under the comment that the old text began with."""
-    head = re.match(r"(?:[ \t]*#[^\n]*\n|[ \t]*\n)*", text)
-    parts = [(head[0].rstrip("\n") + "\n") if head is not None and head[0].strip() else _HEAD]
+    try:
+        document = tomlkit.parse(text or _HEAD + "\n")
+        edit(document)
+        edited = tomlkit.dumps(document)
+        if set(rules_from(tomllib.loads(edited))) == set(rules):
+            return edited
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    new = tomlkit.parse(_head_of(text))
     for effect, kinds in rules_to(rules).items():
-        parts.append(f"\n[{effect}]\n")
-        for kind, patterns in kinds.items():
-            lines = "".join(f"  {_quoted(pattern)},\n" for pattern in dict.fromkeys(patterns))
-            parts.append(f"{kind} = [\n{lines}]\n")
-    return "".join(parts)
+        new[effect] = {kind: list(dict.fromkeys(patterns)) for kind, patterns in kinds.items()}
+    return tomlkit.dumps(new)
 
 
-def _quoted(text: str) -> str:
-    # JSON's strings are TOML's, but for DEL.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _added(text: str, rule: Rule) -> str | None:
-    table = _table(text, rule.effect)
-    if table is None:
-        start = text if not text or text.endswith("\n") else f"{text}\n"
-        start = start or _HEAD
-        return f"{start}\n[{rule.effect}]\n{rule.kind} = [\n  {_quoted(rule.pattern)},\n]\n"
-    begin, end = table
-    array = _array(text, rule.kind, begin, end)
-    if array is None:
-        line = f"{rule.kind} = [\n  {_quoted(rule.pattern)},\n]\n"
-        return f"{text[:begin]}{line}{text[begin:]}"
-    opened, items, shut = array
-    if "\n" not in text[opened:shut]:
-        comma = ", " if items and not text[items[-1][1] : shut].strip().startswith(",") else ""
-        comma = comma or (" " if items else "")
-        return f"{text[:shut].rstrip()}{comma}{_quoted(rule.pattern)}{text[shut:]}"
-    before = text[:shut]
-    if items and "," not in re.sub(r"#[^\n]*", "", text[items[-1][1] : shut]):
-        before = f"{text[: items[-1][1]]},{text[items[-1][1] : shut]}"
-    before = before.rstrip(" \t")
-    newline = "" if before.endswith("\n") else "\n"
-    return f"{before}{newline}  {_quoted(rule.pattern)},\n{text[shut:]}"
-
-
-def _removed(text: str, rule: Rule) -> str | None:
-    table = _table(text, rule.effect)
-    array = None if table is None else _array(text, rule.kind, *table)
-    if array is None:
-        return None
-    for begin, end, value in array[1]:
-        if value == rule.pattern:
-            comma = re.match(r"[ \t]*,", text[end:])
-            end += comma.end() if comma is not None else 0
-            line_begin = text.rfind("\n", 0, begin) + 1
-            line_end = text.find("\n", end)
-            if line_end >= 0 and not (text[line_begin:begin] + text[end:line_end]).strip():
-                begin, end = line_begin, line_end + 1
-            return text[:begin] + text[end:]
-    return None
-
-
-def _table(text: str, name: str) -> tuple[int, int] | None:
-    """Return where what is in a table begins and ends."""
-    head = re.search(rf"^[ \t]*\[{name}\][ \t]*(?:#[^\n]*)?(?:\n|\Z)", text, re.M)
-    if head is None:
-        return None
-    following = re.compile(r"^[ \t]*\[\w+\]", re.M).search(text, head.end())
-    return head.end(), len(text) if following is None else following.start()
-
-
-def _array(
-    text: str, key: str, begin: int, end: int
-) -> tuple[int, list[tuple[int, int, str]], int] | None:
-    """Return where an array opens, its items with their places, and where it shuts."""
-    head = re.compile(rf"^[ \t]*{key}[ \t]*=[ \t]*\[", re.M).search(text, begin, end)
-    if head is None:
-        return None
-    items: list[tuple[int, int, str]] = []
-    at = head.end()
-    piece = re.compile(r"""[\s,]+|\#[^\n]*|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
-    while at < end and text[at] != "]":
-        found = piece.match(text, at, end)
-        if found is None:
-            return None
-        if found[0][0] in "\"'":
-            items.append((at, found.end(), tomllib.loads(f"x = {found[0]}")["x"]))
-        at = found.end()
-    return (head.end(), items, at) if at < end else None
+def _head_of(text: str) -> str:
+    """Return the comment at the beginning of a text."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            break
+        lines.append(line)
+    head = "\n".join(lines).rstrip()
+    return f"{head}\n\n" if head else f"{_HEAD}\n"
