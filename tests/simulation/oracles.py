@@ -111,7 +111,7 @@ def check_backlogs(world: World, client: Any, *, settled: bool = False) -> None:
 
     Once all is settled, nothing may be counted as waiting.
     """
-    backlogs = client.agent.wire.connection.flow.backlogs
+    backlogs = client.agent.remote.connection.flow.backlogs
     limits = backlogs.limits
     for backlog in backlogs.full:
         if backlog.items > limits.max_waiting + 1:  # the last one exceeds it
