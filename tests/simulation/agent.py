@@ -86,7 +86,7 @@ class SimulatedAgent(Agent):
         choices = (OptionChoice("ask", "Ask"), OptionChoice("code", "Code"))
         mode = SelectOption(id="mode", name="Mode", value="ask", choices=choices, category="mode")
         await session.set_options([mode])
-        await session.commands([AvailableCommand("test", "Test")])
+        await session.set_commands([AvailableCommand("test", "Test")])
 
     async def set_option(self, session: Any, option_id: str, value: str | bool) -> None:
         await asyncio.sleep(0.01)
@@ -169,14 +169,14 @@ class _Player:
             case p.Say(pieces, size, thought, pause_s):
                 await self.show(pieces, size, pause_s, verbs.think if thought else verbs.say)
             case p.Stream(pieces, size, pause_s):
-                await self.show(pieces, size, pause_s, call.stream, later=True)
+                await self.show(pieces, size, pause_s, call.append_text, later=True)
             case p.Sleep(seconds):
                 await asyncio.sleep(seconds)
             case p.Tool(acts, cancellable):
                 await self.tool(acts, cancellable)
             case p.Diff(size):
                 async with self.showing(later=True) as label:
-                    await call.diff("/simulation/a.txt", None, label + "x" * size)
+                    await call.add_diff("/simulation/a.txt", None, label + "x" * size)
             case p.Ask():
                 await call.permission()
             case p.Read(size):
@@ -193,18 +193,18 @@ class _Player:
             case p.Plan(markdown):
                 async with self.showing(kept=False) as label:
                     if markdown:
-                        await verbs.plan_text(label)
+                        await verbs.plan_markdown(label)
                     else:
                         await verbs.plan([PlanEntry(label), PlanEntry("next")])
             case p.Title():
-                await verbs.title(f"Title {self.number}")
+                await verbs.set_title(f"Title {self.number}")
             case p.Notice():
-                await verbs.notice("A notice")
+                await verbs.show_notice("A notice")
             case p.Option(value):
                 await verbs.session.set_option("mode", value)
             case p.Elicit():
                 with suppress(NotOffered):
-                    await self.allowed(verbs.elicit(Form, "Who?"))
+                    await self.allowed(verbs.elicit_form(Form, "Who?"))
             case p.Stubborn(seconds, pieces):
                 try:
                     await asyncio.sleep(seconds)
@@ -229,7 +229,7 @@ class _Player:
                     finally:
                         self.world.busy -= 1
 
-                await verbs.background("Background", work)
+                await verbs.run_in_background("Background", work)
             case p.Subagent(acts):
                 await self.subagent(acts)
             case p.Parallel(branches):
@@ -257,7 +257,7 @@ class _Player:
         return _Player(self.world, self.verbs, branch, self.number)
 
     async def tool(self, acts: Sequence[Any], cancellable: bool) -> None:
-        from accord.agent import WorkCancelled
+        from accord.agent.background import WorkCancelled
 
         with suppress(WorkCancelled):
             async with self.verbs.tool("Tool", name="tool", cancellable=cancellable) as call:
