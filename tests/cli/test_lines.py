@@ -30,7 +30,7 @@ from accord.types.tool_calls import TerminalView
         (Text("hi", "m"), {"event": "text", "text": "hi", "message_id": "m"}),
         (
             TerminalOutputChunk("t", b"\x00\xff"),
-            {"event": "terminal_output", "id": "t", "data": "AP8=", "replaces": False},
+            {"event": "terminal_output_chunk", "id": "t", "data": "AP8=", "replaces": False},
         ),
         (UnknownUpdate({"a": [1, None]}), {"event": "unknown_update", "raw": {"a": [1, None]}}),
     ],

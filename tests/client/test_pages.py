@@ -37,7 +37,7 @@ async def test_page_is_waited_for_as_long_as_somebody_may_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = OpenUrlElicitations()
-    monkeypatch.setattr(url_pages, "OPEN_S", 0.0)
+    monkeypatch.setattr(url_pages, "PAGE_LIFETIME_S", 0.0)
     old = _page("old")
     opened.add(old)
     opened.answered(old, agreed=True)

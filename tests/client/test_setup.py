@@ -63,7 +63,7 @@ async def test_what_is_no_way_to_an_agent_is_named(wrong: Any) -> None:
 @requirement("R-MCP-03")
 async def test_server_that_version_2_cannot_name_is_refused_before_it_is_sent() -> None:
     async with agent_by_hand(2) as (agent, raw):
-        with pytest.raises(LocalProtocolError, match=r"'old' is reached by sse.*version 1"):
+        with pytest.raises(LocalProtocolError, match=r"'old' uses SSE.*version 1"):
             await agent.new_session("/work", mcp_servers=[McpServerSse("old", "https://a.example")])
         await opened(agent, raw)  # nothing was sent before
 

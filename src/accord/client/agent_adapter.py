@@ -1,20 +1,21 @@
-"""What a client does with an agent, whatever version the two speak."""
+"""Calls an agent in one protocol version: the base of both adapters, and their results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from accord.client.event_stream import UpdateReader
 from accord.client.events import StateChanged
-from accord.errors import RequestError
-from accord.types.auth import AuthStatus, ProviderInfo
+from accord.errors import NotOffered, RequestError
+from accord.types.auth import AuthAccount, AuthStatus, ProviderInfo
 from accord.types.content import ContentBlock
-from accord.types.mcp import McpServer
+from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 from accord.types.session import (
     AvailableCommand,
+    BooleanOption,
     Implementation,
     SessionOption,
     StopReason,
@@ -32,6 +33,7 @@ __all__ = (
     "SessionSetup",
     "SessionStatus",
     "TurnResult",
+    "auth_status_from_wire",
 )
 
 
@@ -107,49 +109,137 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] | None = None
 
 
-class AgentAdapter(Protocol):
-    """One version, spoken."""
+class AgentAdapter:
+    """Calls an agent in one protocol version.
 
-    version: ProtocolVersion
+    A method that both versions write alike is implemented here. A method that only one version
+    has raises `NotOffered` here, and the adapter of that version overrides it: adding such a
+    method does not change the other version.
+    """
+
+    version: ClassVar[ProtocolVersion]
+    types: ClassVar[Any]  # the package of the version
+    method_names: ClassVar[Mapping[str, str]] = {}  # what `accord.v1` or `accord.v2` call it
+    echoes_prompts: ClassVar[bool]  # the agent reports the prompt and its own state
     events_from_update: UpdateReader
-    remote: Any  # the version's RemoteAgent
-    echoes_prompts: bool  # the agent itself tells of the prompt and of its own state
+    options_from_wire: Callable[[Any], tuple[SessionOption, ...]]
+    content_to_wire: Callable[[ContentBlock], Any]
+
+    def __init__(self, remote: Any) -> None:
+        self.remote = remote  # the `RemoteAgent` of the version
 
     @property
-    def info(self) -> Implementation: ...
+    def info(self) -> Implementation:
+        """The name and version of the agent."""
+        raise NotImplementedError
 
     @property
-    def auth_methods(self) -> tuple[AuthMethod, ...]: ...
+    def auth_methods(self) -> tuple[AuthMethod, ...]:
+        """The auth methods that the agent advertises."""
+        raise NotImplementedError
 
-    def supports(self, method: str) -> bool: ...
+    def supports(self, method: str) -> bool:
+        """Return whether the agent advertises a method; raise `ValueError` for an unknown name."""
+        name = self.method_names.get(method, method)
+        if any(known.call == name for known in self.remote.spec.methods):
+            return self.remote.supports(name)
+        if not hasattr(AgentAdapter, method):
+            raise ValueError(f"Unknown method {method!r}")
+        return False  # of the other version
 
-    def supports_content(self, kind: str) -> bool: ...
+    def supports_content(self, kind: str) -> bool:
+        """Return whether prompts may contain `text`, `link`, `image`, `audio` or `resource`."""
+        raise NotImplementedError
 
-    async def new_session(self, setup: SessionSetup) -> OpenedSession: ...
+    # Sessions.
+
+    async def new_session(self, setup: SessionSetup) -> OpenedSession:
+        """Open a new session."""
+        request = self.types.NewSessionRequest(**self.setup_to_wire(setup))
+        response = await self.remote.new_session(request)
+        return self.opened_session(response.session_id, response)
 
     async def load_session(
         self, session_id: str, setup: SessionSetup, *, replay: bool, opened: Callable[[Any], None]
     ) -> OpenedSession:
         """Open a stored session; `opened` is called before any later message is handled."""
-        ...
+        raise NotImplementedError
 
-    async def fork_session(self, session_id: str, setup: SessionSetup) -> OpenedSession: ...
+    async def fork_session(self, session_id: str, setup: SessionSetup) -> OpenedSession:
+        """Open a copy of a session."""
+        request = self.types.ForkSessionRequest(session_id=session_id, **self.setup_to_wire(setup))
+        response = await self.remote.fork_session(request)
+        return self.opened_session(response.session_id, response)
+
+    def opened_session(self, session_id: str, response: Any) -> OpenedSession:
+        """Return what the response to a request that opens a session contains."""
+        raise NotImplementedError
 
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str | None
-    ) -> SessionPage: ...
+    ) -> SessionPage:
+        """Return one page of the stored sessions."""
+        request = self.types.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
+        response = await self.remote.list_sessions(request)
+        sessions = (
+            SessionInfo(
+                id=info.session_id,
+                cwd=info.cwd,
+                additional_directories=tuple(info.additional_directories),
+                title=info.title,
+                updated_at=info.updated_at,
+                archived=info.archived,
+            )
+            for info in response.sessions
+        )
+        return SessionPage(tuple(sessions), response.next_cursor)
 
-    async def close_session(self, session_id: str) -> None: ...
+    async def close_session(self, session_id: str) -> None:
+        """Close a session."""
+        await self.remote.close_session(self.types.CloseSessionRequest(session_id=session_id))
 
-    async def delete_session(self, session_id: str) -> None: ...
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a stored session."""
+        await self.remote.delete_session(self.types.DeleteSessionRequest(session_id=session_id))
 
-    async def archive_session(self, session_id: str) -> None: ...
+    async def archive_session(self, session_id: str) -> None:
+        """Archive a session."""
+        await self.remote.archive_session(self.types.ArchiveSessionRequest(session_id=session_id))
 
-    async def unarchive_session(self, session_id: str) -> None: ...
+    async def unarchive_session(self, session_id: str) -> None:
+        """Unarchive a session."""
+        request = self.types.UnarchiveSessionRequest(session_id=session_id)
+        await self.remote.unarchive_session(request)
 
-    async def set_session_title(self, session_id: str, title: str) -> str: ...
+    async def set_session_title(self, session_id: str, title: str) -> str:
+        """Set the title of a session; return it as the agent has stored it."""
+        request = self.types.SetSessionTitleRequest(session_id=session_id, title=title)
+        return (await self.remote.set_session_title(request)).title
 
-    async def session_status(self, session_id: str) -> SessionStatus: ...
+    async def session_status(self, session_id: str) -> SessionStatus:
+        """Return whether a session is open, and its state if the version has one."""
+        request = self.types.SessionStatusRequest(session_id=session_id)
+        response = await self.remote.session_status(request)
+        # An unknown status does not mean open (R-STATUS-05).
+        return SessionStatus(is_open=response.status == "open", state=self.state_of(response))
+
+    def state_of(self, response: Any) -> StateChanged | None:
+        """Return the state in the response to `session/status`."""
+        return None
+
+    async def set_option(
+        self, session_id: str, option: SessionOption, value: str | bool
+    ) -> tuple[SessionOption, ...] | None:
+        """Set a config option; return all options, None if the response has none."""
+        types = self.types
+        kind, new = types.SetSessionConfigOptionId, str(value)
+        if isinstance(option, BooleanOption):
+            kind, new = types.SetSessionConfigOptionBoolean, bool(value)
+        request = kind(session_id=session_id, config_id=option.id, value=new)
+        response = await self.remote.set_session_config_option(request)
+        return self.options_from_wire(response.config_options)
+
+    # Turns.
 
     async def prompt(
         self,
@@ -158,32 +248,112 @@ class AgentAdapter(Protocol):
         inserted: Callable[[str], None],
         meta: dict[str, Any] | None,
     ) -> TurnResult | None:
-        """Send a prompt; return how its turn ended, or None once the prompt has its place.
+        """Send a prompt; return the result of its turn, or None once the prompt is inserted.
 
-        Then `inserted` was told its message id, and a state tells when the work has ended.
+        In the second case `inserted` was called with its message id, and a state ends the turn.
         """
-        ...
+        raise NotImplementedError
 
-    async def cancel(self, session_id: str) -> None: ...
+    async def cancel(self, session_id: str) -> None:
+        """Cancel the turn of a session."""
+        raise NotImplementedError
 
-    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None: ...
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        """Cancel one tool call."""
+        raise self._not_in_version("tool_call/cancel")
 
-    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None: ...
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        """Stop the command of one terminal."""
+        raise self._not_in_version("terminal/cancel")
 
-    async def set_option(
-        self, session_id: str, option: SessionOption, value: str | bool
-    ) -> tuple[SessionOption, ...] | None: ...
+    # Login and model providers.
 
-    async def authenticate(self, method_id: str) -> None: ...
+    async def authenticate(self, method_id: str) -> None:
+        """Log in by an auth method that the agent runs."""
+        raise NotImplementedError
 
-    async def logout(self) -> None: ...
+    async def logout(self) -> None:
+        """Log out."""
+        raise NotImplementedError
 
-    async def auth_status(self) -> AuthStatus: ...
+    async def auth_status(self) -> AuthStatus:
+        """Return whether a user is logged in, and the accounts."""
+        return auth_status_from_wire(await self.remote.auth_status(self.types.AuthStatusRequest()))
 
-    async def providers(self) -> tuple[ProviderInfo, ...]: ...
+    async def providers(self) -> tuple[ProviderInfo, ...]:
+        """Return the model providers that can be configured."""
+        response = await self.remote.list_providers(self.types.ListProvidersRequest())
+        return tuple(map(_provider, response.providers))
 
     async def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
-    ) -> None: ...
+    ) -> None:
+        """Configure a model provider."""
+        request = self.types.SetProviderRequest(
+            provider_id=provider_id, api_type=api_type, base_url=base_url, headers=dict(headers)
+        )
+        await self.remote.set_provider(request)
 
-    async def disable_provider(self, provider_id: str) -> None: ...
+    async def disable_provider(self, provider_id: str) -> None:
+        """Disable a model provider."""
+        await self.remote.disable_provider(
+            self.types.DisableProviderRequest(provider_id=provider_id)
+        )
+
+    # What requests contain.
+
+    def setup_to_wire(self, setup: SessionSetup) -> dict[str, Any]:
+        """Return the params that all requests have which open a session."""
+        return {
+            "cwd": setup.cwd,
+            "mcp_servers": [self.server_to_wire(server) for server in setup.mcp_servers],
+            "additional_directories": list(setup.additional_directories),
+            "system_prompt": self._system_prompt(setup),
+        }
+
+    def server_to_wire(self, server: Any) -> Any:
+        """Return an MCP server as the version writes it; a value of the version stays as it is."""
+        types = self.types
+        match server:
+            case McpServerStdio(name, command, args, env):
+                pairs = [types.EnvVariable(name=key, value=value) for key, value in env.items()]
+                return types.McpServerStdio(name=name, command=command, args=list(args), env=pairs)
+            case McpServerHttp(name, url, headers):
+                return types.McpServerHttp(name=name, url=url, headers=self._headers(headers))
+            case McpServerSse(name, url, headers):
+                return types.McpServerSse(name=name, url=url, headers=self._headers(headers))
+            case _:
+                return server
+
+    def _headers(self, headers: Mapping[str, str]) -> list[Any]:
+        return [self.types.HttpHeader(name=key, value=value) for key, value in headers.items()]
+
+    def _system_prompt(self, setup: SessionSetup) -> Any:
+        prompt = setup.system_prompt
+        if prompt is None:
+            return None
+        content = [self.content_to_wire(content) for content in prompt.content]
+        return self.types.SystemPrompt(mode=prompt.mode, content=content)
+
+    def _not_in_version(self, method: str) -> NotOffered:
+        return NotOffered(method, f"a protocol version other than {self.version}")
+
+
+def auth_status_from_wire(status: Any) -> AuthStatus:
+    """Return the login state and accounts; an unknown state is `unknown`."""
+    known = status.state in ("authenticated", "unauthenticated", "not_required")
+    accounts = (
+        AuthAccount(a.label, a.active, a.name, a.email, a.organization) for a in status.accounts
+    )
+    return AuthStatus(status.state if known else "unknown", tuple(accounts))
+
+
+def _provider(info: Any) -> ProviderInfo:
+    current = info.current
+    return ProviderInfo(
+        id=info.provider_id,
+        supported=tuple(info.supported),
+        required=info.required,
+        api_type=None if current is None else current.api_type,
+        base_url=None if current is None else current.base_url,
+    )

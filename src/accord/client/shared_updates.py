@@ -1,30 +1,283 @@
-"""What updates say of subagents and of messages between sessions; both versions say it alike."""
+"""Reads the updates that both versions write alike, as events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
-from accord.client.events import SessionMessage, StateChanged, Subagent
+from accord.client.event_stream import UpdateReader
+from accord.client.events import (
+    Compaction,
+    ContentChunk,
+    Event,
+    Notice,
+    Plan,
+    Role,
+    SessionMessage,
+    StateChanged,
+    Subagent,
+    Text,
+    Thought,
+    TitleChanged,
+    UpdatedAtChanged,
+    UsageChanged,
+    UserText,
+)
 from accord.client.message import merge_texts
+from accord.client.metadata import text_event, with_meta
 from accord.client.transcript import Transcript
+from accord.errors import RequestError
 from accord.types.content import ContentBlock
-from accord.wire.base import UNSET
+from accord.types.session import (
+    BooleanOption,
+    ContextUsage,
+    Cost,
+    OptionChoice,
+    PlanEntry,
+    SelectOption,
+    SessionOption,
+    TokenUsage,
+)
+from accord.types.tool_calls import ToolCallLocation
+from accord.wire.base import UNSET, Unknown
 
 if TYPE_CHECKING:
     from accord import v1, v2
 
-__all__ = ("append_session_message", "apply_session_message", "apply_subagent")
+__all__ = (
+    "error_from_wire",
+    "locations_from_wire",
+    "message_event",
+    "option_from_wire",
+    "plan_entries",
+    "shared_readers",
+    "state_from_wire",
+    "token_usage_from_wire",
+    "update_reader",
+)
+
+_ContentReader: TypeAlias = Callable[[Any], ContentBlock]
+
+_TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
+    "agent": Text,
+    "thought": Thought,
+    "user": UserText,
+}
 
 
-def apply_subagent(
+def update_reader(
+    types: Any, readers: Mapping[type, UpdateReader], unknown: Callable[[Any], Event]
+) -> UpdateReader:
+    """Return the function that reads all updates of a version; `unknown` reads the other types."""
+    chunk_type, text_type = types.AgentMessageChunk, types.TextContent
+
+    def events_from_update(update: Any, transcript: Transcript) -> Event | tuple[Event, ...] | None:
+        """Return the events of an update; None if it changes nothing."""
+        if type(update) is chunk_type:
+            content = update.content
+            if (
+                type(content) is text_type
+                and content.annotations is None
+                and content.meta is None
+                and update.meta is None
+            ):
+                return Text(content.text, update.message_id)
+        reader = readers.get(update.__class__)
+        if reader is None:
+            return unknown(update)
+        return with_meta(reader(update, transcript), update.meta)
+
+    return events_from_update
+
+
+def shared_readers(
+    types: Any, content_from_wire: _ContentReader, read_state: Callable[[Any], StateChanged]
+) -> dict[type, UpdateReader]:
+    """Return the readers of the updates that both versions have, by the types of one version."""
+
+    def chunk(role: Role) -> UpdateReader:
+        def read_chunk(update: Any, _transcript: Transcript) -> Event:
+            return message_event(content_from_wire(update.content), role, update.message_id)
+
+        return read_chunk
+
+    def compaction(update: Any, transcript: Transcript) -> Event:
+        return _compaction(update, transcript, content_from_wire)
+
+    def compaction_chunk(update: Any, transcript: Transcript) -> Event:
+        known = transcript.compaction(update.compaction_id)
+        new = known or Compaction(id=update.compaction_id, status="in_progress")
+        return replace(new, summary=merge_texts([*new.summary, content_from_wire(update.content)]))
+
+    def subagent(update: Any, transcript: Transcript) -> Event | None:
+        return _subagent(update, transcript, read_state)
+
+    def session_message(update: Any, transcript: Transcript) -> Event | None:
+        return _session_message(update, transcript, content_from_wire)
+
+    def session_message_chunk(update: Any, transcript: Transcript) -> Event:
+        known = transcript.session_message(update.message_id)
+        new = known or SessionMessage(id=update.message_id)
+        return replace(new, content=merge_texts([*new.content, content_from_wire(update.content)]))
+
+    return {
+        types.AgentMessageChunk: chunk("agent"),
+        types.AgentThoughtChunk: chunk("thought"),
+        types.UserMessageChunk: chunk("user"),
+        types.PlanUpdate: _plan,
+        types.PlanRemoved: _plan_removed,
+        types.SessionInfoUpdate: _session_info,
+        types.UsageUpdate: _usage,
+        types.Notice: _notice,
+        types.CompactionUpdate: compaction,
+        types.CompactionSummaryChunk: compaction_chunk,
+        types.SubagentUpdate: subagent,
+        types.SessionMessage: session_message,
+        types.SessionMessageChunk: session_message_chunk,
+    }
+
+
+def message_event(content: ContentBlock, role: Role, message_id: str | None) -> Event:
+    """Return the event of content that is appended to a message."""
+    if isinstance(content, str):
+        return text_event(_TEXT_EVENTS[role], content, message_id)
+    return ContentChunk(content, role, message_id)
+
+
+def locations_from_wire(
+    locations: Iterable[v1.ToolCallLocation | v2.ToolCallLocation],
+) -> tuple[ToolCallLocation, ...]:
+    """Return the locations of a tool call."""
+    return tuple(ToolCallLocation(place.path, place.line) for place in locations)
+
+
+# The state of the session.
+
+
+def plan_entries(entries: Iterable[v1.PlanEntry | v2.PlanEntry]) -> tuple[PlanEntry, ...]:
+    """Return the entries of a plan."""
+    return tuple(PlanEntry(entry.content, entry.status, entry.priority) for entry in entries)
+
+
+def _plan(update: v1.PlanUpdate | v2.PlanUpdate, _transcript: Transcript) -> Event:
+    plan: Any = update.plan
+    if isinstance(plan, Unknown):
+        return Plan(id=plan.raw["planId"])  # only its id is known (R-PLAN-13)
+    if (entries := getattr(plan, "entries", None)) is not None:
+        return Plan(plan_entries(entries), plan.plan_id)
+    if (uri := getattr(plan, "uri", None)) is not None:
+        return Plan(id=plan.plan_id, uri=uri)
+    return Plan(id=plan.plan_id, markdown=plan.content)
+
+
+def _plan_removed(update: v1.PlanRemoved | v2.PlanRemoved, _transcript: Transcript) -> Event:
+    return Plan(id=update.plan_id, removed=True)
+
+
+def option_from_wire(types: Any, option: Any, option_id: str) -> SessionOption | None:
+    """Return a config option of one of the two known types, else None."""
+    if not isinstance(option, types.SessionConfigBoolean | types.SessionConfigSelect):
+        return None
+    fields: dict[str, Any] = {
+        "id": option_id,
+        "name": option.name,
+        "value": option.current_value,
+        "description": option.description,
+        "category": option.category,
+    }
+    if isinstance(option, types.SessionConfigBoolean):
+        return BooleanOption(**fields)
+    choices: list[OptionChoice] = []
+    for entry in option.options:
+        if isinstance(entry, types.SessionConfigSelectGroup):
+            group = entry.name
+            choices += (OptionChoice(o.value, o.name, o.description, group) for o in entry.options)
+        else:
+            choices.append(OptionChoice(entry.value, entry.name, entry.description))
+    return SelectOption(choices=tuple(choices), **fields)
+
+
+def _session_info(
+    update: v1.SessionInfoUpdate | v2.SessionInfoUpdate, transcript: Transcript
+) -> tuple[Event, ...] | None:
+    events: list[Event] = []
+    if update.title is not UNSET and update.title != transcript.title:
+        events.append(TitleChanged(update.title))
+    if update.updated_at is not UNSET and update.updated_at != transcript.updated_at:
+        events.append(UpdatedAtChanged(update.updated_at))
+    return tuple(events) or None
+
+
+def _usage(update: v1.UsageUpdate | v2.UsageUpdate, transcript: Transcript) -> Event:
+    cost: Cost | None = None
+    if update.cost is UNSET:  # a v2 patch keeps the cost (R-USAGE-05)
+        cost = None if transcript.usage is None else transcript.usage.cost
+    elif update.cost is not None:
+        cost = Cost(update.cost.amount, update.cost.currency)
+    return UsageChanged(ContextUsage(update.used, update.size, cost))
+
+
+def token_usage_from_wire(usage: v1.Usage | v2.Usage) -> TokenUsage:
+    """Return counts of tokens."""
+    return TokenUsage(
+        total=usage.total_tokens,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        thought=usage.thought_tokens,
+        cached_read=usage.cached_read_tokens,
+        cached_write=usage.cached_write_tokens,
+    )
+
+
+def state_from_wire(names: Mapping[type, str], state: Any) -> StateChanged:
+    """Return the state of a session; a state of an unknown type has only its name."""
+    if isinstance(state, Unknown):
+        return StateChanged(state=state.tag)
+    name = names[type(state)]
+    if name != "idle":
+        return StateChanged(state=name)
+    return StateChanged(
+        state=name,
+        stop_reason=state.stop_reason,
+        error=None if state.error is None else error_from_wire(state.error),
+        token_usage=None if state.usage is None else token_usage_from_wire(state.usage),
+    )
+
+
+def error_from_wire(error: v1.Error | v2.Error) -> RequestError:
+    """Return the error that ended the work of a session."""
+    return RequestError.of(error.code, error.message, error.data)
+
+
+def _notice(update: v1.Notice | v2.Notice, _transcript: Transcript) -> Event:
+    return Notice(update.severity, update.title, update.description)
+
+
+def _compaction(
+    update: v1.CompactionUpdate | v2.CompactionUpdate,
+    transcript: Transcript,
+    content_from_wire: _ContentReader,
+) -> Compaction:
+    known = transcript.compaction(update.compaction_id)
+    new = replace(known or Compaction(id=update.compaction_id, status=""), status=update.status)
+    if update.summary is not UNSET:
+        new = replace(new, summary=merge_texts(map(content_from_wire, update.summary or ())))
+    if update.error is not UNSET:
+        new = replace(new, error=update.error)
+    return new
+
+
+# Subagents, and messages between sessions.
+
+
+def _subagent(
     update: v1.SubagentUpdate | v2.SubagentUpdate,
     transcript: Transcript,
-    state_of: Callable[[Any], StateChanged],
+    read_state: Callable[[Any], StateChanged],
 ) -> Subagent | None:
-    """Return a subagent with a patch applied (R-SUBAG-04); None when nothing changed."""
+    """Return a subagent with a patch applied (R-SUBAG-04); None if nothing changed."""
     known = transcript.subagents.get(update.session_id)
     changes: dict[str, Any] = {
         name: value
@@ -32,23 +285,23 @@ def apply_subagent(
         if (value := getattr(update, name)) is not UNSET
     }
     if update.capabilities is not UNSET:
-        offered = update.capabilities
-        changes["cancellable"] = offered is not None and offered.cancel is not None
+        capabilities = update.capabilities
+        changes["cancellable"] = capabilities is not None and capabilities.cancel is not None
     if update.state is not UNSET:
-        changes["state"] = None if update.state is None else state_of(update.state)
+        changes["state"] = None if update.state is None else read_state(update.state)
     if update.additional_directories is not UNSET:
-        roots = update.additional_directories
-        changes["additional_directories"] = None if roots is None else tuple(roots)
+        directories = update.additional_directories
+        changes["additional_directories"] = None if directories is None else tuple(directories)
     new = replace(known or Subagent(id=update.session_id), **changes)
     return None if new == known else new
 
 
-def apply_session_message(
+def _session_message(
     update: v1.SessionMessage | v2.SessionMessage,
     transcript: Transcript,
-    content_of: Callable[[Any], ContentBlock],
+    content_from_wire: _ContentReader,
 ) -> SessionMessage | None:
-    """Return a message between sessions with a patch applied; None when nothing changed."""
+    """Return a message between sessions with a patch applied; None if nothing changed."""
     known = transcript.session_message(update.message_id)
     named = {
         "sender": update.sender_session_id,
@@ -58,17 +311,6 @@ def apply_session_message(
     }
     changes: dict[str, Any] = {key: value for key, value in named.items() if value is not UNSET}
     if update.content is not UNSET:
-        changes["content"] = merge_texts(map(content_of, update.content or ()))
+        changes["content"] = merge_texts(map(content_from_wire, update.content or ()))
     new = replace(known or SessionMessage(id=update.message_id), **changes)
     return None if new == known else new
-
-
-def append_session_message(
-    update: v1.SessionMessageChunk | v2.SessionMessageChunk,
-    transcript: Transcript,
-    content_of: Callable[[Any], ContentBlock],
-) -> SessionMessage:
-    """Return a message between sessions with one more block."""
-    known = transcript.session_message(update.message_id)
-    new = known or SessionMessage(id=update.message_id)
-    return replace(new, content=merge_texts([*new.content, content_of(update.content)]))

@@ -1,0 +1,112 @@
+"""Serves the requests of an agent that both versions write alike."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+from accord.client.agent_adapter import auth_status_from_wire
+from accord.client.elicitation import UrlElicitationRequest, form_from_schema
+from accord.client.event_stream import SessionEventStream, UpdateReader
+from accord.client.events import PermissionRequest
+from accord.client.services import ClientServices
+from accord.errors import InvalidParams
+from accord.types.permission import PermissionOption
+from accord.types.session import Implementation
+from accord.wire.codec import to_builtins
+
+__all__ = ("SharedClientRole",)
+
+
+class SharedClientRole:
+    """The half of the client role that does not depend on the version.
+
+    A subclass derives from this class and from `ClientRole` of its version, in this order.
+    """
+
+    types: ClassVar[Any]  # the package of the version
+    events_from_update: UpdateReader
+
+    def __init__(self, services: ClientServices, info: Implementation) -> None:
+        self.info = self.types.Implementation(
+            name=info.name, version=info.version, title=info.title
+        )
+        self._services = services
+        self._event_streams = services.event_streams
+
+    def _stream(self, session_id: str) -> SessionEventStream:
+        return self._services.event_stream(session_id, self.events_from_update)
+
+    def session_update(self, params: Any, context: Any) -> None:
+        stream = self._event_streams.get(params.session_id)
+        if stream is None:
+            stream = self._stream(params.session_id)
+        stream.receive(params.update, context.connection.message_bytes)
+
+    # Asking the user.
+
+    def _elicitation_capabilities(self) -> Any:
+        types, services = self.types, self._services
+        form = None if services.on_elicit_form is None else types.ElicitationFormCapabilities()
+        url = None if services.on_elicit_url is None else types.ElicitationUrlCapabilities()
+        if form is None and url is None:
+            return None
+        return types.ElicitationCapabilities(form=form, url=url)
+
+    def _permission_options(self, options: list[Any]) -> tuple[PermissionOption, ...]:
+        return tuple(PermissionOption(o.option_id, o.name, o.kind) for o in options)
+
+    async def _decide(self, stream: SessionEventStream, request: PermissionRequest) -> Any:
+        """Return the response to a permission request."""
+        types = self.types
+        option = await self._services.decide_permission(stream, request)
+        outcome = (
+            types.CancelledPermissionOutcome()
+            if option is None
+            else types.SelectedPermissionOutcome(option_id=option.id)
+        )
+        return types.RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(self, params: Any, context: Any) -> Any:
+        types, services = self.types, self._services
+        session_id = getattr(params, "session_id", None)  # a mode of an unknown type has none
+        session_id = session_id if isinstance(session_id, str) else None
+        match params:
+            case types.ElicitationFormMode() if services.on_elicit_form is not None:
+                schema = to_builtins(params.requested_schema)
+                form = form_from_schema(params.message, schema, session_id, params.tool_call_id)
+                action, values = await services.elicit_form(form)
+                if action == "accept":
+                    return types.ElicitationAcceptAction(content=dict(values or {}))
+            case types.ElicitationUrlMode() if services.on_elicit_url is not None:
+                request = UrlElicitationRequest(
+                    message=params.message,
+                    url=params.url,
+                    id=params.elicitation_id,
+                    done=asyncio.Event(),
+                    session_id=session_id,
+                    tool_call_id=params.tool_call_id,
+                )
+                action = await services.elicit_url(request)
+                if action == "accept":
+                    return types.ElicitationAcceptAction()
+            case _:
+                # The capability of this mode was not advertised (R-ELIC-03).
+                raise InvalidParams("The client does not support this elicitation mode")
+        if action == "decline":
+            return types.ElicitationDeclineAction()
+        return types.ElicitationCancelAction()
+
+    def complete_elicitation(self, params: Any, context: Any) -> None:
+        self._services.complete_url(params.elicitation_id)
+
+    # Outside sessions.
+
+    def auth_status_update(self, params: Any, context: Any) -> None:
+        self._services.auth_status_changed(auth_status_from_wire(params))
+
+    def extension_request(self, method: str, params: Any, context: Any) -> Any:
+        return self._services.call_extension(method, params, is_request=True)
+
+    def extension_notification(self, method: str, params: Any, context: Any) -> Any:
+        return self._services.call_extension(method, params, is_request=False)
