@@ -9,11 +9,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
 
-from accord.client.connect import AgentCommand, connect
+from accord.client.connect import AgentCommand, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.client.transcript import Transcript
 from accord.text.excerpt import excerpt
@@ -53,7 +53,7 @@ def ask(
     cwd: str | os.PathLike[str] = ".",
     permissions: Policy | Sequence[Policy] | None = None,
     timeout_s: float | None = None,
-    **options: Any,
+    **options: Unpack[ConnectOptions],
 ) -> AskResult:
     """Start an agent, run one turn in `cwd`, end the agent; return when all that is done.
 

@@ -1,4 +1,4 @@
-"""Starts an agent, or takes a way to one, and opens sessions."""
+"""Connects to an agent, or starts one, and opens sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from msgspec import UNSET
 
@@ -21,6 +21,7 @@ from accord.client.agent_adapter import (
     SessionStatus,
 )
 from accord.client.elicitation import OnElicitForm, OnElicitUrl
+from accord.client.events import CommandsChanged, OptionsChanged
 from accord.client.files import ClientFiles, Files
 from accord.client.permissions import Policy
 from accord.client.services import ClientServices, Extension
@@ -39,11 +40,37 @@ from accord.types.mcp import McpServer
 from accord.types.session import Implementation, SystemPrompt
 from accord.version import ProtocolVersion, __version__
 
-__all__ = ("AgentCommand", "ConnectedAgent", "connect")
+if TYPE_CHECKING:
+    from accord import v1, v2
+    from accord.client.shared_role import SharedClientRole
+    from accord.roles.binding import Remote
 
-# A command line, its words, or any other way to an agent.
+__all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "connect")
+
+# The command line that starts an agent, as a string or its arguments, or a transport.
 AgentCommand: TypeAlias = str | Sequence[str] | Transport | TransportFactory
 _StrPath: TypeAlias = str | os.PathLike[str]
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The keyword arguments of `connect` that `accord.ask` passes on; `connect` documents them."""
+
+    files: Files
+    terminals: bool
+    on_elicit_form: OnElicitForm | None
+    on_elicit_url: OnElicitUrl | None
+    on_auth_status: Callable[[AuthStatus], None] | None
+    extensions: Mapping[str, Extension] | None
+    unstable: bool
+    terminal_login: bool
+    client_info: Implementation | None
+    env: Mapping[str, str | None] | None
+    on_stderr: Callable[[str], None] | None
+    on_stdout_noise: Callable[[str], None] | None
+    limits: Limits | None
+    observers: Sequence[Observer]
+    versions: Iterable[ProtocolVersion]
+    initialize_timeout_s: float
 
 
 @must_enter("accord.connect(…) is not awaited: write `async with accord.connect(…) as agent:`")
@@ -70,31 +97,32 @@ async def connect(
     versions: Iterable[ProtocolVersion] = (1, 2),
     initialize_timeout_s: float = 120.0,
 ) -> AsyncGenerator[ConnectedAgent, None]:
-    """Connect to an agent, in the newest version that both speak; end it on leaving.
+    """Connect to an agent in the newest protocol version that both sides support.
 
     `command` starts the agent. It can also be a transport, a function that returns one, or a URL
-    whose scheme was registered with `accord.transports.registry.register_scheme`.
+    whose scheme was registered with `accord.transports.registry.register_scheme`. Leaving the
+    block closes the connection and stops the agent's process.
 
-    What no policy in `permissions` decides is rejected. `files` ("ro" or "rw") and `terminals` let
-    agents of version 1 use this machine through us, in the directories of their sessions;
-    `on_elicit_form` and `on_elicit_url` ask the user on behalf of the agent;
-    `on_auth_status` is told when somebody
-    has logged in to it, or out, which agents may tell only those who have called `auth_status`.
-    `extensions` serve requests and notifications of the agent's own by their names, which begin
-    with an underscore. With `unstable` an agent of version 1 is told
-    that subagents and several plans are welcome, as the unstable protocol has it. With
-    `terminal_login` the agent may offer logins that run its own command at the user's terminal:
-    set it only if you can do that (`AuthMethod.terminal`).
+    `permissions` decides permission requests; a request that no policy decides is rejected.
+    `files` ("ro", "rw" or a `TextSource`) and `terminals` let v1 agents use files and commands of
+    this machine, in the directories of their sessions. `on_elicit_form` and `on_elicit_url` ask
+    the user for input on behalf of the agent. `on_auth_status` is called when the login status
+    changes; an agent may send changes only to clients that have called `auth_status`.
+    `extensions` maps method names, which begin with an underscore, to functions that serve them.
+    `unstable` advertises subagents and several plans to a v1 agent. `terminal_login` advertises
+    that you can run the agent's command at the user's terminal to log in (`AuthMethod.terminal`).
 
-    `cwd` and `env` are for the agent's process, as are `on_stderr` and `on_noise`, which are told
-    of what it writes to stderr and of lines on its stdout that are not JSON.
+    `cwd` and `env` apply to the agent's process. `on_stderr` receives the lines that it writes to
+    stderr, `on_stdout_noise` the lines on its stdout that are not JSON.
 
-    Raises `TransportError` when the agent cannot be reached or started, `UnsupportedVersion` when
-    it speaks no version of `versions`, `RequestError` when it refuses, `TimeoutError` when it does
-    not answer in time.
+    Raises `TransportError` if the agent cannot be started or reached, `UnsupportedVersion` if it
+    supports none of `versions`, `RequestError` if it refuses `initialize`, and `TimeoutError` if
+    it does not respond within `initialize_timeout_s`.
     """
-    way = _transport_for(command, cwd=cwd, env=env, on_stderr=on_stderr, on_noise=on_stdout_noise)
-    desk = ClientServices(
+    transport = _transport_for(
+        command, cwd=cwd, env=env, on_stderr=on_stderr, on_noise=on_stdout_noise
+    )
+    services = ClientServices(
         permissions,
         files=ClientFiles(files),
         terminals=ClientTerminals() if terminals else None,
@@ -107,49 +135,43 @@ async def connect(
     )
     client_info = client_info or Implementation("accord", __version__)
 
-    # What a version needs is imported when it is spoken.
-    def make_v1() -> Any:
-        from accord.client.v1.role import ClientRoleV1
+    def role(version: ProtocolVersion) -> roles.LazyRole:
+        return roles.LazyRole(version, lambda: _classes(version)[0](services, client_info))
 
-        return ClientRoleV1(desk, client_info)
-
-    def make_v2() -> Any:
-        from accord.client.v2.role import ClientRoleV2
-
-        return ClientRoleV2(desk, client_info)
-
-    made: dict[ProtocolVersion, Callable[[], Any]] = {1: make_v1, 2: make_v2}
-    clients = [roles.LazyRole(version, made[version]) for version in set(versions)]
     async with roles.connect(
-        way,
-        *clients,
+        transport,
+        *map(role, set(versions)),
         limits=limits,
         observers=observers,
         initialize_timeout_s=initialize_timeout_s,
-    ) as wire:
-        dialect = _adapter_for(wire)
-        wire.connection.flow.reads_others = desk.reads_others
-        watching = asyncio.create_task(_watch(wire.connection, desk), name="accord watch")
+    ) as remote:
+        adapter = _classes(remote.spec.version)[1](remote)
+        remote.connection.flow.reads_others = services.reads_others
+        watching = asyncio.create_task(_watch(remote, services), name="accord watch")
         try:
-            yield ConnectedAgent(dialect, desk)
+            yield ConnectedAgent(adapter, services)
         finally:
             watching.cancel()
-            desk.end(ConnectionClosed("The connection was closed"))
-            await desk.aclose()
+            services.end(ConnectionClosed("The connection was closed"))
+            await services.aclose()
 
 
-def _adapter_for(wire: Any) -> AgentAdapter:
-    if wire.spec.version == 1:
+def _classes(version: ProtocolVersion) -> tuple[type[SharedClientRole], type[AgentAdapter]]:
+    """Import a version when it is used: most programs need only one."""
+    if version == 1:
         from accord.client.v1.agent_adapter import AgentAdapterV1
+        from accord.client.v1.role import ClientRoleV1
 
-        return AgentAdapterV1(wire)
+        return ClientRoleV1, AgentAdapterV1
     from accord.client.v2.agent_adapter import AgentAdapterV2
+    from accord.client.v2.role import ClientRoleV2
 
-    return AgentAdapterV2(wire)
+    return ClientRoleV2, AgentAdapterV2
 
 
-async def _watch(connection: Any, desk: ClientServices) -> None:
-    desk.end(await connection.wait_ended() or ConnectionClosed("The connection was closed"))
+async def _watch(remote: Remote, services: ClientServices) -> None:
+    closed = ConnectionClosed("The connection was closed")
+    services.end(await remote.connection.wait_ended() or closed)
 
 
 def _transport_for(
@@ -171,7 +193,7 @@ def _transport_for(
 
 
 class ConnectedAgent:
-    """An agent that is ready for sessions."""
+    """A connected agent, after `initialize`."""
 
     def __init__(self, adapter: AgentAdapter, services: ClientServices) -> None:
         self._adapter = adapter
@@ -183,31 +205,34 @@ class ConnectedAgent:
         return f"<ConnectedAgent {name!r} {version!r}, protocol version {self.version}>"
 
     @property
-    def remote(self) -> Any:
-        """The `RemoteAgent` of the version that is spoken, for everything else."""
+    def remote(self) -> v1.RemoteAgent | v2.RemoteAgent:
+        """The `RemoteAgent` of the protocol version in use, to call all methods of it."""
         return self._adapter.remote
 
     @property
     def version(self) -> ProtocolVersion:
-        """The version of the protocol that is spoken."""
+        """The protocol version in use."""
         return self._adapter.version
 
     @property
     def info(self) -> Implementation:
-        """What the agent says it is."""
+        """The name and version of the agent."""
         return self._adapter.info
 
     @property
     def auth_methods(self) -> tuple[AuthMethod, ...]:
-        """The ways to log in."""
+        """The auth methods that the agent advertises."""
         return self._adapter.auth_methods
 
     def supports(self, method: str) -> bool:
-        """Tell whether the agent serves a call: `load_session`, `list_sessions` and the like."""
+        """Return whether the agent advertises a method: `load_session`, `list_sessions`, ….
+
+        Raises `ValueError` for a name that is not a method.
+        """
         return self._adapter.supports(method)
 
     def supports_content(self, kind: str) -> bool:
-        """Tell whether prompts may have this: `image`, `audio` or `resource`."""
+        """Return whether prompts may contain `image`, `audio` or `resource`."""
         return self._adapter.supports_content(kind)
 
     # Sessions.
@@ -220,7 +245,10 @@ class ConnectedAgent:
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
-        """Open a new session that works in `cwd`, and in `roots` where the agent can do that."""
+        """Open a new session in `cwd`.
+
+        `additional_directories` need an agent that supports them.
+        """
         setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
         return self._session(await self._adapter.new_session(setup), setup)
 
@@ -234,23 +262,23 @@ class ConnectedAgent:
         system_prompt: str | SystemPrompt | None = None,
         replay: bool = True,
     ) -> ClientSession:
-        """Open a stored session, with its history in the transcript unless `replay` is false.
+        """Open a stored session; unless `replay` is false, its transcript contains the history.
 
-        Without `replay`, history that an agent sends nevertheless is dropped: one that can only
-        load sessions always replays.
+        Without `replay`, a history that the agent sends anyway is dropped. An agent that supports
+        only `session/load` always sends it.
         """
         setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
-        # The replay comes before the answer, and afresh.
-        feed = self._services.open(
+        # The replay precedes the response, and starts from an empty transcript.
+        stream = self._services.open(
             session_id, setup, self._adapter.events_from_update, replaces=True
         )
-        feed.drops_history = not replay
+        stream.drops_history = not replay
         try:
             opened = await self._adapter.load_session(
-                session_id, setup, replay=replay, opened=feed.end_replay
+                session_id, setup, replay=replay, opened=stream.end_replay
             )
         except BaseException:
-            if self._services.event_streams.get(session_id) is feed:
+            if self._services.event_streams.get(session_id) is stream:
                 self._services.drop_session(session_id)
             raise
         return self._session(opened, setup)
@@ -264,7 +292,7 @@ class ConnectedAgent:
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
-        """Open a new session that begins as a copy of another, which stays as it is."""
+        """Open a new session that starts as a copy of another one."""
         setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
         return self._session(await self._adapter.fork_session(session_id, setup), setup)
 
@@ -274,9 +302,9 @@ class ConnectedAgent:
         *,
         archived: Literal["exclude", "include", "only"] | None = None,
     ) -> AsyncIterator[SessionInfo]:
-        """Iterate over the stored sessions, those of one directory or all; pages are asked for.
+        """Iterate over the stored sessions, of one directory if `cwd` is given.
 
-        Archived ones are left out, unless `archived` wants them too, or no others.
+        Further pages are requested as needed. Archived sessions are excluded by default.
         """
         where = None if cwd is None else _absolute(cwd)
         cursor: str | None = None
@@ -289,36 +317,36 @@ class ConnectedAgent:
             cursor = page.next_cursor
 
     async def close_session(self, session_id: str) -> None:
-        """Let the agent stop what runs in a session and free it."""
+        """Close a session: the agent stops its work and frees it."""
         await self._adapter.close_session(session_id)
         await self._services.close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """Delete a stored session for good."""
+        """Delete a stored session permanently."""
         await self._adapter.delete_session(session_id)
         await self._services.close_session(session_id)
 
     async def archive_session(self, session_id: str) -> None:
-        """Close a session and put it away."""
+        """Close and archive a session."""
         await self._adapter.archive_session(session_id)
         await self._services.close_session(session_id)
 
     async def unarchive_session(self, session_id: str) -> None:
-        """Take a session out of the archive; it is not opened by that."""
+        """Unarchive a session, without opening it."""
         await self._adapter.unarchive_session(session_id)
 
     async def set_session_title(self, session_id: str, title: str) -> str:
-        """Give a stored session a title; returns it as the agent has stored it."""
+        """Set the title of a stored session; return it as the agent has stored it."""
         return await self._adapter.set_session_title(session_id, title)
 
     async def session_status(self, session_id: str) -> SessionStatus:
-        """Ask whether the agent has a session in memory; it is not opened by that."""
+        """Return whether a session is open in the agent, without opening it."""
         return await self._adapter.session_status(session_id)
 
-    # Logging in.
+    # Login.
 
     async def authenticate(self, method_id: str) -> None:
-        """Log in by a method that the agent does by itself."""
+        """Log in by an auth method that the agent runs."""
         await self._adapter.authenticate(method_id)
 
     async def logout(self) -> None:
@@ -326,13 +354,13 @@ class ConnectedAgent:
         await self._adapter.logout()
 
     async def auth_status(self) -> AuthStatus:
-        """Ask whether somebody is logged in, and as whom."""
+        """Return whether a user is logged in, and the accounts."""
         return await self._adapter.auth_status()
 
-    # Where models come from.
+    # Model providers.
 
     async def providers(self) -> tuple[ProviderInfo, ...]:
-        """Return the sources of models that can be configured."""
+        """Return the model providers that can be configured."""
         return await self._adapter.providers()
 
     async def set_provider(
@@ -343,48 +371,50 @@ class ConnectedAgent:
         base_url: str,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace all that is configured of a source of models; `headers` may hold secrets."""
+        """Replace the configuration of a model provider; `headers` may contain secrets."""
         await self._adapter.set_provider(provider_id, api_type, base_url, headers or {})
 
     async def disable_provider(self, provider_id: str) -> None:
-        """Use a source of models no more."""
+        """Disable a model provider."""
         await self._adapter.disable_provider(provider_id)
 
-    # Methods of somebody's own.
+    # Extension methods.
 
     async def call_extension(self, method: str, params: Any = UNSET) -> Any:
-        """Call a method whose name begins with an underscore; params and result are plain JSON."""
+        """Call an extension method, whose name begins with an underscore, with JSON values."""
         return await self.remote.call_extension(method, params)
 
     async def notify_extension(self, method: str, params: Any = UNSET) -> None:
-        """Send a notification whose name begins with an underscore."""
+        """Send an extension notification, whose name begins with an underscore."""
         await self.remote.notify_extension(method, params)
 
     def _session(self, opened: OpenedSession, setup: SessionSetup) -> ClientSession:
-        desk = self._services
-        feed = desk.open(opened.session_id, setup, self._adapter.events_from_update)
-        session = ClientSession(feed, self._adapter, desk, setup)
-        session.adopt(opened)
-        return session
+        services = self._services
+        stream = services.open(opened.session_id, setup, self._adapter.events_from_update)
+        if opened.options is not None:
+            stream.publish(OptionsChanged(opened.options))
+        if opened.commands is not None:
+            stream.publish(CommandsChanged(opened.commands))
+        return ClientSession(stream, self._adapter, services, setup)
 
 
 def _setup(
     cwd: _StrPath,
-    additional_directories: Iterable[_StrPath],
+    directories: Iterable[_StrPath],
     mcp_servers: Iterable[McpServer],
     system_prompt: str | SystemPrompt | None,
 ) -> SessionSetup:
     if isinstance(system_prompt, str):
         system_prompt = SystemPrompt((system_prompt,))
-    here = _absolute(cwd)
-    others = dict.fromkeys(map(_absolute, additional_directories))
-    others.pop(here, None)  # R-DIR-11
+    cwd = _absolute(cwd)
+    others = dict.fromkeys(map(_absolute, directories))
+    others.pop(cwd, None)  # `additionalDirectories` does not repeat `cwd` (R-DIR-11)
     return SessionSetup(
-        cwd=here,
+        cwd=cwd,
         additional_directories=tuple(others),
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
-        real_directories=tuple(map(os.path.realpath, (here, *others))),
+        real_directories=tuple(map(os.path.realpath, (cwd, *others))),
     )
 
 

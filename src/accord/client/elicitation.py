@@ -38,7 +38,7 @@ class FormField(Struct, frozen=True, kw_only=True):
     title: str
     description: str | None = None
     required: bool = False
-    default: Any = None
+    default: FormValue | None = None
     choices: tuple[OptionChoice, ...] = ()
     minimum: float | None = None  # a number, or how many characters or choices
     maximum: float | None = None

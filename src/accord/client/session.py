@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.client.agent_adapter import AgentAdapter, OpenedSession, SessionSetup, SessionStatus
+from accord.client.agent_adapter import AgentAdapter, SessionSetup, SessionStatus
 from accord.client.event_stream import SessionEventStream
-from accord.client.events import CommandsChanged, Event, ModeChanged, OptionsChanged, TitleChanged
+from accord.client.events import Event, ModeChanged, OptionsChanged, TitleChanged
 from accord.client.services import ClientServices
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
@@ -209,11 +209,3 @@ class ClientSession(SessionView):
         """Close the session and put it away: lists show it only when asked for archived ones."""
         await self._adapter.archive_session(self.id)
         await self._services.close_session(self.id)
-
-    def adopt(self, opened: OpenedSession) -> None:
-        """For whoever opens sessions: take what the agent said in its answer."""
-        feed = self._stream
-        if opened.options is not None:
-            feed.publish(OptionsChanged(opened.options))
-        if opened.commands is not None:
-            feed.publish(CommandsChanged(opened.commands))

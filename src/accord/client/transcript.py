@@ -30,6 +30,7 @@ from accord.client.events import (
     UsageChanged,
     UserText,
 )
+from accord.client.markdown import markdown_of
 from accord.client.message import AgentText, Message
 from accord.text.excerpt import excerpt
 from accord.types.session import AvailableCommand, ContextUsage, SelectOption, SessionOption
@@ -361,8 +362,6 @@ class Transcript:
         return f"<Transcript{title}: messages: {messages}, tool calls: {calls}{state}>"
 
     def _repr_markdown_(self) -> str:
-        from accord.client.markdown import markdown_of
-
         return markdown_of(self.items, self.plans.values())
 
     def __eq__(self, other: object) -> bool:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from msgspec.structs import replace
 
@@ -30,9 +30,6 @@ from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock
 from accord.types.session import StopReason, TokenUsage
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = ("ClientTurn", "PromptCompletion")
 
