@@ -43,10 +43,7 @@ def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  
 
 # Imports that point upward, and packages with cycles of imports for types. Remove what is fixed;
 # add nothing.
-STILL_UPWARD = {
-    ("accord_conformance.rules.selection", "accord_conformance.harness.scenario"),
-    ("accord_conformance.traffic.recording", "accord_conformance.judges.observer"),
-}
+STILL_UPWARD: set[tuple[str, str]] = set()
 STILL_CYCLIC = {"accord_coder"}
 # How many imports inside functions each package has at most. Remove what is fixed; add nothing.
 LAZY_IMPORTS = {
@@ -63,8 +60,6 @@ LAZY_IMPORTS = {
     "accord.v1": 2,
     "accord.v2": 2,
     "accord_coder": 78,
-    "accord_conformance": 41,
-    "accord_pytest": 4,
 }
 # What an extra installs, for the programs that need it and nothing else.
 EXTRAS = {

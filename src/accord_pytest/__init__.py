@@ -1,31 +1,36 @@
-"""The plugin for pytest: its options and fixtures, and nothing of Accord until one is used."""
+"""The plugin for pytest: its options and fixtures. It imports Accord when one of them is used."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from accord_conformance.pytest_plugin.agent import AgentUnderTest
-    from accord_conformance.pytest_plugin.client import ClientUnderTest
+    from accord_conformance.pytest_plugin import AgentUnderTest, ClientUnderTest
 
 __all__ = ("accord_agent", "accord_client")
 
 _MARKERS = (
-    "accord_agent(*command, judge=True): what starts the agent of the fixture `accord_agent`; with "
-    "`judge=False` broken rules do not fail the test",
-    "accord_check: the rules that --accord-check adds",
+    "accord_agent(*command, judge=True): the command that starts the agent of the fixture "
+    "`accord_agent`; with `judge=False` failed rules do not fail the test",
+    "accord_check: the tests that --accord-check adds",
 )
 
 
+def _plugin() -> Any:
+    """Return the package of the fixtures; most runs of pytest do not need it."""
+    return importlib.import_module("accord_conformance.pytest_plugin")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what starts the agent, and what is checked."""
+    """Add the options."""
     group = parser.getgroup("accord", "Agent Client Protocol")
-    command = "what starts the agent of the fixture accord_agent"
-    group.addoption("--accord-agent", metavar="COMMAND", help=f"{command}.")
+    command = "command that starts the agent of the fixture accord_agent"
+    group.addoption("--accord-agent", metavar="COMMAND", help=f"The {command}.")
     parser.addini("accord_agent", f"{command} (--accord-agent)", default="")
     group.addoption(
         "--accord-check",
@@ -36,51 +41,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--accord-check-version",
         choices=["1", "2", "both"],
         default="both",
-        help="Check one version alone; otherwise those that the agent speaks.",
+        help="Protocol versions to test (default: both).",
     )
     group.addoption(
         "--accord-check-config",
         metavar="FILE",
         type=Path,
-        help="Settings, as `accord check init` writes them; else accord-check.toml, if there.",
+        help="Settings file (default: accord-check.toml, if present).",
     )
     group.addoption(
         "--accord-check-baseline",
         metavar="FILE",
         type=Path,
-        help="Rules that are known to be broken.",
+        help="Ignore failures listed in this file.",
     )
-    group.addoption(
-        "--accord-check-strict", action="store_true", help="Fail for broken SHOULDs, too."
-    )
+    group.addoption("--accord-check-strict", action="store_true", help="Fail on SHOULD rules too.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Register the markers."""
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
 
 
-@pytest.hookimpl(tryfirst=True)  # so that -k and -m choose among the rules, too
+@pytest.hookimpl(tryfirst=True)  # so that -k and -m select rules too
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add the rules, behind all else."""
+    """Add the tests of the rules after all other tests."""
     command: str | None = config.getoption("accord_check")
     if command is not None:
-        from accord_conformance.pytest_plugin.rule_tests import collect
-
-        items.extend(collect(session, command))
+        items.extend(_plugin().collect(session, command))
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Show what the check came to."""
+    """Show the result of the check."""
     if config.getoption("accord_check") is not None:
-        from accord_conformance.pytest_plugin.rule_tests import summary
-
-        if lines := summary(config):
+        lines: list[str] = _plugin().summary(config)
+        if lines:
             terminalreporter.section("accord check")
             for line in lines:
                 terminalreporter.line(line)
@@ -92,12 +92,10 @@ def accord_agent(
 ) -> Generator[AgentUnderTest, None, None]:
     """The agent under test: `connect` to it, `ask` it, or `run` a function with it.
 
-    Whatever it says is judged; a test in which it breaks a rule fails.
+    All its messages are judged: the test fails if the agent breaks a rule.
     """
-    from accord_conformance.pytest_plugin.agent import AgentUnderTest, agent_command
-
-    command, judged = agent_command(request)
-    agent = AgentUnderTest(command, folder=tmp_path)
+    command, judged = _plugin().agent_command(request)
+    agent: AgentUnderTest = _plugin().AgentUnderTest(command, folder=tmp_path)
     yield agent
     if judged:
         agent.check()
@@ -105,7 +103,5 @@ def accord_agent(
 
 @pytest.fixture
 def accord_client(tmp_path: Path) -> ClientUnderTest:
-    """The counterpart of a client under test: an agent to start, and what it found."""
-    from accord_conformance.pytest_plugin.client import ClientUnderTest
-
-    return ClientUnderTest(tmp_path / "accord-client.json")
+    """The agent that a client under test starts, and the rules that it found broken."""
+    return _plugin().ClientUnderTest(tmp_path / "accord-client.json")

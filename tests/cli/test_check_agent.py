@@ -52,7 +52,7 @@ def test_init_writes_settings_once(
     assert Path("accord-check.toml").read_text("utf-8") == template()
     status, _, err = run(capsys, "init")
     assert status == 2
-    assert "there already" in err
+    assert "already exists" in err
 
 
 def test_skipped_scenario_that_there_is_not_is_refused(
@@ -117,7 +117,7 @@ def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
     ("words", "told"),
     [
         (("--", "accord-no-such-program"), "cannot be started"),
-        ((), "what starts the agent"),
+        ((), "Missing the agent's command"),
         (("--only", "dancing", "--", *SCRIPT), "dancing"),
         (("--area", "R-CANCEL-99", "--", *SCRIPT), "There is no rule R-CANCEL-99"),
         (("--only", "R-GEN-03", "--", *SCRIPT), "No scenario is about R-GEN-03"),

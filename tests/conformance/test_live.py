@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_conformance.judges.observer import Observer
+from accord_conformance.judges.observer import Observer, judge_recording
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic import recording
 from conformance.live import record
@@ -31,7 +31,7 @@ async def test_script_agent_and_our_client_keep_all_rules(version: int, tmp_path
     assert sum(result.passed > 0 for result in report.rules.values()) > 75
 
     lines = [recording.write(time, sender, text) for time, sender, text in frames]
-    assert failures(recording.judge_recording(lines).finish()) == []
+    assert failures(judge_recording(lines).finish()) == []
 
     # Nobody said who wrote what: it shows.
     guessed = list(recording.read(text for _, _, text in frames))

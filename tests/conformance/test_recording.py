@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from accord_conformance.judges.observer import Observer
+from accord_conformance.judges.observer import Observer, judge_recording
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.recording import (
     End,
     Recorded,
-    judge_recording,
     read,
     write,
     write_judged_side,

@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-__all__ = ("PROMPTS", "InvalidSettings", "Settings", "read_settings", "template")
+__all__ = ("PROMPTS", "SETTINGS_FILE", "InvalidSettings", "Settings", "read_settings", "template")
+
+SETTINGS_FILE = Path("accord-check.toml")
 
 # What each prompt has to bring about, and how an agent with a language model may be asked for it.
 # An empty one is not asked: what it is for cannot be said to any agent.

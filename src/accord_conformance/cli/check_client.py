@@ -1,4 +1,4 @@
-"""`accord check client`: an agent that a client under test starts, and that checks it."""
+"""`accord check client`: an agent that tests the client that starts it."""
 
 from __future__ import annotations
 
@@ -7,50 +7,68 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from accord.text.excerpt import visible
+from accord.transports.stdio import stdio
 from accord_conformance.cli.report_files import check_writable, write_atomically
+from accord_conformance.client.run import ClientRun
+from accord_conformance.client.scenarios import client_scenarios
+from accord_conformance.harness.traces import trace_bytes
+from accord_conformance.reports.formats import report_bytes
+from accord_conformance.reports.run_result import RunResult, verdict
 
-if TYPE_CHECKING:
-    from accord_conformance.reports.run_result import RunResult
-
-__all__ = ("client",)
+__all__ = ("command",)
 
 _NOT_WRITTEN = 2
 _HUNG_UP = 129
-_FORMATS = {
-    "--report": "json_file",
-    "--junit": "junit_file",
-    "--markdown": "markdown_file",
-    "--html": "html_file",
-}
-_Seconds = click.FloatRange(0, min_open=True)
-_Out = click.Path(dir_okay=False, path_type=Path)
+_SECONDS = click.FloatRange(0, min_open=True)
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("client")
-@click.option("--report", type=_Out, required=True, metavar="FILE", help="Write all as JSON.")
+@click.option(
+    "--report", type=_FILE, required=True, metavar="FILE", help="Write the report as JSON."
+)
 @click.option(
     "--version",
     "spoken",
     type=click.Choice(["1", "2", "both"]),
     default="both",
-    help="The versions to speak; else what the client asks for.",
+    show_default=True,
+    help="Protocol versions to offer.",
 )
-@click.option("--answer", type=int, metavar="N", help="Answer with a version nobody speaks.")
-@click.option("--login", is_flag=True, help="Serve nobody who has not logged in.")
-@click.option("--patience", type=_Seconds, default=30.0, help="Seconds for a person to answer.")
-@click.option("--timeout", type=_Seconds, default=10.0, help="Seconds for the client to answer.")
 @click.option(
-    "--markdown", "markdown_file", type=_Out, metavar="FILE", help="Write Markdown as well."
+    "--answer", type=int, metavar="N", help="Answer `initialize` with an unknown version."
 )
-@click.option("--html", "html_file", type=_Out, metavar="FILE", help="Write a page as well.")
-@click.option("--junit", "junit_file", type=_Out, metavar="FILE", help="Write JUnit XML as well.")
-@click.option("--trace", type=_Out, metavar="FILE", help="Write all frames as well.")
-@click.option("--strict", is_flag=True, help="Fail on warnings and advice, too.")
-def client(
+@click.option("--login", is_flag=True, help="Require login before sessions are opened.")
+@click.option(
+    "--patience",
+    type=_SECONDS,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for the user at the client.",
+)
+@click.option(
+    "--timeout",
+    type=_SECONDS,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for the client's responses.",
+)
+@click.option(
+    "--junit", "junit_file", type=_FILE, metavar="FILE", help="Write the report as JUnit XML."
+)
+@click.option(
+    "--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Write the report as Markdown."
+)
+@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write the report as HTML.")
+@click.option("--trace", type=_FILE, metavar="FILE", help="Write all frames to a file.")
+@click.option("--strict", is_flag=True, help="Fail on SHOULD rules too.")
+def command(
     report: Path,
     spoken: str,
     answer: int | None,
@@ -61,31 +79,23 @@ def client(
     strict: bool,
     **files: Path | None,
 ) -> int:
-    """Be an agent that checks the client which starts it.
+    """Run an agent that tests the client connected to it.
 
-    Configure your client to start this command, open a session, and send `check: all`, or
-    `check: list` to see what there is. The report is written every second in which something
-    comes, after each scenario and when the client hangs up. `{pid}` in the name of a file becomes
-    the number of this process: a client may start several.
+    Configure your client to start this command, open a session, and send `check: all`, or `check:
+    list` for the names of the scenarios. The report is written at most once a second, after each
+    scenario, and when the client disconnects. `{pid}` in the name of a file is replaced by the
+    number of this process: a client may start several.
 
-    The exit status is 1 when the client breaks a MUST of the schema or of the text of the protocol,
-    and 70 after an error in the kit.
+    Exit status: 0 passed, 1 a MUST rule or a scenario failed, 2 usage error or a report could not
+    be written, 70 error in the kit.
     """
-    from accord.text.excerpt import visible
-    from accord.transports.stdio import stdio
-    from accord_conformance.cli.check_agent import report_bytes
-    from accord_conformance.client.run import ClientRun
-    from accord_conformance.client.scenarios import client_scenarios
-    from accord_conformance.harness.traces import trace_bytes
-    from accord_conformance.reports.run_result import verdict
-
     named = {"--report": report, "--trace": trace}
     named |= {f"--{name.removesuffix('_file')}": path for name, path in files.items()}
     outputs = {name: _own(path) for name, path in named.items() if path is not None}
     check_writable(outputs)
     if sys.stdin.isatty():
-        click.echo("This is an agent: have the client under test start it.", err=True)
-    told: dict[str, str] = {}
+        click.echo("This is an agent: configure the client under test to start it.", err=True)
+    errors: dict[str, str] = {}
 
     def written(result: RunResult) -> None:
         result.strict = strict
@@ -93,13 +103,13 @@ def client(
             if name == "--trace":
                 data = trace_bytes(run.connection)
             else:
-                data = report_bytes(_FORMATS[name], result)
+                data = report_bytes(_format(name), result)
             try:
                 write_atomically(path, data, private=name == "--trace")
             except OSError as error:
-                told[name] = f"{name}: cannot write {path}: {error.strerror}"
+                errors[name] = f"{name}: cannot write {path}: {error.strerror}"
             else:
-                told.pop(name, None)
+                errors.pop(name, None)
 
     async def serve() -> int:
         if sys.platform != "win32":
@@ -109,8 +119,8 @@ def client(
             loop.add_signal_handler(signal.SIGHUP, task.cancel)
         result = await run.run()
         result.strict = strict
-        for fault in result.kit_errors:
-            click.echo(f"accord check client: error in the kit:\n{visible(fault)}", err=True)
+        for error in result.kit_errors:
+            click.echo(f"accord check client: error in the kit:\n{visible(error)}", err=True)
         return verdict(result).status
 
     run = ClientRun(
@@ -127,11 +137,15 @@ def client(
         status = asyncio.run(serve())
     except asyncio.CancelledError:
         status = _HUNG_UP
-    for line in told.values():
+    for line in errors.values():
         click.echo(f"accord check client: {line}", err=True)
-    return _NOT_WRITTEN if told else status
+    return _NOT_WRITTEN if errors else status
 
 
 def _own(path: Path) -> Path:
-    """Return the path of this process alone, if the user wants one."""
+    """Return the path with `{pid}` replaced by the number of this process."""
     return path.with_name(path.name.replace("{pid}", str(os.getpid())))
+
+
+def _format(option: str) -> str:
+    return "json" if option == "--report" else option.removeprefix("--")

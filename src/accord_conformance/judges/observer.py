@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
+from typing import Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from accord_conformance.judges import all_judges
 from accord_conformance.judges.base import Judge
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report
+from accord_conformance.traffic import recording
 from accord_conformance.traffic.connection_state import ConnectionState
 from accord_conformance.traffic.frame import Frame, Side, other
 from accord_conformance.traffic.message import (
@@ -22,7 +25,7 @@ from accord_conformance.traffic.message import (
     parse_frame,
 )
 
-__all__ = ("Observer", "observed_rules")
+__all__ = ("Observer", "judge_recording", "observed_rules")
 
 
 def observed_rules() -> frozenset[str]:
@@ -130,6 +133,31 @@ class Observer:
         call.response = Response(raw.frame, fields.get("result", UNSET), fields.get("error"))
         self._notify_judges("on_response", call)
         self.state.on_response(call)
+
+
+def judge_recording(
+    lines: Iterable[bytes],
+    *,
+    judged: Side | Literal["both"] | None = None,
+    unread: list[str] | None = None,
+) -> Observer:
+    """Return an observer that has seen all of a recording, its last judgements not yet told.
+
+    Nobody said who is `judged`: it is the subject that the recording names, or both. `unread` is
+    that of `read`. Raises `ValueError` when it is no recording, or when most of what it holds was
+    written by the other side than it says.
+    """
+    observer = Observer(only=None if judged == "both" else judged)
+    for item in recording.read(lines, unread):
+        match item:
+            case recording.Recorded(time, sender, text):
+                observer.receive(sender, text, time)
+            case recording.End(sender):
+                observer.end(sender)
+            case recording.JudgedSide(side):
+                if judged is None:
+                    observer.only = side
+    return observer
 
 
 def _params(fields: dict[str, object]) -> object:

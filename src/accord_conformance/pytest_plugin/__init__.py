@@ -1,8 +1,12 @@
-"""The conformance kit in tests: what the plugin for pytest, `accord_pytest`, gives to them.
+"""The pytest plugin: fixtures for agents and clients under test, and a test for each rule.
 
-`rules` makes a test of each rule, `agent` and `client` are the fixtures for either side.
+`accord_pytest`, which pytest loads at its start, imports this package when it is first used.
 """
 
 from __future__ import annotations
 
-__all__ = ()
+from accord_conformance.pytest_plugin.agent import AgentUnderTest, agent_command
+from accord_conformance.pytest_plugin.client import ClientUnderTest
+from accord_conformance.pytest_plugin.rule_tests import collect, summary
+
+__all__ = ("AgentUnderTest", "ClientUnderTest", "agent_command", "collect", "summary")

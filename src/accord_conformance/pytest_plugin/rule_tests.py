@@ -11,17 +11,25 @@ import pytest
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.transports.command_line import argv_of
-from accord_conformance.agent.settings import InvalidSettings, Settings, read_settings
+from accord.transports.process import ProcessTransport, process
+from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenarios import agent_scenarios
+from accord_conformance.agent.settings import (
+    SETTINGS_FILE,
+    InvalidSettings,
+    Settings,
+    read_settings,
+)
 from accord_conformance.pytest_plugin.failures import RuleFailed, describe_failures
 from accord_conformance.reports.baseline import Known, read_baseline
 from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
 from accord_conformance.rules.manifest import Requirement
+from accord_conformance.rules.selection import UnknownName, validate_skips
 
 __all__ = ("Check", "RuleTest", "VersionTest", "collect", "summary")
 
 _NAME = "accord-check"
-_FILE = Path("accord-check.toml")
 
 
 class Check(pytest.Collector):
@@ -77,9 +85,6 @@ class Check(pytest.Collector):
             self.passed()
 
     async def _run(self) -> RunResult:
-        from accord.transports.process import ProcessTransport, process
-        from accord_conformance.agent.run import AgentRun
-        from accord_conformance.agent.scenarios import agent_scenarios
 
         settings = self.settings
 
@@ -245,7 +250,6 @@ def _sum(report: Report) -> str:
 
 def _why(result: RunResult, version: int, rule: Requirement) -> str:
     """Say why the scenarios that tell of a rule came to nothing."""
-    from accord_conformance.agent.scenarios import agent_scenarios
 
     names = {one.name for one in agent_scenarios() if rule.id in one.rules}
     reasons = {
@@ -257,13 +261,11 @@ def _why(result: RunResult, version: int, rule: Requirement) -> str:
 
 
 def _settings(file: Path | None) -> Settings:
-    from accord_conformance.agent.scenarios import agent_scenarios
-    from accord_conformance.rules.selection import UnknownName, validate_skips
 
-    if file is None and not _FILE.exists():
+    if file is None and not SETTINGS_FILE.exists():
         return Settings()
     try:
-        settings = read_settings(file or _FILE)
+        settings = read_settings(file or SETTINGS_FILE)
         validate_skips(settings.skip, agent_scenarios())
         return settings
     except (InvalidSettings, UnknownName) as wrong:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from accord.text.excerpt import one_line
 from accord_conformance.reports.frame_lines import frame_line
@@ -130,8 +130,8 @@ def _case(rule: Requirement, report: Report) -> list[str]:
 
 
 def _text(text: str) -> str:
-    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text), quote=False)
 
 
 def _quoted(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(text)))
+    return '"' + escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(text))) + '"'

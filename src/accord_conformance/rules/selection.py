@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
-from accord_conformance.harness.scenario import Scenario
 from accord_conformance.rules.manifest import Requirement, areas, requirements
 
-__all__ = ("UnknownName", "select_rules", "select_scenarios", "validate_skips")
+__all__ = ("NamedScenario", "UnknownName", "select_rules", "select_scenarios", "validate_skips")
 
-Stage = TypeVar("Stage")
+
+class NamedScenario(Protocol):
+    """What a selection needs to know of a scenario."""
+
+    @property
+    def name(self) -> str:
+        """The area, a slash, and the name of the scenario in it."""
+        ...
+
+    @property
+    def area(self) -> str:
+        """The first part of the name."""
+        ...
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that the scenario judges."""
+        ...
+
+
+ScenarioT = TypeVar("ScenarioT", bound=NamedScenario)
 
 
 class UnknownName(ValueError):
     """Nothing has this name; the message says what has one."""
 
 
-def select_rules(names: Sequence[str], scenarios: Iterable[Scenario[Any]]) -> list[Requirement]:
+def select_rules(names: Sequence[str], scenarios: Iterable[NamedScenario]) -> list[Requirement]:
     """Return the rules that the names stand for, all without any; raise `UnknownName`."""
     if not names:
         return list(requirements().values())
@@ -33,9 +52,7 @@ def select_rules(names: Sequence[str], scenarios: Iterable[Scenario[Any]]) -> li
     return [rule for rule in requirements().values() if rule.id in chosen]
 
 
-def select_scenarios(
-    names: Sequence[str], scenarios: Iterable[Scenario[Stage]]
-) -> list[Scenario[Stage]]:
+def select_scenarios(names: Sequence[str], scenarios: Iterable[ScenarioT]) -> list[ScenarioT]:
     """Return the scenarios that the names stand for, all without any; raise `UnknownName`."""
     scenarios = list(scenarios)
     if not names:
@@ -55,7 +72,7 @@ def select_scenarios(
     return [one for one in scenarios if one.name in chosen]
 
 
-def validate_skips(names: Iterable[str], scenarios: Iterable[Scenario[Any]]) -> None:
+def validate_skips(names: Iterable[str], scenarios: Iterable[NamedScenario]) -> None:
     """Raise `UnknownName` for what is to be skipped, and is no scenario and no area of them."""
     scenarios = list(scenarios)
     for name in names:
@@ -72,7 +89,7 @@ def _rules_named(name: str) -> set[str]:
     return {rule.id for rule in requirements().values() if upper in (rule.id, rule.area)}
 
 
-def _unknown(name: str, scenarios: Iterable[Scenario[Any]]) -> str:
+def _unknown(name: str, scenarios: Iterable[NamedScenario]) -> str:
     if name.upper().startswith("R-"):
         area = name.upper().split("-")[1]
         there = [rule.id for rule in requirements().values() if rule.area == area]

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.judges.observer import Observer
 from accord_conformance.traffic.direction import DirectionGuesser, sender_of_method
 from accord_conformance.traffic.frame import Side
 
@@ -27,7 +26,6 @@ __all__ = (
     "End",
     "JudgedSide",
     "Recorded",
-    "judge_recording",
     "read",
     "write",
     "write_judged_side",
@@ -119,31 +117,6 @@ def read(
         if records and len(wrong) == len(rows):
             raise ValueError(wrong[0])
         unread += wrong
-
-
-def judge_recording(
-    lines: Iterable[bytes],
-    *,
-    judged: Side | Literal["both"] | None = None,
-    unread: list[str] | None = None,
-) -> Observer:
-    """Return an observer that has seen all of a recording, its last judgements not yet told.
-
-    Nobody said who is `judged`: it is the subject that the recording names, or both. `unread` is
-    that of `read`. Raises `ValueError` when it is no recording, or when most of what it holds was
-    written by the other side than it says.
-    """
-    observer = Observer(only=None if judged == "both" else judged)
-    for item in read(lines, unread):
-        match item:
-            case Recorded(time, sender, text):
-                observer.receive(sender, text, time)
-            case End(sender):
-                observer.end(sender)
-            case JudgedSide(side):
-                if judged is None:
-                    observer.only = side
-    return observer
 
 
 class _InvalidRecord(Exception):

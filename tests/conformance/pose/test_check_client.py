@@ -15,6 +15,7 @@ import pytest
 
 from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
+from accord_conformance.judges.observer import judge_recording
 from accord_conformance.traffic import recording
 from conformance.pose.doubling import asks, changes, error
 from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
@@ -53,7 +54,7 @@ async def test_our_client_passes_over_a_process(version: int, tmp_path: Path) ->
     frames = list(recording.read(trace.read_bytes().splitlines()))
     assert len(frames) > 100
     # What the kit did wrong on purpose is not held against anybody.
-    judged = recording.judge_recording(trace.read_bytes().splitlines()).finish()
+    judged = judge_recording(trace.read_bytes().splitlines()).finish()
     assert list(judged.failures()) == []
 
 

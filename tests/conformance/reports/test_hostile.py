@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 from accord.v1.initialize import InitializeRequest
-from accord_conformance.cli import check_agent, show_report, show_run
+from accord_conformance.cli import show_report, show_run
 from accord_conformance.judges.observer import Observer
 from accord_conformance.pytest_plugin.client import ClientUnderTest
 from accord_conformance.pytest_plugin.failures import describe_failures
 from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import RunResult, ScenarioResult
 from accord_conformance.traffic.frame import Frame
@@ -37,7 +38,7 @@ NASTY = {
     "nothing": "\x00\ufffe\uffff",
     "long": "x" * 2_000_000,
 }
-FORMATS = ("json_file", "junit_file", "markdown_file", "html_file")
+FORMATS = ("json", "junit", "markdown", "html")
 
 hostile = pytest.mark.parametrize("text", NASTY.values(), ids=NASTY.keys())
 
@@ -66,7 +67,7 @@ def result_of(text: str) -> RunResult:
 @hostile
 @pytest.mark.parametrize("form", FORMATS)
 def test_report_is_short_and_has_nothing_that_is_obeyed(text: str, form: str) -> None:
-    data = check_agent.report_bytes(form, result_of(text))
+    data = report_bytes(form, result_of(text))
     assert len(data) < 200_000
     shown = data.decode("utf-8")
     assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown) == []
@@ -74,15 +75,13 @@ def test_report_is_short_and_has_nothing_that_is_obeyed(text: str, form: str) ->
 
 @hostile
 def test_html_has_the_elements_that_it_always_has(text: str) -> None:
-    page = check_agent.report_bytes("html_file", result_of(text)).decode()
-    assert tags_in(page) == tags_in(
-        check_agent.report_bytes("html_file", result_of("harmless")).decode()
-    )
+    page = report_bytes("html", result_of(text)).decode()
+    assert tags_in(page) == tags_in(report_bytes("html", result_of("harmless")).decode())
 
 
 @hostile
 def test_junit_is_read_as_it_was_meant(text: str) -> None:
-    root = ElementTree.fromstring(check_agent.report_bytes("junit_file", result_of(text)))
+    root = ElementTree.fromstring(report_bytes("junit", result_of(text)))
     (failure,) = root.iter("failure")
     assert len((failure.text or "").splitlines()) == 4
     assert [suite.get("failures") for suite in root.iter("testsuite")].count("1") == 1
@@ -96,14 +95,14 @@ OWN_LINK = re.compile(
 
 @hostile
 def test_json_is_read_as_it_was_meant(text: str) -> None:
-    report = json.loads(check_agent.report_bytes("json_file", result_of(text)))
+    report = json.loads(report_bytes("json", result_of(text)))
     assert next(iter(report)) == "subject"
 
 
 @hostile
 def test_markdown_has_the_lines_that_it_always_has(text: str) -> None:
-    page = check_agent.report_bytes("markdown_file", result_of(text)).decode()
-    usual = check_agent.report_bytes("markdown_file", result_of("harmless")).decode()
+    page = report_bytes("markdown", result_of(text)).decode()
+    usual = report_bytes("markdown", result_of("harmless")).decode()
     assert outline(page) == outline(usual)
     for line in prose_in(page):
         line = OWN_LINK.sub("", line)  # what is left is the agent's
@@ -133,7 +132,7 @@ def test_test_that_fails_shows_a_line_for_each(text: str) -> None:
 @hostile
 def test_test_of_a_client_shows_a_line_for_each(text: str, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    file.write_bytes(check_agent.report_bytes("json_file", result_of(text)))
+    file.write_bytes(report_bytes("json", result_of(text)))
     with pytest.raises(AssertionError) as broken:
         ClientUnderTest(file).check()
     lines = str(broken.value).split("\n")
@@ -157,7 +156,7 @@ def test_frames_of_it_are_judged_and_told(text: str) -> None:
     report = observer.finish()
     assert report.failed_rules()
     for form in FORMATS:
-        assert len(check_agent.report_bytes(form, RunResult("x", [report]))) < 600_000
+        assert len(report_bytes(form, RunResult("x", [report]))) < 600_000
 
 
 def test_paths_of_problems_are_short() -> None:

@@ -197,9 +197,9 @@ def test_verdict_is_at_the_top_and_what_decides_comes_first(result: RunResult) -
     ("change", "status", "words"),
     [
         ({}, 0, "Passed: 1 rule kept in version 1, none broken."),
-        ({"spent_s": 5.0}, 1, "Failed: the time budget of 5 s was spent before the end."),
-        ({"unspoken": {1: "why"}}, 1, "Failed: no version could be checked."),
-        ({"faults": ["Traceback"]}, 70, "No verdict: 1 error in the kit."),
+        ({"exceeded_budget_s": 5.0}, 1, "Failed: the time budget of 5 s was spent before the end."),
+        ({"unsupported": {1: "why"}}, 1, "Failed: no version could be checked."),
+        ({"run_errors": ["Traceback"]}, 70, "No verdict: 1 error in the kit."),
     ],
     ids=["passed", "spent", "unspoken", "fault"],
 )

@@ -282,7 +282,7 @@ SHY = """
 from accord import Agent, AuthRequired
 
 class Shy(Agent):
-    def authorize(self) -> None:
+    def check_auth(self) -> None:
         raise AuthRequired
 
 if __name__ == "__main__":
