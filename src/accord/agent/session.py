@@ -6,15 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from accord.agent.client_adapter import ClientAdapter
-from accord.agent.files import SessionFiles
 from accord.agent.session_actions import SessionActions
-from accord.agent.session_core import SessionCore, SessionState
-from accord.agent.session_messages import send
-from accord.agent.subagent import SubagentCore
 from accord.agent.tool_call import BaseToolCall
-from accord.agent.turn_state import TurnState
-from accord.agent.updates import Update
 from accord.text.excerpt import excerpt
 from accord.types.awaited import must_await
 from accord.types.content import ContentBlock, require_content
@@ -35,6 +28,13 @@ from accord.wire.base import UNSET
 
 if TYPE_CHECKING:
     from accord import v1, v2
+    from accord.agent.client_adapter import ClientAdapter
+    from accord.agent.files import SessionFiles
+    from accord.agent.session_core import SessionCore, SessionState
+    from accord.agent.subagent import SubagentCore
+    from accord.agent.toolbox import Toolbox
+    from accord.agent.turn_state import TurnState
+    from accord.agent.updates import Update
 
 __all__ = (
     "ConnectedClient",
@@ -163,7 +163,7 @@ class WorkActions(SessionActions):
         require_type("subagent(cwd=…)", cwd, str, NoneType)
         if additional_directories is not None:
             require_types("subagent(additional_directories=…)", additional_directories, str)
-        core = SubagentCore(
+        core = self._toolbox.subagent(
             self._core,
             self._turn_here(),
             title,
@@ -172,7 +172,7 @@ class WorkActions(SessionActions):
             additional_directories=additional_directories,
             cancellable=cancellable,
         )
-        return SubagentHandle(core, self.session)
+        return SubagentHandle(core, self.session, self._toolbox)
 
     @must_await("turn")
     async def send_session_message(self, recipient: Session, *content: ContentBlock) -> None:
@@ -185,7 +185,7 @@ class WorkActions(SessionActions):
             raise type_error("send_session_message(recipient=…)", recipient, Session)
         for part in content:
             require_content("send_session_message(content=…)", part)
-        await send(self._core, recipient._core, content)  # noqa: SLF001  # a class of this module
+        await self._toolbox.send(self._core, recipient._core, content)  # noqa: SLF001  # a class of this module
 
 
 class Session(WorkActions):
@@ -196,8 +196,15 @@ class Session(WorkActions):
     to be told (unstable). `data` is for the agent's own use.
     """
 
-    def __init__(self, core: SessionCore, client: ConnectedClient, agent: object) -> None:
+    def __init__(
+        self,
+        core: SessionCore,
+        client: ConnectedClient,
+        agent: object,
+        toolbox: type[Toolbox],
+    ) -> None:
         self._core = core
+        self._toolbox = toolbox
         self.session = self
         self.id = core.id
         self.cwd = core.cwd
@@ -237,7 +244,7 @@ class Session(WorkActions):
     def files(self) -> SessionFiles:
         """The files of the session."""
         if self._files is None:
-            self._files = SessionFiles(self._core)
+            self._files = self._toolbox.files(self._core)
         return self._files
 
     async def history(self) -> list[Update]:
@@ -288,8 +295,8 @@ class SubagentHandle(Session):
     session applies to it, too.
     """
 
-    def __init__(self, core: SubagentCore, parent: Session) -> None:
-        super().__init__(core, parent.client, parent.agent)
+    def __init__(self, core: SubagentCore, parent: Session, toolbox: type[Toolbox]) -> None:
+        super().__init__(core, parent.client, parent.agent, toolbox)
         self._subagent = core
         self.parent = parent
         self.description = core.description

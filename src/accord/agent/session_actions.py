@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
-from accord.agent import elicitation
-from accord.agent.compaction import CompactionHandle
-from accord.agent.elicitation import UrlElicitation
-from accord.agent.plan import PlanHandle
-from accord.agent.session_core import SessionCore
-from accord.agent.terminals import SessionTerminals
 from accord.agent.updates import (
     CommandsUpdate,
     ContextUsageUpdate,
@@ -26,6 +20,14 @@ from accord.types.content import ContentBlock
 from accord.types.session import AvailableCommand, ContextUsage, Cost, PlanEntry
 from accord.types.validation import require_name, require_type, require_types
 
+if TYPE_CHECKING:
+    from accord.agent.compaction import CompactionHandle
+    from accord.agent.elicitation import UrlElicitation
+    from accord.agent.plan import PlanHandle
+    from accord.agent.session_core import SessionCore
+    from accord.agent.terminals import SessionTerminals
+    from accord.agent.toolbox import Toolbox
+
 __all__ = ("SessionActions",)
 
 F = TypeVar("F", bound=Struct)
@@ -35,6 +37,7 @@ class SessionActions:
     """Shows and asks, in the version that the client speaks."""
 
     _core: SessionCore
+    _toolbox: type[Toolbox]
 
     @must_await("turn")
     def say(
@@ -63,7 +66,7 @@ class SessionActions:
     ) -> PlanHandle:
         """Show a plan, which replaces the one with this id; return it, to update its entries."""
         require_type("plan(plan_id=…)", plan_id, str)
-        plan = PlanHandle(self._core, plan_id)
+        plan = self._toolbox.plan(self._core, plan_id)
         await plan.replace(entries)
         return plan
 
@@ -77,7 +80,7 @@ class SessionActions:
         require_type("plan_markdown(text=…)", text, str)
         require_type("plan_markdown(plan_id=…)", plan_id, str)
         await self._core.publish(PlanMarkdownUpdate(plan_id, text))
-        return PlanHandle(self._core, plan_id)
+        return self._toolbox.plan(self._core, plan_id)
 
     @must_await("turn")
     async def plan_file(self, uri: str, *, plan_id: str = "main") -> PlanHandle:
@@ -89,7 +92,7 @@ class SessionActions:
         require_type("plan_file(uri=…)", uri, str)
         require_type("plan_file(plan_id=…)", plan_id, str)
         await self._core.publish(PlanFileUpdate(plan_id, uri))
-        return PlanHandle(self._core, plan_id)
+        return self._toolbox.plan(self._core, plan_id)
 
     @must_await("turn")
     async def show_notice(
@@ -122,12 +125,12 @@ class SessionActions:
 
         A client of version 1 that does not support compactions receives nothing.
         """
-        return CompactionHandle(self._core)
+        return self._toolbox.compaction(self._core)
 
     @property
     def terminals(self) -> SessionTerminals:
         """Runs commands."""
-        return SessionTerminals(self._core)
+        return self._toolbox.terminals(self._core)
 
     @must_await("turn")
     async def elicit_form(self, form: type[F], message: str) -> F | None:
@@ -139,7 +142,7 @@ class SessionActions:
         """
         require_type("elicit_form(form=…)", form, type)
         require_type("elicit_form(message=…)", message, str)
-        return await elicitation.elicit_form(self._core, form, message)
+        return await self._toolbox.elicit_form(self._core, form, message)
 
     @must_await("turn")
     async def elicit_url(self, url: str, message: str) -> UrlElicitation | None:
@@ -150,7 +153,7 @@ class SessionActions:
         """
         require_type("elicit_url(url=…)", url, str)
         require_type("elicit_url(message=…)", message, str)
-        return await elicitation.elicit_url(self._core, url, message)
+        return await self._toolbox.elicit_url(self._core, url, message)
 
     @must_await("turn")
     async def set_context_usage(self, used: int, size: int, *, cost: Cost | None = None) -> None:

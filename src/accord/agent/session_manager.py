@@ -14,6 +14,7 @@ from accord.agent.background import STOP_S
 from accord.agent.registry import registry_of
 from accord.agent.session import ConnectedClient, Session
 from accord.agent.session_core import SessionCore
+from accord.agent.toolbox import Toolbox
 from accord.agent.turn_runner import TurnRunner
 from accord.agent.updates import CommandsUpdate, OptionsUpdate
 from accord.errors import InvalidParams, InvalidRequest, ResourceNotFound, TransportError
@@ -141,7 +142,7 @@ class SessionManager:
     async def _open(
         self, core: SessionCore, stored_options: Sequence[SessionOption] = ()
     ) -> SessionCore:
-        session = Session(core, self.client, self.agent)
+        session = Session(core, self.client, self.agent, Toolbox)
         await self.agent.open_session(session)
         core.restore_options(stored_options)
         self.cores[core.id] = core

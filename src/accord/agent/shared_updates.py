@@ -22,7 +22,6 @@ from accord.types.content import ContentBlock
 from accord.types.session import Cost, SelectOption, SessionOption, TokenUsage
 
 if TYPE_CHECKING:
-    from accord import v2
     from accord.agent.version_types import VersionTypes
     from accord.types.auth import AuthAccount
 
@@ -95,7 +94,7 @@ def _subagent(types: VersionTypes, report: SubagentUpdate) -> Any:
 def _state(types: VersionTypes, report: SubagentUpdate) -> Any:
     known: dict[str, Any] = {}
     if hasattr(types, "BackgroundTerminal"):  # version 2
-        known["background"] = background_to_wire(report.background)
+        known["background"] = background_to_wire(types, report.background)
     match report.state:
         case "idle":
             usage = None if report.tokens is None else usage_to_wire(types, report.tokens)
@@ -167,20 +166,18 @@ def accounts_to_wire(types: VersionTypes, accounts: Iterable[AuthAccount]) -> li
     ]
 
 
-def background_to_wire(items: Iterable[tuple[str, str]]) -> list[v2.BackgroundWork]:
-    """Return what goes on beside the turn of a session as v2 writes it."""
-    from accord import v2
-
-    found: list[v2.BackgroundWork] = []
+def background_to_wire(types: Any, items: Iterable[tuple[str, str]]) -> list[Any]:
+    """Return background work in the types of version 2, the only one that has it."""
+    work: list[Any] = []
     for kind, entity in items:
         match kind:
             case "terminal":
-                found.append(v2.BackgroundTerminal(terminal_id=entity))
+                work.append(types.BackgroundTerminal(terminal_id=entity))
             case "subagent":
-                found.append(v2.BackgroundSubagent(session_id=entity))
+                work.append(types.BackgroundSubagent(session_id=entity))
             case _:
-                found.append(v2.BackgroundToolCall(tool_call_id=entity))
-    return found
+                work.append(types.BackgroundToolCall(tool_call_id=entity))
+    return work
 
 
 def plan_lines(report: PlanMarkdownUpdate | PlanFileUpdate) -> list[str]:

@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from types import NoneType, TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
 from accord.agent.cancel_scope import CancelScope, WorkCancelled
 from accord.agent.client_adapter import PermissionQuestion
-from accord.agent.session_core import SessionCore
-from accord.agent.turn_state import TurnState
 from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
 from accord.connection.tasks import is_stopped
 from accord.types.awaited import must_await
@@ -30,6 +28,10 @@ from accord.types.tool_calls import (
 )
 from accord.types.validation import require_name, require_type, require_types
 from accord.wire.codec import encode
+
+if TYPE_CHECKING:
+    from accord.agent.session_core import SessionCore
+    from accord.agent.turn_state import TurnState
 
 __all__ = ("BaseToolCall", "current_tool_call")
 

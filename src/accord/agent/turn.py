@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accord.agent.session import Session, WorkActions
-from accord.agent.session_core import SessionCore
 from accord.agent.turn_state import TurnState, current_turn
 from accord.text.excerpt import excerpt
 from accord.types.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, text_of
 
 if TYPE_CHECKING:
+    from accord.agent.session_core import SessionCore
+    from accord.agent.toolbox import Toolbox
     from accord.types.content import ContentBlock
     from accord.types.session import TokenUsage
 
@@ -31,6 +32,7 @@ class Turn(WorkActions):
         session: Session,
         core: SessionCore,
         state: TurnState,
+        toolbox: type[Toolbox],
         content: tuple[ContentBlock, ...],
         meta: dict[str, Any] | None = None,
     ) -> None:
@@ -40,6 +42,7 @@ class Turn(WorkActions):
         self.end_meta: dict[str, Any] | None = None
         self.token_usage: TokenUsage | None = None
         self._core = core
+        self._toolbox = toolbox
         self._state = state
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from accord.agent.toolbox import Toolbox
 from accord.agent.turn import Turn
 from accord.agent.turn_state import TurnState, current_turn
 from accord.agent.updates import MessageUpdate, TurnEnded, TurnError
@@ -49,7 +50,7 @@ class TurnRunner:
         meta: dict[str, Any] | None = None,
     ) -> None:
         self.state = TurnState()
-        self.turn = Turn(session, core, self.state, content, meta)
+        self.turn = Turn(session, core, self.state, Toolbox, content, meta)
         self.core = core
         self.exit_error: BaseException | None = None  # raise it once the turn's end is sent
         self._agent = agent

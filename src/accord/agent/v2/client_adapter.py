@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Coroutine
 from typing import Any
 
@@ -125,7 +126,7 @@ class ClientAdapterV2(SharedClientAdapter):
                 return None
 
     async def send_state(self, session_id: str, state: str, background: Background) -> None:
-        work = background_to_wire(background.snapshot())  # on every state (R-BGW-02)
+        work = background_to_wire(v2, background.snapshot())  # on every state (R-BGW-02)
         match state:
             case "running":
                 await self._send(session_id, v2.RunningStateUpdate(background=work))
@@ -148,7 +149,7 @@ class ClientAdapterV2(SharedClientAdapter):
                 stop_reason=ended.stop_reason,
                 error=None if ended.failure is None else _error(ended.failure),
                 usage=None if ended.tokens is None else usage_to_wire(v2, ended.tokens),
-                background=background_to_wire(background.snapshot()),
+                background=background_to_wire(v2, background.snapshot()),
                 meta=meta,
             ),
         )
@@ -189,8 +190,6 @@ def _update(report: Update) -> v2.SessionUpdate:
                 capabilities=_TERMINAL_CANCEL if cancellable else UNSET,
             )
         case TerminalOutputUpdate(id, data):
-            from base64 import b64encode
-
             return v2.TerminalOutputChunk(terminal_id=id, data=b64encode(data).decode("ascii"))
         case TerminalExited(id, exit_code, signal):
             status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)

@@ -192,7 +192,7 @@ class HandlersV2(SharedHandlers):
 
 
 def _state(core: SessionCore) -> v2.SessionState:
-    background = background_to_wire(core.background.items())
+    background = background_to_wire(v2, core.background.items())
     match core.state:
         case "idle":
             return v2.IdleState(background=background)
