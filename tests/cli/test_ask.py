@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from accord.cli.ask.options import exit_status
+from accord.cli.ask.safe_text import one_line
 from accord.cli.main import main
-from accord.cli.safe_text import one_line
-from accord.cli.turn import exit_status
 
 AGENTS = Path(__file__).parent / "agents.py"
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -109,7 +109,7 @@ def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixt
         ("import sys; sys.exit('no key')", ["exited with status 1: no key"]),
         (
             "print('Hello!'); input()",
-            ["exited with status 0", "stdout, which is for JSON", "Hello!"],
+            ["exited with status 0", "stdout, which must contain only JSON", "Hello!"],
         ),
         ("raise KeyError('x')", ["exited with status 1: KeyError: 'x'", "stderr", "line 1"]),
         (ANSWER.format({"protocolVersion": 7}), ["protocol version 7, this client 1 and 2"]),
@@ -133,9 +133,9 @@ def test_agent_that_does_not_come_up_says_why(
 def test_agent_that_does_not_answer_is_given_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord.cli.turn.INITIALIZE_S", 0.2)
+    monkeypatch.setattr("accord.cli.ask.run.INITIALIZE_S", 0.2)
     assert ask("hi", *agent("silent", 2)) == 1
-    assert "did not answer `initialize` within" in capsys.readouterr().err
+    assert "did not respond to `initialize` within" in capsys.readouterr().err
 
 
 def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +160,7 @@ def test_agent_that_wants_a_login_says_how(
 ) -> None:
     (folder / "agent.py").write_text(
         "from accord import AuthRequired, v1\n"
-        "class Shy(v1.Agent):\n"
+        "class Shy(v1.AgentRole):\n"
         "    auth_methods = [v1.AuthMethodAgent(id='key', name='By key')]\n"
         "    def authenticate(self, params, context): ...\n"
         "    def prompt(self, params, context): ...\n"
@@ -259,7 +259,7 @@ def test_json_lines_are_events_between_session_and_end(capfd: pytest.CaptureFixt
     first, *events, last = lines(capfd)
     assert first["event"] == "session"
     assert [e["text"] for e in events if e["event"] == "text"] == ["hi"]
-    assert last == {"event": "end", "stop_reason": "end_turn", "text": "hi", "tokens": None}
+    assert last == {"event": "end", "stop_reason": "end_turn", "text": "hi", "token_usage": None}
 
 
 @pytest.mark.parametrize("prompt", ["full", "updates", "tools", "content", "error", "plan"])
@@ -281,7 +281,7 @@ def test_permission_is_refused_when_there_is_nobody_to_ask(
     options: list[str], allowed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ask("permission", "--json", *options)
-    (permission,) = [line for line in lines(capfd) if line["event"] == "permission"]
+    (permission,) = [line for line in lines(capfd) if line["event"] == "permission_decided"]
     assert permission["option"]["kind"] == ("allow_once" if allowed else "reject_once")
 
 

@@ -102,13 +102,13 @@ def test_form_is_asked_field_by_field(version: int, tmp_path: Path) -> None:
         person.sees("Fill in one field of each kind.")
         for prompt, keys in [
             ("Name: ", "\n"),
-            ("It is needed.", "Ada\n"),
+            ("This field is required.", "Ada\n"),
             ("Count [3]: ", "1000\n"),
-            ("It does not fit: at least 0 and at most 100.", "seven\n"),
-            ("That is no whole number: at least 0 and at most 100.", "7\n"),
+            ("Enter a valid value: at least 0 and at most 100.", "seven\n"),
+            ("Enter a whole number: at least 0 and at most 100.", "7\n"),
             ("Ratio [0.5]: ", "0.25\n"),
             ("Sure (y/n) [n]: ", "maybe\n"),
-            ("It does not fit.", "y\n"),
+            ("Enter a valid value.", "y\n"),
             ("1) blue", ""),
             ("Colour (a number) [green]: ", "1\n"),
             ("Parts (numbers, with commas): ", "1, tests\n"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.cli.forms import FormDeclined, fill_in_form, offer_url
+from accord.cli.ask.forms import FormDeclined, fill_in_form, offer_url
 from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 
 
@@ -79,7 +79,7 @@ async def test_line_is_read_as_the_field_wants_it(
 async def test_line_that_does_not_fit_is_asked_for_again(field: dict[str, Any], line: str) -> None:
     person = Person(line, "")
     assert await person.fills_in(a=field) == {}
-    words = ("It does not fit", "That is no number", "That is no whole number")
+    words = ("Enter a valid value", "Enter a number", "Enter a whole number")
     assert any(one in text for text in person.shown for one in words)
 
 

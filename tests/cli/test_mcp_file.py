@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from accord.cli.ask.mcp_file import McpFileError, read_mcp_file
 from accord.cli.main import main
-from accord.cli.mcp_file import McpFileError, read_mcp_file
 from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
 
 
@@ -46,7 +46,10 @@ def test_every_kind_of_server_is_read(tmp_path: Path) -> None:
         ({"mcpServers": {"a": 1}}, "mcpServers.a: expected an object, got int"),
         ({"mcpServers": {"a": {}}}, "mcpServers.a.url: expected a string"),
         ({"mcpServers": {"a": {"type": "ws"}}}, "mcpServers.a.type: expected one of stdio"),
-        ({"mcpServers": {"a": {"command": "no-such-program"}}}, "no program 'no-such-program'"),
+        (
+            {"mcpServers": {"a": {"command": "no-such-program"}}},
+            "program not found: 'no-such-program'",
+        ),
         ({"mcpServers": {"a": {"command": "sh", "args": "x"}}}, "mcpServers.a.args"),
         ({"mcpServers": {"a": {"command": "sh", "env": {"A": 1}}}}, "mcpServers.a.env"),
         (" " * (1024 * 1024 + 1), "expected at most 1048576 bytes"),

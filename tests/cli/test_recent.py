@@ -10,8 +10,8 @@ from typing import Any
 import click
 import pytest
 
-from accord.cli.latest_session import remembered_session
-from accord.cli.session_setup import open_session
+from accord.cli.ask.latest_session import remembered_session
+from accord.cli.ask.session_setup import open_session
 from client.wire import ByHand, agent_by_hand
 
 LOADS = {"agentCapabilities": {"loadSession": True}}
@@ -54,7 +54,7 @@ async def test_without_a_session_the_user_is_told_how_to_name_one() -> None:
         with pytest.raises(click.UsageError, match="--session ID"):
             await open_session(agent, Path("/one"), session_id=None, latest=True)
     async with agent_by_hand(1) as (agent, _raw):
-        with pytest.raises(click.UsageError, match="does not keep sessions"):
+        with pytest.raises(click.UsageError, match="does not support stored sessions"):
             await open_session(agent, Path("/one"), session_id=None, latest=True)
 
 

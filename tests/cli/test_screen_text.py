@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from accord.cli.rich_screen import RichView
+from accord.cli.ask.lazy_view import rich_view
 from accord.client.events import Event, Plan, Text, Thought, ToolCall
 from accord.types.session import PlanEntry
 from accord.types.tool_calls import Diff
@@ -115,7 +115,7 @@ def test_text_is_on_the_screen_exactly_once(
 ) -> None:
     terminal = terminal_of(columns, lines, monkeypatch)
     document = Document(seed * 1000 + size, tables=columns >= 60)
-    screen = RichView()
+    screen = rich_view()
     events = list(turn(document, size))
     for event in events:
         screen.show_event(event)

@@ -1,10 +1,14 @@
-"""How `accord ask` starts: the agent first, then what shows its work."""
+"""What `accord ask` imports, and when: the agent starts first, and nothing unused is imported."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from cli.screen import at_a_terminal
 
 AGENTS = Path(__file__).parent / "agents.py"
 HEAVY = ("rich", "accord.client.connect", "accord.v1", "accord.v2", "mimetypes")
@@ -18,39 +22,128 @@ def note(event, args):
         order.append("> agent")
 sys.addaudithook(note)
 from accord.cli.main import main
-status = main(sys.argv[1:])
-print(*order, sep="\\n", file=sys.stderr)
+status = main(sys.argv[2:])
+with open(sys.argv[1], "w") as report:
+    print(*order, "> modules", *sys.modules, sep=chr(10), file=report)
 sys.exit(status)
 """
+# What a turn with one message imports from `accord.cli`, in every mode.
+ALWAYS = {
+    "accord.cli",
+    "accord.cli.agent_names",
+    "accord.cli.ask",
+    "accord.cli.ask.agent_output",
+    "accord.cli.ask.attachments",
+    "accord.cli.ask.command",
+    "accord.cli.ask.conversation",
+    "accord.cli.ask.deadline",
+    "accord.cli.ask.interrupts",
+    "accord.cli.ask.latest_session",
+    "accord.cli.ask.lazy_view",
+    "accord.cli.ask.login",
+    "accord.cli.ask.options",
+    "accord.cli.ask.run",
+    "accord.cli.ask.safe_text",
+    "accord.cli.ask.session_setup",
+    "accord.cli.ask.terminal_login",
+    "accord.cli.click_group",
+    "accord.cli.main",
+    "accord.cli.settings",
+}
+FOR_PEOPLE = {
+    "accord.cli.ask.diff_rows",
+    "accord.cli.ask.live_region",
+    "accord.cli.ask.rich_screen",
+    "accord.cli.ask.rows",
+    "accord.cli.ask.tool_rows",
+    "accord.cli.ask.turn_summary",
+}
+VIEWS = {
+    "--json": {"accord.cli.ask.json_lines"},
+    "--quiet": {"accord.cli.ask.answer_only"},
+    "pipe": FOR_PEOPLE | {"accord.cli.ask.piped_answer", "accord.cli.ask.writer"},
+    "terminal": FOR_PEOPLE
+    | {
+        "accord.cli.ask.folding",
+        "accord.cli.ask.markdown",
+        "accord.cli.ask.terminal_output",
+    },
+}
+# Other packages, with what they import themselves.
+PACKAGES = {"accord", "click", "msgspec", "platformdirs", "typing_extensions"}
+FOR_TERMINALS = {"markdown_it", "mdurl", "pygments", "rich"}
+# Slow to import, or needed only for options that are not given.
+UNUSED = {
+    "accord.agent",
+    "accord.cli.agent",
+    "accord.v1",
+    "accord_coder",
+    "accord_conformance",
+    "argparse",
+    "dataclasses",
+    "difflib",
+    "email",
+    "glob",
+    "importlib.metadata",
+    "mimetypes",
+    "sqlite3",
+    "tomllib",
+    "webbrowser",
+}
 
 
-def imported(*words: str) -> tuple[list[str], list[str]]:
-    """Return what `accord ask` imports before its agent is started, and afterwards."""
+def imported(
+    tmp_path: Path, *words: str, terminal: bool = False
+) -> tuple[list[str], list[str], set[str]]:
+    """Return the imports before the agent is started and afterwards, and all modules at the end."""
+    report = tmp_path / "order.txt"
     agent = f"{sys.executable} {AGENTS} script 2"
-    done = subprocess.run(
-        [sys.executable, "-c", NOTE_ORDER, "ask", "echo hi", "--agent", agent, *words],
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    assert done.returncode == 0, done.stderr
-    order = done.stderr.splitlines()
-    at = order.index("> agent")
-    return order[:at], order[at:]
+    argv = [sys.executable, "-c", NOTE_ORDER, str(report), "ask", "echo hi", "--agent", agent]
+    if terminal:
+        with at_a_terminal(*argv, *words, cwd=tmp_path) as person:
+            assert person.leaves() == 0, person.seen
+    else:
+        done = subprocess.run(
+            [*argv, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+    order = report.read_text("utf-8").splitlines()
+    at, end = order.index("> agent"), order.index("> modules")
+    return order[:at], order[at:end], set(order[end + 1 :])
 
 
-def test_agent_is_started_before_anything_else_is_imported() -> None:
-    before, after = imported()
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+def test_agent_is_started_before_anything_else_is_imported(tmp_path: Path) -> None:
+    before, after, _ = imported(tmp_path, terminal=True)
     assert not set(HEAVY).intersection(before)
-    assert {"rich", "accord.client.connect"} <= {name.partition(".console")[0] for name in after}
+    assert {"rich", "accord.client.connect"} <= set(after)
 
 
-def test_json_lines_need_neither_rich_nor_the_other_version() -> None:
-    before, after = imported("--json")
-    names = {*before, *after}
-    assert "rich" not in names
-    assert "accord.v1" not in names
-
-
-def test_markdown_is_not_imported_for_a_pipe() -> None:
-    assert "rich.markdown" not in imported()[1]
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "--json",
+        "--quiet",
+        "pipe",
+        pytest.param(
+            "terminal",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals"),
+        ),
+    ],
+)
+def test_nothing_is_imported_that_a_turn_does_not_use(mode: str, tmp_path: Path) -> None:
+    words = [mode] if mode.startswith("--") else []
+    _, _, modules = imported(tmp_path, *words, terminal=mode == "terminal")
+    assert {name for name in modules if f"{name}.".startswith("accord.cli.")} == (
+        ALWAYS | VIEWS[mode]
+    )
+    allowed = PACKAGES | FOR_TERMINALS if mode == "terminal" else PACKAGES
+    others = {name.partition(".")[0] for name in modules} - sys.stdlib_module_names - allowed
+    assert not {name for name in others if not name.startswith(("_", "sitecustomize"))}
+    if mode != "terminal":  # rich imports some of them
+        assert not UNUSED & modules

@@ -1,4 +1,4 @@
-"""The program `accord`: one file for each of its commands."""
+"""The program `accord`: one module or folder for each command."""
 
 from __future__ import annotations
 

@@ -1,22 +1,21 @@
-"""Agents by name: those of the settings file, the bundled ones, and well-known ones."""
+"""Agents by name: from the settings file, bundled, and well-known ones."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import Literal
 
 from msgspec import Struct
 
 from accord.cli.settings import AgentEntry, Settings
-from accord.transports.process import argv_of
+from accord.transports.command_line import argv_of
 
 __all__ = ("NamedAgent", "find_agent", "named_agents")
 
 Source = Literal["settings", "bundled", "well known"]
 DEFAULT = "accord"
 
-# Commands that serve ACP on stdin and stdout, as their programs document them.
+# Documented commands that serve ACP on stdin and stdout.
 _WELL_KNOWN = {
     "auggie": ("auggie", "--acp"),
     "claude": ("claude-agent-acp",),
@@ -42,16 +41,18 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
 
     @property
     def is_installed(self) -> bool:
-        """Whether its program is found on this machine."""
+        """Whether its program exists on this machine."""
+        import shutil  # slow to import, and only needed for `accord agents`
+
         return shutil.which(self.argv[0]) is not None
 
 
 def named_agents(settings: Settings) -> dict[str, NamedAgent]:
-    """Return all agents that have a name; the user's own take the place of others."""
-    ours = (sys.executable, "-m", "accord", "agent")
+    """Return all named agents. Those in the settings file replace others of the same name."""
+    bundled = (sys.executable, "-m", "accord", "agent")
     commands: dict[str, tuple[Source, tuple[str, ...]]] = {
-        DEFAULT: ("bundled", ours),
-        "script": ("bundled", (*ours, "script")),
+        DEFAULT: ("bundled", bundled),
+        "script": ("bundled", (*bundled, "script")),
         **{name: ("well known", words) for name, words in _WELL_KNOWN.items()},
     }
     agents = {
@@ -67,9 +68,9 @@ def named_agents(settings: Settings) -> dict[str, NamedAgent]:
 
 
 def find_agent(given: str | None, settings: Settings) -> NamedAgent:
-    """Return the agent that `--agent` means: a name, else a command line.
+    """Return the agent for a value of `--agent`: a name or a command line. None is the default.
 
-    Raises `ValueError` for a command line that cannot be split, or a default that has no name.
+    Raises `ValueError` for a command line that cannot be split.
     """
     agents = named_agents(settings)
     named = given if given is not None else settings.ask.agent or DEFAULT

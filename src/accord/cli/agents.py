@@ -1,9 +1,10 @@
-"""`accord agents`: lists the names that `--agent` takes."""
+"""`accord agents`: lists the names for `accord ask --agent`."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import sys
 
 import click
 
@@ -14,17 +15,17 @@ __all__ = ("command",)
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> int:
-    """List the agents that have a name, for `accord ask --agent NAME`.
+    """List the named agents, for `accord ask --agent NAME`.
 
-    The names come from your settings file, from Accord, and from a table of well-known agents.
-    The default is marked with *.
+    The list has the agents of your settings file, the bundled ones and well-known ones. The
+    default is marked with *.
     """
     try:
         known = settings.load()
-    except settings.SettingsError as wrong:
-        raise click.UsageError(str(wrong)) from None
+    except settings.SettingsError as error:
+        raise click.UsageError(str(error)) from None
     agents = named_agents(known)
     default = known.ask.agent or DEFAULT
     if as_json:
@@ -51,8 +52,6 @@ def command(as_json: bool) -> int:
 
 
 def _display_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command as a user would type it."""
-    import sys
-
-    ours = (sys.executable, "-m", "accord")
-    return ("accord", *argv[3:]) if argv[:3] == ours else argv
+    """Return a command as a user would type it."""
+    bundled = (sys.executable, "-m", "accord")
+    return ("accord", *argv[3:]) if argv[:3] == bundled else argv

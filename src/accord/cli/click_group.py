@@ -1,11 +1,10 @@
-"""The commands of `accord` as click has them, each imported when it is called."""
+"""The click commands of `accord`, each imported when it is called."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,9 +13,11 @@ from accord.version import __version__
 
 __all__ = ("LazyGroup", "main")
 
+OWN = ("agents", "ask")  # commands of this package
+
 
 class LazyGroup(click.Group):
-    """Commands that stand in files of their own, of which only the summaries are known."""
+    """A group of commands in their own modules; it only has their summaries."""
 
     def __init__(self, summaries: Mapping[str, str]) -> None:
         super().__init__(
@@ -40,12 +41,12 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command without importing any."""
-        found = [
+        names = [
             CompletionItem(name, help=summary)
             for name, summary in sorted(self.summaries.items())
             if name.startswith(incomplete)
         ]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summaries without importing anything."""
@@ -54,14 +55,18 @@ class LazyGroup(click.Group):
 
 
 def _command(name: str) -> click.Command:
-    """Import a command: our own, or one that an installed package adds."""
+    """Import a command: one of this package, or one that another package adds."""
+    if name in OWN:
+        return importlib.import_module(f"accord.cli.{name}").command
+    from importlib.metadata import entry_points  # slow to import
+
     for entry in entry_points(group="accord.commands", name=name):
         return entry.load()
-    return importlib.import_module(f"accord.cli.{name}").command
+    raise click.UsageError(f"`accord {name}` is not installed")
 
 
 def _agent() -> click.Command:
-    """Return what the shell completes for `accord agent`, which itself runs without click."""
+    """Return `accord agent` for completion only: the command itself runs without click."""
     from accord.cli.agent import AGENTS, FLAGS, OPTIONS
 
     params: list[click.Parameter] = [
@@ -79,7 +84,7 @@ def _agent() -> click.Command:
 
 
 def main(arguments: Sequence[str], summaries: Mapping[str, str]) -> int:
-    """Run a command, or complete one; return the exit status, 2 for a usage error."""
+    """Run or complete a command; return the exit status, which is 2 for a usage error."""
     group = click.version_option(__version__, message="accord %(version)s")(LazyGroup(summaries))
     try:
         status = group.main(list(arguments), prog_name="accord", standalone_mode=False)

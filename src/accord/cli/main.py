@@ -1,4 +1,4 @@
-"""`accord`: finds the command, and imports what that one needs."""
+"""The program `accord`: finds the command, and imports only what that command needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 __all__ = ("COMMANDS", "main")
 
-# Each has a file of its own. All but `agent` have a click command there, called `command`.
+# Each command has its own module. All but `agent` are click commands named `command`.
 COMMANDS = {
     "agent": "Serve a bundled agent on stdin and stdout.",
-    "agents": "List the agents that have a name.",
+    "agents": "List the named agents.",
     "ask": "Send one prompt to an agent and show the result.",
     "check": "Test agents and clients against the protocol.",
 }
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"accord {__version__}")
             return 0
         if words[:1] == ["agent"]:
-            # An editor waits for it: it starts without click.
+            # Without click, to start fast: an editor is waiting.
             from accord.cli import agent
 
             return agent.main(words[1:])
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.name not in _EXTRA:
             raise
         if completes:
-            return 0  # the shell shows no candidates, and no error in the middle of a line
+            return 0  # no candidates, and no error in the middle of the user's line
         print(
             f"accord: `accord {words[0]}` needs more packages: pip install 'accord[cli]'",
             file=sys.stderr,

@@ -1,4 +1,4 @@
-"""The settings file of the user: agents by name, and defaults for `accord ask`."""
+"""The user's settings file: named agents, and defaults for `accord ask`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FILE = "settings.toml"
 
 
 class SettingsError(AccordError):
-    """The settings file cannot be read, or says something that has no meaning."""
+    """The settings file cannot be read, or is invalid."""
 
 
 class AgentEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One table `[agents.NAME]`: how to start an agent, and its defaults."""
+    """A table `[agents.NAME]`: the command of an agent, and its defaults."""
 
     command: str | list[str]
     env: dict[str, str] = {}
@@ -35,7 +35,7 @@ class AgentEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskDefaults(Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[ask]`: what `accord ask` does when the command line does not say."""
+    """The table `[ask]`: defaults of the command line."""
 
     agent: str | None = None
     allow: list[str] = []
@@ -44,14 +44,14 @@ class AskDefaults(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that the file can hold; an absent file is an empty one."""
+    """The contents of the file; a missing file is an empty one."""
 
     agents: dict[str, AgentEntry] = {}
     ask: AskDefaults = AskDefaults()
 
 
 def path() -> Path:
-    """Return where the settings are: in the folder ACCORD_CONFIG, else the platform's own."""
+    """Return the path: in the folder ACCORD_CONFIG or the platform's configuration folder."""
     named = os.environ.get("ACCORD_CONFIG")
     if named:
         return Path(named).expanduser().absolute() / FILE
@@ -61,7 +61,7 @@ def path() -> Path:
 
 
 def load() -> Settings:
-    """Read the settings file. Raises `WrongSettings`, which names the file and the fault."""
+    """Read the settings file. Raises `SettingsError`, which names the file and the error."""
     where = path()
     try:
         text = where.read_text("utf-8")
@@ -69,28 +69,28 @@ def load() -> Settings:
         return Settings()
     except (OSError, UnicodeDecodeError) as exc:
         raise SettingsError(f"Cannot read the settings file {where}: {exc}") from None
-    import tomllib  # not at the top: most users have no settings file
+    import tomllib  # slow to import, and most users have no settings file
 
     try:
         settings = msgspec.convert(tomllib.loads(text), Settings)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
-        raise SettingsError(f"The settings file {where} is wrong: {exc}") from None
+        raise SettingsError(f"The settings file {where} is invalid: {exc}") from None
     timeout_s = settings.ask.timeout
     if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s > 0):
         raise SettingsError(
-            f"The settings file {where} is wrong: ask.timeout: expected a number of seconds above "
-            f"0, got {timeout_s:g}"
+            f"The settings file {where} is invalid: ask.timeout: expected a number of seconds "
+            f"above 0, got {timeout_s:g}"
         )
     for name, entry in settings.agents.items():
         if not name.replace("-", "").replace("_", "").isalnum():
             raise SettingsError(
-                f"The settings file {where} is wrong: expected letters, digits, - and _ in the "
+                f"The settings file {where} is invalid: expected letters, digits, - and _ in the "
                 f"name of an agent, got {name!r}"
             )
         try:
             argv_of(entry.command)
         except ValueError as exc:
             raise SettingsError(
-                f"The settings file {where} is wrong: agents.{name}.command: {exc}"
+                f"The settings file {where} is invalid: agents.{name}.command: {exc}"
             ) from None
     return settings

@@ -1,0 +1,42 @@
+"""Attaches files to a prompt: embedded if the agent supports that, else as links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accord.types.content import ContentBlock, EmbeddedResource, ImageContent, ResourceLink
+
+if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+
+__all__ = ("MAX_FILE_BYTES", "attached_content")
+
+MAX_FILE_BYTES = 256 * 1024  # larger files are linked
+
+
+def attached_content(agent: ConnectedAgent, files: Iterable[Path]) -> Iterator[ContentBlock]:
+    """Yield the content blocks for these files."""
+    for file in files:
+        yield _content(agent, file.absolute())
+
+
+def _content(agent: ConnectedAgent, path: Path) -> ContentBlock:
+    import mimetypes  # slow to import, and only needed for files
+
+    mime_type = mimetypes.guess_type(path.name)[0]
+    size = path.stat().st_size
+    link = ResourceLink(path.as_uri(), path.name, mime_type=mime_type, size=size)
+    if size > MAX_FILE_BYTES:
+        return link
+    if mime_type is not None and mime_type.startswith("image/"):
+        if not agent.supports_content("image"):
+            return link
+        return ImageContent(path.read_bytes(), mime_type, path.as_uri())
+    if not agent.supports_content("resource"):
+        return link
+    try:
+        return EmbeddedResource(path.as_uri(), path.read_text("utf-8"), mime_type)
+    except UnicodeDecodeError:
+        return link

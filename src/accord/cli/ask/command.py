@@ -1,0 +1,285 @@
+"""The command line of `accord ask`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+
+from accord.cli import settings
+from accord.cli.agent_names import NamedAgent, find_agent, named_agents
+from accord.cli.ask.options import AskOptions
+from accord.cli.settings import Settings, SettingsError
+from accord.version import ProtocolVersion
+
+if TYPE_CHECKING:
+    from accord.types.mcp import McpServer
+
+__all__ = ("command",)
+
+PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}
+
+
+class _CommandLine(Struct, kw_only=True):
+    """The arguments and options, as given."""
+
+    prompt: str | None
+    files: tuple[Path, ...]
+    agent: str | None
+    protocol: str | None
+    cwd: Path
+    model: str | None
+    mode: str | None
+    options: tuple[str, ...]
+    mcp_files: tuple[Path, ...]
+    allow_rules: tuple[str, ...]
+    deny_rules: tuple[str, ...]
+    yes: bool
+    terminals: bool
+    timeout_s: float | None
+    thoughts: bool
+    verbose: bool
+    quiet: bool
+    as_json: bool
+    continue_latest: bool
+    session_id: str | None
+
+    def with_settings(self, known: Settings, agent: NamedAgent) -> AskOptions:
+        """Return the options of the run: the command line takes precedence over the settings."""
+        defaults = agent.entry
+        return AskOptions(
+            prompt=self._read_prompt(),
+            argv=agent.argv,
+            env=defaults.env,
+            cwd=self.cwd.absolute(),
+            files=self.files,
+            protocol=defaults.protocol if self.protocol is None else PROTOCOLS[self.protocol],
+            allow_rules=(*known.ask.allow, *self.allow_rules),
+            deny_rules=(*known.ask.deny, *self.deny_rules),
+            yes=self.yes,
+            model=self.model or defaults.model,
+            mode=self.mode or defaults.mode,
+            options=(*_as_assignments(defaults.options), *self.options),
+            mcp_servers=self._mcp_servers(defaults.mcp),
+            timeout_s=self.timeout_s or known.ask.timeout,
+            terminals=self.terminals,
+            as_json=self.as_json,
+            quiet=self.quiet,
+            thoughts=self.thoughts,
+            verbose=self.verbose,
+            continue_latest=self.continue_latest,
+            session_id=self.session_id,
+        )
+
+    def check(self) -> None:
+        """Raise `click.UsageError` for options that exclude each other."""
+        if self.continue_latest and self.session_id is not None:
+            raise click.UsageError("--continue and --session exclude each other")
+        if self.quiet and self.as_json:
+            raise click.UsageError("--quiet and --json exclude each other")
+
+    def _read_prompt(self) -> str:
+        prompt = self.prompt
+        if prompt is None or prompt == "-":
+            prompt = _read_stdin(is_named=prompt == "-")
+        if not prompt.strip() and not self.files:
+            raise click.UsageError("Expected a PROMPT, got an empty one")
+        return prompt
+
+    def _mcp_servers(self, default: str | None) -> tuple[McpServer, ...]:
+        files = self.mcp_files
+        if default is not None and not files:
+            files = (settings.path().parent / default,)
+        if not files:
+            return ()
+        from accord.cli.ask.mcp_file import McpFileError, read_mcp_file
+
+        try:
+            return tuple(server for file in files for server in read_mcp_file(file))
+        except McpFileError as error:
+            raise click.UsageError(f"--mcp: {error}") from None
+
+
+def _check_rules(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if value and (error := _rule_error(value)) is not None:
+        raise click.BadParameter(error)
+    return value
+
+
+def _rule_error(rules: Sequence[str]) -> str | None:
+    """Return what is wrong with a rule of --allow or --deny, or None."""
+    if not rules:
+        return None
+    from accord.cli.ask.rules import rule_error
+
+    return rule_error(rules)
+
+
+def _check_seconds(
+    _context: click.Context, _option: click.Parameter, value: float | None
+) -> float | None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise click.BadParameter(f"Expected a number of seconds above 0, got {value:g}")
+    return value
+
+
+def _check_assignments(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    for assignment in value:
+        name, equals, _ = assignment.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"Expected ID=VALUE, got {assignment!r}")
+    return value
+
+
+def _complete_agent(
+    _context: click.Context, _option: click.Parameter, incomplete: str
+) -> list[str]:
+    try:
+        known = settings.load()
+    except SettingsError:  # reported when the command runs
+        known = Settings()
+    return [name for name in named_agents(known) if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("prompt", required=False)
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--agent",
+    "agent",
+    metavar="NAME|COMMAND",
+    shell_complete=_complete_agent,
+    help="A name that `accord agents` lists, or a command that starts the agent.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(list(PROTOCOLS)),
+    help="Protocol version [default: the newest version that the agent speaks].",
+)
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="Working directory of the session [default: .].",
+)
+@click.option("--model", metavar="NAME", help="Model of the session.")
+@click.option("--mode", metavar="NAME", help="Mode of the session.")
+@click.option(
+    "--option",
+    "options",
+    metavar="ID=VALUE",
+    multiple=True,
+    callback=_check_assignments,
+    help="Set an option of the session; repeatable.",
+)
+@click.option(
+    "--mcp",
+    "mcp_files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Give the agent the MCP servers in this JSON file (`mcpServers`); repeatable.",
+)
+@click.option(
+    "--allow",
+    "allow_rules",
+    metavar="RULE",
+    multiple=True,
+    callback=_check_rules,
+    help="Allow matching actions, such as `edit`, `edit:src/*` or `execute:pytest*`; repeatable.",
+)
+@click.option(
+    "--deny",
+    "deny_rules",
+    metavar="RULE",
+    multiple=True,
+    callback=_check_rules,
+    help="Reject matching actions, even if --allow or --yes would allow them; repeatable.",
+)
+@click.option("--yes", is_flag=True, help="Allow all permission requests.")
+@click.option(
+    "--terminals",
+    is_flag=True,
+    help="Let v1 agents run commands on this machine.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=float,
+    callback=_check_seconds,
+    help="Cancel the turn after this time, with exit status 3.",
+)
+@click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
+@click.option("--verbose", is_flag=True, help="Show the agent's name, version and stderr.")
+@click.option("--quiet", is_flag=True, help="Print only the answer; ask you nothing.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print events as JSON lines; ask you nothing."
+)
+@click.option(
+    "--continue",
+    "continue_latest",
+    is_flag=True,
+    help="Continue the latest session in this directory.",
+)
+@click.option("--session", "session_id", metavar="ID", help="Continue the session with this ID.")
+def command(**given: Any) -> int:
+    """Send one prompt to an agent and show what it does.
+
+    Without PROMPT, or with `-`, the prompt is read from standard input. FILES are attached to it.
+
+    Permission requests are decided by --deny, --allow and --yes; otherwise you are asked at the
+    terminal, and without a terminal they are rejected. Forms and logins are shown only at a
+    terminal. Ctrl-C cancels the turn or declines the open form; press it twice to quit.
+
+    Exit status: 0 turn completed, 1 agent failed, 2 usage error, 3 stopped early or rejected a
+    permission request without asking you, 4 agent refused, 130 cancelled.
+    """
+    line = _CommandLine(**given)
+    line.check()
+    known, agent = _find_agent(line.agent)
+    options = line.with_settings(known, agent)
+    from accord.cli.ask.run import AskProgram
+
+    return AskProgram(options).run()
+
+
+def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:
+    """Return the settings, and the agent that --agent names."""
+    try:
+        known = settings.load()
+        agent = find_agent(name, known)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+    except ValueError as error:
+        raise click.BadParameter(
+            f"Expected a name or a command line, got {name!r}: {error}", param_hint="--agent"
+        ) from None
+    for key, rules in (("allow", known.ask.allow), ("deny", known.ask.deny)):
+        if (error := _rule_error(rules)) is not None:
+            raise click.UsageError(f"The settings file {settings.path()}: ask.{key}: {error}")
+    return known, agent
+
+
+def _read_stdin(*, is_named: bool) -> str:
+    if sys.stdin is None or (sys.stdin.isatty() and not is_named):
+        raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"Expected a prompt in UTF-8 on standard input: {error}") from None
+
+
+def _as_assignments(options: Mapping[str, str | bool]) -> Iterator[str]:
+    for name, value in options.items():
+        yield f"{name}={'on' if value is True else 'off' if value is False else value}"

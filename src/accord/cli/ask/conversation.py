@@ -1,0 +1,115 @@
+"""Talks to a started agent: connects, logs in, opens the session, and runs the turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from accord.cli.ask.attachments import attached_content
+from accord.cli.ask.deadline import Deadline
+from accord.cli.ask.lazy_view import LazyView, write_stderr
+from accord.cli.ask.login import log_in
+from accord.cli.ask.options import STOPPED_EARLY, AskOptions, exit_status
+from accord.cli.ask.session_setup import apply_session_options, open_session
+from accord.client.connect import ConnectedAgent, connect
+from accord.client.permissions import allow, deny
+from accord.errors import AuthRequired
+
+if TYPE_CHECKING:
+    from accord.cli.ask.interrupts import Interrupts
+    from accord.client.events import PermissionRequest
+    from accord.client.permissions import Policy
+    from accord.transports.process import ProcessTransport
+
+__all__ = ("Conversation",)
+
+QUIT_S = 0.2  # for the agent to end the turn after the user has quit
+
+
+class Conversation:
+    """The conversation of one run of `accord ask` with the agent."""
+
+    def __init__(
+        self,
+        options: AskOptions,
+        view: LazyView,
+        interrupts: Interrupts,
+        *,
+        interactive: bool,
+        auth_methods: list[str],
+        initialize_timeout_s: float,
+    ) -> None:
+        self._options = options
+        self._view = view
+        self._interrupts = interrupts
+        self._interactive = interactive
+        self._auth_methods = auth_methods  # filled in when the agent is connected
+        self._initialize_timeout_s = initialize_timeout_s
+        self._rejected: list[PermissionRequest] = []  # because the user could not be asked
+
+    async def run(self, new_transport: Callable[[], ProcessTransport]) -> int:
+        """Connect to the agent and run the turn; return the exit status."""
+        options, view = self._options, self._view
+        # The view is imported while the agent handles `initialize`.
+        asyncio.get_running_loop().call_later(0, view.show_starting, options.argv[0])
+        async with connect(
+            new_transport,
+            permissions=self._policies(),
+            # Without a terminal these capabilities are not advertised.
+            on_elicit_form=view.ask_form if self._interactive else None,
+            on_elicit_url=view.ask_url if self._interactive else None,
+            terminals=options.terminals,
+            terminal_login=self._interactive,
+            versions=(1, 2) if options.protocol is None else (options.protocol,),
+            initialize_timeout_s=self._initialize_timeout_s,
+        ) as agent:
+            self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
+            try:
+                return await self._run_turn(agent)
+            except AuthRequired as refused:
+                if not self._interactive:
+                    raise
+                await log_in(agent, refused, view.ask_form)
+            return await self._run_turn(agent)  # R-AUTH-12: repeat what failed before the login
+
+    async def _run_turn(self, agent: ConnectedAgent) -> int:
+        options = self._options
+        session = await open_session(
+            agent,
+            options.cwd,
+            session_id=options.session_id,
+            latest=options.continue_latest,
+            mcp_servers=options.mcp_servers,
+        )
+        await apply_session_options(
+            session, model=options.model, mode=options.mode, options=options.options
+        )
+        self._view.session_opened(agent, session)
+        contents = [
+            *([options.prompt] if options.prompt else []),
+            *attached_content(agent, options.files),
+        ]
+        turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
+        show_event = self._view.get().show_event
+        self._interrupts.turn = turn
+        with Deadline(turn, options.timeout_s) as deadline:
+            async with turn:
+                async for event in turn:
+                    show_event(event)
+        self._view.get().turn_ended(turn)
+        self._view.show_rejected(self._rejected)
+        if deadline.has_expired and turn.stop_reason == "cancelled":
+            write_stderr([f"accord ask: cancelled after {options.timeout_s:g} s (--timeout)"])
+            return STOPPED_EARLY
+        status = exit_status(turn.stop_reason)
+        return STOPPED_EARLY if self._rejected and status == 0 else status
+
+    def _policies(self) -> list[Policy]:
+        """Return the policies: the rules of the command line, then the user, if interactive.
+
+        An "always" answer is the agent's to remember: its option defines what it covers.
+        """
+        rules = ("*",) if self._options.yes else self._options.allow_rules
+        ask_user = self._view.ask_permission if self._interactive else self._rejected.append
+        return [deny(*self._options.deny_rules), allow(*rules), ask_user]

@@ -1,0 +1,123 @@
+"""Runs `accord ask`: starts the agent, runs the turn, and returns the exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import sys
+from typing import TextIO
+
+from accord.cli.ask.agent_output import AgentOutput
+from accord.cli.ask.interrupts import Interrupts
+from accord.cli.ask.lazy_view import LazyView, write_stderr
+from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
+from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_login
+from accord.errors import AccordError
+from accord.local.run import run_program
+from accord.transports.process import ProcessTransport, process
+
+__all__ = ("AskProgram",)
+
+INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
+STOP_TIMES_S = (1.0, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
+QUIT_TIMES_S = (0.1, 0.2, 0.2)  # the same after the user has quit
+
+
+class AskProgram:
+    """One run of `accord ask`."""
+
+    def __init__(self, options: AskOptions) -> None:
+        self._options = options
+        self._interactive = not (options.as_json or options.quiet) and _has_terminal()
+        self._view = LazyView(options)
+        self._agent_output = AgentOutput(self._view.show_stderr)
+        self._auth_methods: list[str] = []  # for the message that login is required
+        self._new_transport = process(
+            *options.argv,
+            env=options.env,
+            on_stderr=self._agent_output.add_stderr,
+            on_noise=self._agent_output.add_noise,
+            stop_times_s=STOP_TIMES_S,
+        )
+
+    def run(self) -> int:
+        """Run the turn; return the exit status."""
+        if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+            reconfigure(errors="replace")  # its encoding may lack characters
+        try:
+            return run_program(self._run())
+        except asyncio.CancelledError:
+            return CANCELLED
+        except (AccordError, OSError) as error:
+            return self._fail(error)
+        finally:
+            self._view.close()
+
+    async def _run(self) -> int:
+        try:
+            return await self._run_agent()
+        except TerminalLoginChosen as login:
+            self._view.close()
+            status = await run_terminal_login(self._options.argv, self._options.env, login.method)
+            if status != 0:  # R-AUTH-17: a login that fails is reported
+                raise AccordError(f"{login}, and ended with status {status}") from None
+            return await self._run_agent()  # R-AUTH-18: the agent is started again
+        finally:
+            self._view.close()  # before a signal ends the program
+
+    async def _run_agent(self) -> int:
+        """Start the agent's process, then import what talks to it, while the agent starts too."""
+        transports = [self._new_transport()]
+        started = [transports[0]]
+
+        def connection_transport() -> ProcessTransport:
+            """Return the started process, and for a further connection a new one."""
+            if started:
+                return started.pop()
+            transports.append(self._new_transport())
+            return transports[-1]
+
+        def shorten_stop() -> None:
+            for transport in transports:
+                transport.stop_times_s = QUIT_TIMES_S
+
+        with Interrupts(self._view, shorten_stop) as interrupts:
+            try:
+                transports[0].spawn()
+                from accord.cli.ask.conversation import Conversation
+
+                conversation = Conversation(
+                    self._options,
+                    self._view,
+                    interrupts,
+                    interactive=self._interactive,
+                    auth_methods=self._auth_methods,
+                    initialize_timeout_s=INITIALIZE_S,
+                )
+                return await conversation.run(connection_transport)
+            finally:
+                await transports[0].aclose()
+
+    def _fail(self, error: AccordError | OSError) -> int:
+        """Report a failure, with the last output of the agent; return the exit status."""
+        from accord.cli.ask.failures import describe_failure, failure_lines
+
+        failure = describe_failure(error, self._options.argv[0], self._auth_methods, INITIALIZE_S)
+        if failure is not None:
+            self._view.get().close()
+            self._view.get().show_error(failure.message, failure.code)
+            write_stderr(failure_lines(failure, self._agent_output))
+        elif isinstance(error, OSError) and error.errno != errno.EPIPE:
+            write_stderr([f"accord ask: {error.strerror}"])
+        else:  # the reader of stdout has closed the pipe
+            raise error
+        return FAILED
+
+
+def _has_terminal() -> bool:
+    """Return whether a user at a terminal can see and answer questions."""
+
+    def is_terminal(stream: TextIO | None) -> bool:
+        return stream is not None and stream.isatty()  # None: closed before the program started
+
+    return is_terminal(sys.stdin) and (is_terminal(sys.stdout) or is_terminal(sys.stderr))

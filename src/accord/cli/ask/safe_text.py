@@ -1,0 +1,69 @@
+"""Makes text from an agent or a command safe to show: no control or invisible characters."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from accord.text.excerpt import excerpt, hidden_removed
+
+__all__ = (
+    "last_lines",
+    "one_line",
+    "printable",
+    "relative_path",
+    "relative_title",
+)
+
+TAIL_BYTES = 16 * 1024  # at the end of an output, searched for its last lines
+MAX_TITLE = 300  # characters
+
+# Escape sequences for colours, titles and so on.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters and invisible characters."""
+    return hidden_removed(text)
+
+
+def one_line(text: str, max_length: int = MAX_TITLE) -> str:
+    """Return a text as one line, so that it cannot imitate other lines of the output."""
+    # U+2800 is an empty Braille pattern.
+    return excerpt(
+        " ".join(printable(text[: 4 * max_length]).replace("\u2800", " ").split()), max_length
+    )
+
+
+def relative_path(path: str, cwd: str | None) -> str:
+    """Return a path relative to the session's directory, if it is inside."""
+    if cwd is None or not Path(path).is_absolute():
+        return path
+    inside = os.path.relpath(path, cwd)
+    return path if inside.startswith(os.pardir) else inside
+
+
+def relative_title(title: str, cwd: str | None) -> str:
+    """Return a title as one line, with its paths relative to the session's directory."""
+    title = one_line(title)
+    if cwd is None or len(cwd) < 2:
+        return title
+    return re.sub(rf"(?<![\w./~-]){re.escape(cwd)}[/\\](?=[^\s/])", "", title)
+
+
+def last_lines(output: bytes | bytearray | str, max_lines: int) -> tuple[list[str], bool]:
+    """Return the last lines of an output, and whether earlier lines exist.
+
+    A line that was overwritten, such as a progress bar, is returned in its last state.
+    """
+    if isinstance(output, str):
+        output = output[-TAIL_BYTES:].encode("utf-8", "replace")
+    text = bytes(output[-TAIL_BYTES:]).decode("utf-8", "replace")
+    lines = [
+        printable(line.rstrip("\r").rpartition("\r")[2]).rstrip()
+        for line in _ESCAPES.sub("", text).rstrip().split("\n")
+    ]
+    if lines == [""]:
+        return [], False
+    return lines[-max_lines:], len(lines) > max_lines or len(output) >= TAIL_BYTES
