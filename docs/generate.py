@@ -75,33 +75,34 @@ COMMANDS_INTRO = """\
 
 <!-- Written by docs/generate.py from the programs' own help; `make reference` does it again. -->
 
-`accord ask`, `accord agents` and `accord check` need the extra `cli` (`pip install 'accord[cli]'`);
-`accord agent`, `accord --help` and `python -m accord.schema` need nothing.
+`accord ask`, `accord agents` and `accord check` require the extra `cli` (`pip install
+'accord[cli]'`); `accord agent`, `accord --help` and `python -m accord.schema` do not.
 
-What `accord ask --json` writes stands in [Events as JSON](ask-json.md).
+[Events as JSON](ask-json.md) describes the output of `accord ask --json`.
 """
 
 
 EVENTS_INTRO = """\
 # Events as JSON
 
-<!-- Written by docs/generate.py from the events themselves; `make reference` does it again. -->
+<!-- Written by docs/generate.py from the events themselves; `make docs` does it again. -->
 
-`accord ask --json` writes one JSON object per line to stdout, in UTF-8, as it happens, whatever
-version the agent speaks. `event` says what a line is: first `session`, then what happens in the
-turn, last `end`, or `error` when the turn came to no end. When the command line is wrong or the
-agent cannot be started, `session` is missing. Nobody is asked for permission: what `--allow` and
-`--yes` do not allow is rejected, and the exit status is 3. What went wrong is told to people on
-stderr, too. After a second Ctrl-C the last line is `end` as well.
+`accord ask --json` writes one JSON object per line to stdout, in UTF-8, for either version of the
+protocol. The key `event` has the kind of the line. The first line is `session`, then the events of
+the turn follow, and the last line is `end`, or `error` if the turn failed. If the command line is
+invalid or the agent cannot be started, there is no `session` line. After a second Ctrl-C the last
+line is `end` too.
 
-Characters that a terminal obeys or that hide something (controls, DEL, C1, directional and
-invisible ones) are escaped, so a line can be shown as it is.
+The user is not asked for permission: requests that `--allow` and `--yes` do not allow are rejected,
+and the exit status is 3. Errors are also reported on stderr, for people.
 
-The lines are a promise: within a major version fields and events are added, never taken away or
-given another meaning, so skip what you do not know. `annotations`, `content_meta`, `icons` and
-`meta` (`_meta`) are there where there is something to say, every other field always, null where
-there is nothing. Bytes are base64; a text of the agent's own stands where a list of words ends
-with `str`.
+Control characters, directional characters and invisible characters are escaped, so that a line can
+be shown as it is.
+
+The format is stable: within a major version, fields and events are added, but not removed or
+redefined. Ignore what you do not know. `annotations`, `content_meta`, `icons` and `meta` (`_meta`)
+are omitted if empty. Every other field is always present; it is null if unknown. Bytes are base64.
+Where a list of values ends with `str`, an agent can send other values.
 
 <!-- skip: needs jq -->
 ```sh
@@ -113,7 +114,7 @@ accord ask "echo Hello" --json --agent "accord agent script" | jq -r 'select(.ev
 | `event` | Fields |
 |---|---|
 | `session` | `session_id`; `agent`: `name`, `version`; `protocol_version`; `options` by id |
-| `end` | `stop_reason`; `text`: all that the agent said in the turn; `tokens` or null |
+| `end` | `stop_reason`; `text`: all text of the agent in the turn; `token_usage` or null |
 | `error` | `message`; `code`: that of the JSON-RPC error, or null |
 
 ## In the turn
@@ -121,9 +122,9 @@ accord ask "echo Hello" --json --agent "accord agent script" | jq -r 'select(.ev
 PARTS_INTRO = """\
 ## Parts of events
 
-Content is a string, which is text in Markdown, or an object whose `type` says what it is. A
-resource with bytes has the `type` `blob`, and its `content` is base64. Errors are objects with
-`code`, `message` and `data`.
+Content is a string of Markdown text, or an object whose `type` names its kind. A binary resource
+has the `type` `blob`, and its `content` is base64. Errors are objects with `code`, `message` and
+`data`.
 """
 EVENT_TYPES = get_args(events.Event)
 PARTS = (
@@ -172,7 +173,7 @@ def _struct(title: str, cls: type[Struct]) -> Iterator[str]:
 
 
 def _shape(annotation: str) -> str:
-    """Return an annotation as JSON has it."""
+    """Return an annotation in terms of JSON."""
     shape = re.sub(r"tuple\[(.*), \.\.\.\]", r"list[\1]", annotation)
     shape = re.sub(r"Sequence\[(.*)\]", r"list[\1]", shape)
     shape = shape.replace("dict[str, Any]", "object")
