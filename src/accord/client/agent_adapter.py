@@ -38,13 +38,13 @@ __all__ = (
 
 
 class SessionSetup(Struct, frozen=True, kw_only=True):
-    """Where a session works and with what; all paths are absolute."""
+    """The parameters of a session; all paths are absolute."""
 
     cwd: str
-    additional_directories: tuple[str, ...] = ()  # besides `cwd`
+    additional_directories: tuple[str, ...] = ()  # in addition to `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: SystemPrompt | None = None
-    # Where all of them lead, found out before the agent knew of them; None: not resolved yet.
+    # The resolved paths, from before the agent knew the directories; None if not resolved yet.
     real_directories: tuple[str, ...] | None = None
 
     @property
@@ -54,7 +54,7 @@ class SessionSetup(Struct, frozen=True, kw_only=True):
 
 
 class OpenedSession(Struct, frozen=True, kw_only=True):
-    """A session is open; None where the agent did not say."""
+    """An opened session; None for what the response did not contain."""
 
     session_id: str
     options: tuple[SessionOption, ...] | None = None
@@ -62,7 +62,7 @@ class OpenedSession(Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session that the agent has stored; `updated_at` is RFC 3339."""
+    """A stored session (`v1.SessionInfo`, `v2.SessionInfo`); `updated_at` is RFC 3339."""
 
     id: str
     cwd: str
@@ -73,9 +73,9 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 
 class SessionStatus(Struct, frozen=True, kw_only=True):
-    """Whether the agent has a session in memory, and what it does there.
+    """Whether a session is open in the agent, and its state.
 
-    It may have changed already; no `state` does not mean idle.
+    The wire types are `v1.SessionStatus` and `v2.SessionStatus`. It may have changed already. A `state` of None does not mean idle.
     """
 
     is_open: bool
@@ -83,14 +83,17 @@ class SessionStatus(Struct, frozen=True, kw_only=True):
 
 
 class SessionPage(Struct, frozen=True):
-    """Some of the sessions; with a cursor there are more."""
+    """A page of the session list; `next_cursor` is None on the last page."""
 
     sessions: tuple[SessionInfo, ...]
     next_cursor: str | None
 
 
 class AuthMethod(Struct, frozen=True, kw_only=True):
-    """A way to log in; `terminal`: by running the agent's command with `args` and `env` added."""
+    """An auth method.
+
+    If `terminal` is true, run the agent's command with `args` and `env` added.
+    """
 
     id: str
     name: str
@@ -101,7 +104,7 @@ class AuthMethod(Struct, frozen=True, kw_only=True):
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
-    """A turn has ended, and why."""
+    """The result of a turn."""
 
     stop_reason: StopReason
     token_usage: TokenUsage | None = None

@@ -1,6 +1,6 @@
-"""What happens in a session, as a client sees it: the same events in every version.
+"""The events of a session, the same in both protocol versions.
 
-An event says what is so from now on, so a transcript is what its events add up to.
+An event contains the new state of an entity, so a transcript can be built from events alone.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ __all__ = (
 )
 
 Role: TypeAlias = Literal["agent", "thought", "user"]
-# The `_meta` of an update; where one update is several events, each has it.
+# The `_meta` of an update; if an update becomes several events, each has it.
 Meta: TypeAlias = dict[str, Any]
 
 
 class Text(Struct, frozen=True, gc=False):
-    """The agent says more; read all of a message as Markdown."""
+    """Text that the agent appends to a message; a whole message is Markdown."""
 
     text: str
     message_id: str | None = None
@@ -68,7 +68,7 @@ class Text(Struct, frozen=True, gc=False):
 
 
 class Thought(Struct, frozen=True, gc=False):
-    """The agent thinks more."""
+    """Text that the agent appends to a thought."""
 
     text: str
     message_id: str | None = None
@@ -78,7 +78,7 @@ class Thought(Struct, frozen=True, gc=False):
 
 
 class UserText(Struct, frozen=True, gc=False):
-    """The user said something: a prompt of ours, of somebody else, or in a replay."""
+    """Text of the user: of a prompt from this client or another one, or of a replay."""
 
     text: str
     message_id: str | None = None
@@ -88,7 +88,7 @@ class UserText(Struct, frozen=True, gc=False):
 
 
 class ContentChunk(Struct, frozen=True):
-    """A message goes on with something other than text."""
+    """Content other than text, appended to a message (`v1.ContentChunk`, `v2.ContentChunk`)."""
 
     content: ContentBlock
     role: Role = "agent"
@@ -97,7 +97,7 @@ class ContentChunk(Struct, frozen=True):
 
 
 class MessageReplaced(Struct, frozen=True):
-    """A message has other content than it had so far: here is all of it."""
+    """The agent has replaced the content of a message."""
 
     role: Role
     message_id: str
@@ -106,14 +106,17 @@ class MessageReplaced(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A tool call as it stands now; `changed` names the fields that this event brought."""
+    """A tool call in its current state; `changed` names the changed fields.
+
+    The wire types are `v1.ToolCall` and `v2.ToolCallUpdate`.
+    """
 
     id: str
     title: str = ""
     kind: ToolKind = "other"
     status: ToolStatus = "pending"
-    name: str | None = None  # the tool's name in programs; it grants nothing
-    content: Sequence[ToolContent] = ()  # a tuple, or something that equals one
+    name: str | None = None  # the name of the tool, for programs; not a basis for permissions
+    content: Sequence[ToolContent] = ()  # a tuple or an equal sequence
     locations: tuple[ToolCallLocation, ...] = ()
     raw_input: Any = None
     raw_output: Any = None
@@ -123,12 +126,15 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more is to be expected; an unknown status is not the end."""
+        """Whether the status is final. An unknown status is not."""
         return self.status in {"completed", "failed", "cancelled"}
 
 
 class Plan(Struct, frozen=True):
-    """A plan, all of it; one of several where it has an id. `removed`: it is dropped."""
+    """A whole plan (`v1.Plan`, `v2.PlanUpdate`); if there are several, each has an id.
+
+    If `removed` is true, the plan no longer exists.
+    """
 
     entries: tuple[PlanEntry, ...] = ()
     id: str | None = None
@@ -139,49 +145,49 @@ class Plan(Struct, frozen=True):
 
 
 class CommandsChanged(Struct, frozen=True):
-    """The slash commands that there are now."""
+    """The available slash commands have changed."""
 
     commands: tuple[AvailableCommand, ...]
     meta: Meta | None = None
 
 
 class ModeChanged(Struct, frozen=True):
-    """The mode is another one."""
+    """The mode of the session has changed."""
 
     mode: str
     meta: Meta | None = None
 
 
 class OptionsChanged(Struct, frozen=True):
-    """All options as they are now."""
+    """The config options have changed: all of them, with their current values."""
 
     options: tuple[SessionOption, ...]
     meta: Meta | None = None
 
 
 class UsageChanged(Struct, frozen=True):
-    """How full the context is, and what the session has cost."""
+    """The context usage or the cost of the session has changed."""
 
     usage: ContextUsage
     meta: Meta | None = None
 
 
 class TitleChanged(Struct, frozen=True):
-    """The session has another title, or none."""
+    """The title of the session has changed; None if it was removed."""
 
     title: str | None
     meta: Meta | None = None
 
 
 class UpdatedAtChanged(Struct, frozen=True):
-    """When the session last changed, as RFC 3339, or None where the agent no longer says."""
+    """The time of the last change of the session, as RFC 3339; None if the agent removed it."""
 
     updated_at: str | None
     meta: Meta | None = None
 
 
 class Notice(Struct, frozen=True):
-    """A word to the user that is no part of the conversation."""
+    """A notice to the user, outside the conversation (`v1.Notice`, `v2.Notice`)."""
 
     severity: Literal["info", "warning", "error"] | str
     title: str
@@ -190,7 +196,7 @@ class Notice(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """The agent shortens its memory of the conversation."""
+    """A compaction of the conversation history by the agent."""
 
     id: str
     status: Literal["in_progress", "completed", "failed", "cancelled"] | str
@@ -200,7 +206,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 class AgentTerminal(Struct, frozen=True, kw_only=True):
-    """A terminal as it stands now; what it prints comes as `TerminalOutputChunk`."""
+    """A terminal in its current state; its output arrives as `TerminalOutputChunk`."""
 
     id: str
     command: str | None = None
@@ -214,7 +220,10 @@ class AgentTerminal(Struct, frozen=True, kw_only=True):
 
 
 class TerminalOutputChunk(Struct, frozen=True):
-    """A terminal printed this; with `afresh` it stands for all that came before, too."""
+    """Output of a terminal (`v2.TerminalOutputChunk`).
+
+    If `replaces` is true, it replaces all earlier output.
+    """
 
     id: str
     data: bytes
@@ -223,10 +232,10 @@ class TerminalOutputChunk(Struct, frozen=True):
 
 
 class StateChanged(Struct, frozen=True, kw_only=True):
-    """What the session is doing; a state that is not known is never idle.
+    """The state of the session has changed. An unknown state is not idle.
 
-    An idle state may say how the work ended. `background` has the ids of what still runs
-    beside it, None where that was not told.
+    An idle state can contain the stop reason. `background` has the ids of background work, None
+    if the agent did not report it.
     """
 
     state: Literal["running", "idle", "requires_action"] | str
@@ -238,36 +247,39 @@ class StateChanged(Struct, frozen=True, kw_only=True):
 
 
 class Subagent(Struct, frozen=True, kw_only=True):
-    """A session that the agent has started for a part of its work, as it stands now.
+    """A session that the agent has started for a part of its work, in its current state.
 
-    Without a `state` nothing is known of what it does; a `cwd` or `roots` that is None is that of
-    the session which started it.
+    `state` is None if it is unknown. If `cwd` or `additional_directories` is None, the value of
+    the parent session applies.
     """
 
-    id: str  # of its session: see `ClientSession.subagent`
+    id: str  # the session id: see `ClientSession.subagent`
     title: str | None = None
     description: str | None = None
     state: StateChanged | None = None
     cancellable: bool = False
     cwd: str | None = None
-    additional_directories: tuple[str, ...] | None = None  # besides `cwd`
+    additional_directories: tuple[str, ...] | None = None  # in addition to `cwd`
     meta: Meta | None = None
 
 
 class SessionMessage(Struct, frozen=True, kw_only=True):
-    """What one session says to another, all of it so far, as one of the two sees it."""
+    """A message between two sessions, complete so far, as one of them sees it.
+
+    The wire types are `v1.SessionMessage` and `v2.SessionMessage`.
+    """
 
     id: str
     sender: str | None = None  # ids of sessions
     recipient: str | None = None
-    sender_message_id: str | None = None  # its id where the other session has it
+    sender_message_id: str | None = None  # its id in the other session
     recipient_message_id: str | None = None
     content: tuple[ContentBlock, ...] = ()
     meta: Meta | None = None
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
-    """The agent asks before it acts; `tool_call` or `command` say what it is about."""
+    """A permission request; `tool_call` or `command` describe the action."""
 
     session_id: str
     cwd: str  # of the session
@@ -278,26 +290,26 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     command: str | None = None
 
 
-# What a policy decides. An option stands for itself; of the others one is chosen by its kind.
+# The decision of a policy: an option of the request, or the kind of the option to choose.
 Decision: TypeAlias = (
     Literal["allow", "allow_always", "reject", "reject_always", "cancel"] | PermissionOption
 )
 
 
 class PermissionDecided(Struct, frozen=True):
-    """A permission request was answered: by this option, or None when it was cancelled."""
+    """A permission request was decided; `option` is None if it was cancelled."""
 
     request: PermissionRequest
     option: PermissionOption | None
 
     @property
     def allowed(self) -> bool:
-        """Whether the agent may go on."""
+        """Whether the action is allowed."""
         return self.option is not None and self.option.allows
 
 
 class UnknownUpdate(Struct, frozen=True):
-    """An update that there is no event for, as it came."""
+    """An update of an unknown type, as received."""
 
     raw: Any
 

@@ -1,4 +1,4 @@
-"""What both sides talk about, the same in every version of the protocol: layer 6's values."""
+"""Values that clients and agents use, independent of the protocol version."""
 
 from __future__ import annotations
 

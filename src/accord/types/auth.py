@@ -1,4 +1,4 @@
-"""Who is logged in, and where models come from."""
+"""Login status and model providers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AuthState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required
 
 
 class AuthAccount(Struct, frozen=True):
-    """Who is logged in, for display; keep it out of logs."""
+    """An account, for display (`v1.AuthAccount`, `v2.AuthAccount`); keep it out of logs."""
 
     label: str
     active: bool | None = None
@@ -22,17 +22,20 @@ class AuthAccount(Struct, frozen=True):
 
 
 class AuthStatus(Struct, frozen=True):
-    """Whether somebody is logged in to the agent, and as whom."""
+    """Whether a user is logged in to the agent, and the accounts."""
 
     state: AuthState
     accounts: tuple[AuthAccount, ...] = ()
 
 
 class ProviderInfo(Struct, frozen=True, kw_only=True):
-    """A source of models; without `base_url` it is disabled, which a `required` one never is."""
+    """A model provider (`v1.ProviderInfo`, `v2.ProviderInfo`).
+
+    Without `base_url` it is disabled. A `required` provider cannot be disabled.
+    """
 
     id: str
-    supported: tuple[str, ...]  # the protocols that it may speak: anthropic, openai …
+    supported: tuple[str, ...]  # the API types it supports: anthropic, openai …
     required: bool = False
     api_type: str | None = None
     base_url: str | None = None

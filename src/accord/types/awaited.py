@@ -1,4 +1,4 @@
-"""Calls that have to be awaited, or entered, and say so when they are not."""
+"""Decorators for calls that must be awaited or entered: a mistake is reported by name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ log = logging.getLogger("accord.agent")
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# What the coroutine yields and is sent is the event loop's business.
+# Only the event loop uses what the coroutine yields and receives.
 _Work = Coroutine[Any, Any, T]
 
 
 class _MustAwait(Coroutine[Any, Any, T]):
-    """A coroutine that is named when it is dropped, and that is neither true nor false."""
+    """A coroutine that logs its name if it is never awaited, and has no truth value."""
 
     __slots__ = ("_begun", "_owner", "_what", "_work")
 
@@ -47,7 +47,7 @@ class _MustAwait(Coroutine[Any, Any, T]):
         self._work.close()
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self._what} has to be awaited: write `await {self._what}`")
+        raise TypeError(f"{self._what} must be awaited: write `await {self._what}`")
 
     def __del__(self) -> None:
         if not self._begun:
@@ -59,9 +59,9 @@ class _MustAwait(Coroutine[Any, Any, T]):
 
 
 def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work[T]]]:
-    """Return a decorator for methods of something that is called `what` where it is used.
+    """Return a decorator for methods of an object that users call `what`.
 
-    Where a call is dropped without `await`, the log names it, and so does the turn's end.
+    A call that is dropped without `await` is named in the log and at the end of the turn.
     """
 
     def decorate(method: Callable[P, _Work[T]]) -> Callable[P, _Work[T]]:
@@ -77,7 +77,7 @@ def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work
 
 
 class _MustEnter(AbstractAsyncContextManager[T]):
-    """A context manager that says what it is when it is awaited."""
+    """A context manager that explains how to use it when it is awaited."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T], hint: str) -> None:
         self._manager = manager
@@ -94,7 +94,7 @@ class _MustEnter(AbstractAsyncContextManager[T]):
     ) -> bool | None:
         return await self._manager.__aexit__(kind, error, trace)
 
-    if not TYPE_CHECKING:  # type checkers are to refuse it
+    if not TYPE_CHECKING:  # type checkers should reject it
 
         def __await__(self) -> NoReturn:
             raise TypeError(self._hint)
@@ -105,7 +105,7 @@ def must_enter(
 ) -> Callable[
     [Callable[P, AbstractAsyncContextManager[T]]], Callable[P, AbstractAsyncContextManager[T]]
 ]:
-    """Return a decorator for functions whose result is entered with `async with`, never awaited."""
+    """Return a decorator for functions whose result is used with `async with`, not `await`."""
 
     def decorate(
         function: Callable[P, AbstractAsyncContextManager[T]],

@@ -1,4 +1,4 @@
-"""Content: text, images, sounds, links and resources, whatever version carries them."""
+"""Content: text, images, audio, links and resources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ __all__ = (
 
 
 class Annotations(ValidatedStruct, frozen=True):
-    """Hints for display: for whom content is, how important (0 to 1), how fresh (RFC 3339)."""
+    """Hints for display (`v1.Annotations`, `v2.Annotations`).
+
+    The audience, the priority from 0 to 1, and the last modification as RFC 3339.
+    """
 
     audience: tuple[str, ...] | None = None  # `user`, `assistant`
     priority: float | None = None
@@ -34,7 +37,10 @@ class Annotations(ValidatedStruct, frozen=True):
 
 
 class TextContent(str):
-    """Text with annotations or `_meta`; it is a `str`, and what is made of it is plain text."""
+    """Text with annotations or `_meta` (`v1.TextContent`, `v2.TextContent`).
+
+    It is a `str`; the results of its methods are plain strings.
+    """
 
     __slots__ = ("annotations", "meta")
 
@@ -59,11 +65,11 @@ class TextContent(str):
         return f"TextContent({str(self)!r}, annotations={self.annotations!r}, meta={self.meta!r})"
 
 
-# `annotations` and `meta` of all content below are what came with it, or go with it (`_meta`).
+# `annotations` and `meta` (`_meta`) below are those of the content block.
 
 
 class ImageContent(ValidatedStruct, frozen=True, tag="image"):
-    """An image; `data` are its bytes."""
+    """An image; `data` is its bytes (`v1.ImageContent`, `v2.ImageContent`)."""
 
     data: bytes
     mime_type: str
@@ -73,7 +79,7 @@ class ImageContent(ValidatedStruct, frozen=True, tag="image"):
 
 
 class AudioContent(ValidatedStruct, frozen=True, tag="audio"):
-    """A sound; `data` are its bytes."""
+    """Audio; `data` is its bytes (`v1.AudioContent`, `v2.AudioContent`)."""
 
     data: bytes
     mime_type: str
@@ -82,7 +88,10 @@ class AudioContent(ValidatedStruct, frozen=True, tag="audio"):
 
 
 class ResourceLink(ValidatedStruct, frozen=True, tag="link"):
-    """A resource that the other side can read by itself; `size` in bytes."""
+    """A resource that the receiver can read itself (`v1.ResourceLink`, `v2.ResourceLink`).
+
+    `size` is in bytes.
+    """
 
     uri: str
     name: str
@@ -92,11 +101,14 @@ class ResourceLink(ValidatedStruct, frozen=True, tag="link"):
     size: int | None = None
     annotations: Annotations | None = None
     meta: dict[str, Any] | None = None
-    icons: tuple[dict[str, Any], ...] = ()  # of version 2, as it has them
+    icons: tuple[dict[str, Any], ...] = ()  # only in version 2, in its format
 
 
 class EmbeddedResource(ValidatedStruct, frozen=True, tag="resource"):
-    """A resource with its content: text, or bytes; `content_meta` is the `_meta` of that."""
+    """A resource with its text or bytes (`v1.EmbeddedResource`, `v2.EmbeddedResource`).
+
+    `content_meta` is the `_meta` of the inner content.
+    """
 
     uri: str
     content: str | bytes
@@ -107,12 +119,12 @@ class EmbeddedResource(ValidatedStruct, frozen=True, tag="resource"):
 
 
 class Other(Struct, frozen=True, tag="other"):
-    """Content of a type that nobody here knows, kept as it came."""
+    """Content of an unknown type, as received."""
 
     raw: Any
 
 
-# Plain text is a str, read as Markdown; `TextContent` is one.
+# Plain text is a str and is displayed as Markdown; `TextContent` is a str.
 ContentBlock: TypeAlias = (
     str | ImageContent | AudioContent | ResourceLink | EmbeddedResource | Other
 )
@@ -121,23 +133,23 @@ _KINDS = (str, ImageContent, AudioContent, ResourceLink, EmbeddedResource, Other
 
 
 def require_content(where: str, content: object) -> None:
-    """Raise `TypeError` for what is no content; `where` is the call and the argument."""
+    """Raise `TypeError` unless this is content; `where` names the call and the argument."""
     if not isinstance(content, _KINDS):
         raise content_error(where, content)
 
 
 def content_error(where: str, content: object) -> TypeError:
-    """Return the error for what is no content."""
+    """Return the error for a value that is not content."""
     return type_error(where, content, *_KINDS)
 
 
 def require_contents(where: str, contents: object, *more: type) -> None:
-    """Raise `TypeError` for what is no sequence of content, nor of these types."""
+    """Raise `TypeError` unless this is a sequence of content or of the types in `more`."""
     require_types(where, contents, *_KINDS, *more)
 
 
 def text_of(contents: list[ContentBlock] | tuple[ContentBlock, ...]) -> str:
-    """Return the text of some content; links and resources stand in it as Markdown links."""
+    """Return the text of content; links and resources become Markdown links."""
     parts: list[str] = []
     for content in contents:
         match content:

@@ -1,4 +1,4 @@
-"""A change of a file as git shows it, but with absolute paths and no prefixes (R-TOOL-24)."""
+"""Formats a change of a file as a git patch, with absolute paths and no prefixes (R-TOOL-24)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 
 __all__ = ("git_patch",)
 
-_MAX_PAIRS = 200_000  # of equal lines; a text with more is shown as replaced
+_MAX_PAIRS = 200_000  # of equal lines; beyond, the whole text is shown as replaced
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 
 
 def git_patch(path: str, old: str | None, new: str | None) -> str:
-    """Return the change of one file; None stands for a file that is not there."""
+    """Return the patch of one file; None means that the file does not exist."""
     shown = _quoted(path)
     lines = [f"diff --git {shown} {shown}"]
     if old is None:
@@ -20,7 +20,7 @@ def git_patch(path: str, old: str | None, new: str | None) -> str:
         lines.append("deleted file mode 100644")
     hunks = _hunks(old or "", new or "")
     if hunks:
-        # Git ends an unquoted path with a tab where it has a space, so that it can be read back.
+        # Like git, end an unquoted path that contains a space with a tab, so that it can be parsed.
         label = f"{shown}\t" if " " in shown and not shown.startswith('"') else shown
         lines.append("--- /dev/null" if old is None else f"--- {label}")
         lines.append("+++ /dev/null" if new is None else f"+++ {label}")
@@ -55,7 +55,7 @@ def _add(sign: str, line: str, lines: list[str]) -> None:
 
 
 def _range(begin: int, end: int) -> str:
-    """Return the lines of a hunk as unified diffs name them."""
+    """Return the line range of a hunk in the format of unified diffs."""
     length = end - begin
     if length == 1:
         return str(begin + 1)
@@ -63,7 +63,7 @@ def _range(begin: int, end: int) -> str:
 
 
 def _grouped(before: list[str], after: list[str]) -> list[list[tuple[str, int, int, int, int]]]:
-    """Return the changes with the lines around them, in groups that become hunks."""
+    """Return the changes and their context lines, in groups that become hunks."""
     from difflib import SequenceMatcher
 
     start, shorter = 0, min(len(before), len(after))
@@ -83,27 +83,27 @@ def _grouped(before: list[str], after: list[str]) -> list[list[tuple[str, int, i
     if ending:
         found.append(("equal", end, len(before), new_end, len(after)))
     whole: SequenceMatcher[str] = SequenceMatcher(None, [], [])
-    whole.opcodes = found  # type: ignore[assignment]  # what it would find, at a bounded cost
+    whole.opcodes = found  # type: ignore[assignment]  # instead of an unbounded search
     return [list(group) for group in whole.get_grouped_opcodes()] if changes else []
 
 
 def _pairs(old: list[str], new: list[str]) -> int:
-    """Return how many pairs of equal lines `difflib` looks at; it may do so again and again."""
+    """Return the number of pairs of equal lines, which bounds the work of `difflib`."""
     counts = Counter(new)
-    # Of many lines, those that are frequent are passed over.
+    # In long texts `difflib` ignores frequent lines.
     most = len(new) // 100 + 1 if len(new) >= 200 else len(new)
     return sum(count for line in old if (count := counts[line]) <= most)
 
 
 def _lines(text: str) -> list[str]:
-    """Split at line feeds only, as git does."""
+    """Split at line feeds only, like git."""
     parts = text.split("\n")
     lines = [f"{part}\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
 def _quoted(path: str) -> str:
-    """Write a path as git does: quoted where it has bytes that are not plain ASCII."""
+    """Return a path in git's format: quoted if it has bytes other than printable ASCII."""
     data = path.encode("utf-8", "surrogateescape")
     if all(31 < byte < 127 and byte not in (34, 92) for byte in data):
         return path

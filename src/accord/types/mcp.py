@@ -1,4 +1,4 @@
-"""MCP servers that a session is given to work with."""
+"""MCP servers of a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def _none() -> Mapping[str, str]:
 
 
 class McpServerStdio(Struct, frozen=True):
-    """A server that the agent starts; `command` is an absolute path."""
+    """A server that the agent starts (`v1.McpServerStdio`, `v2.McpServerStdio`).
+
+    `command` is an absolute path.
+    """
 
     name: str
     command: str
@@ -24,7 +27,7 @@ class McpServerStdio(Struct, frozen=True):
 
 
 class McpServerHttp(Struct, frozen=True):
-    """A server that the agent reaches by streamable HTTP."""
+    """A server that uses streamable HTTP (`v1.McpServerHttp`, `v2.McpServerHttp`)."""
 
     name: str
     url: str
@@ -32,7 +35,7 @@ class McpServerHttp(Struct, frozen=True):
 
 
 class McpServerSse(Struct, frozen=True):
-    """A server that the agent reaches by server-sent events, the older way (v1 alone)."""
+    """A server that uses server-sent events, an older transport (only `v1.McpServerSse`)."""
 
     name: str
     url: str

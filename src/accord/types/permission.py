@@ -1,4 +1,4 @@
-"""Asking the user whether something may be done."""
+"""Permission options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PermissionKind: TypeAlias = (
 
 
 class PermissionOption(ValidatedStruct, frozen=True):
-    """One answer that the user can give."""
+    """An option of a permission request (`v1.PermissionOption`, `v2.PermissionOption`)."""
 
     id: str
     name: str
@@ -22,10 +22,10 @@ class PermissionOption(ValidatedStruct, frozen=True):
 
     @property
     def allows(self) -> bool:
-        """Whether to choose it is to allow."""
+        """Whether the option allows the action."""
         return self.kind in ("allow_once", "allow_always")
 
     @property
     def is_remembered(self) -> bool:
-        """Whether it holds for the same kind of thing later."""
+        """Whether the decision also applies to later requests."""
         return self.kind in ("allow_always", "reject_always")

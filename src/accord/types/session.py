@@ -1,4 +1,4 @@
-"""What sessions have besides messages: plans, options, modes, commands, usage."""
+"""Values of sessions: plans, config options, commands and usage."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ __all__ = (
     "TokenUsage",
 )
 
-# Others are an agent's own; `error` is v2's, with the error beside it.
+# Agents can define further values. `error` exists only in v2, together with an error.
 StopReason: TypeAlias = (
     Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"] | str
 )
 
 
 class Implementation(ValidatedStruct, frozen=True):
-    """A program and its version; `title` is for the user, else `name`."""
+    """A program and its version (`v1.Implementation`, `v2.Implementation`).
+
+    Display `title`, or `name` if there is none.
+    """
 
     name: str
     version: str = "0"
@@ -37,19 +40,22 @@ class Implementation(ValidatedStruct, frozen=True):
 
 
 class SystemPrompt(ValidatedStruct, frozen=True):
-    """What the model is told before all else, behind or in place of the agent's own words."""
+    """A system prompt of the client (`v1.SystemPrompt`, `v2.SystemPrompt`).
+
+    It is appended to the system prompt of the agent, or replaces it.
+    """
 
     content: tuple[ContentBlock, ...]
     mode: Literal["append", "override"] | str = "append"
 
     @property
     def text(self) -> str:
-        """Its words, each piece a paragraph."""
+        """The text, with the parts as paragraphs."""
         return "\n\n".join(part for part in self.content if isinstance(part, str))
 
 
 class PlanEntry(ValidatedStruct, frozen=True):
-    """One step of a plan."""
+    """One entry of a plan (`v1.PlanEntry`, `v2.PlanEntry`)."""
 
     content: str
     status: Literal["pending", "in_progress", "completed", "cancelled"] | str = "pending"
@@ -57,7 +63,7 @@ class PlanEntry(ValidatedStruct, frozen=True):
 
 
 class OptionChoice(ValidatedStruct, frozen=True):
-    """One value of an option that the user chooses."""
+    """One value of a select option."""
 
     value: str
     name: str
@@ -66,7 +72,7 @@ class OptionChoice(ValidatedStruct, frozen=True):
 
 
 class SelectOption(ValidatedStruct, frozen=True, kw_only=True, tag="select"):
-    """An option with one of several values; category `mode` is the mode of the session."""
+    """A config option with a list of choices; category `mode` is the mode of the session."""
 
     id: str
     name: str
@@ -77,7 +83,7 @@ class SelectOption(ValidatedStruct, frozen=True, kw_only=True, tag="select"):
 
 
 class BooleanOption(ValidatedStruct, frozen=True, kw_only=True, tag="switch"):
-    """An option that is on or off."""
+    """A config option that is true or false."""
 
     id: str
     name: str
@@ -90,7 +96,10 @@ SessionOption: TypeAlias = SelectOption | BooleanOption
 
 
 class AvailableCommand(ValidatedStruct, frozen=True):
-    """A command that the user can type after a slash; `hint` says what may follow."""
+    """A slash command (`v1.AvailableCommand`, `v2.AvailableCommand`).
+
+    `hint` describes its argument.
+    """
 
     name: str
     description: str
@@ -98,14 +107,14 @@ class AvailableCommand(ValidatedStruct, frozen=True):
 
 
 class Cost(ValidatedStruct, frozen=True):
-    """What the session has cost so far."""
+    """The cost of the session so far (`v1.Cost`, `v2.Cost`)."""
 
     amount: float
     currency: str = "USD"
 
 
 class ContextUsage(ValidatedStruct, frozen=True):
-    """How full the model's context is, in tokens."""
+    """The used part and the size of the model's context, in tokens."""
 
     used: int
     size: int
@@ -113,7 +122,7 @@ class ContextUsage(ValidatedStruct, frozen=True):
 
 
 class TokenUsage(ValidatedStruct, frozen=True, kw_only=True):
-    """What a piece of work took; whether v1 counts the turn or the session, it leaves open."""
+    """The tokens of a turn. In v1, agents may count the whole session instead."""
 
     total: int
     input: int

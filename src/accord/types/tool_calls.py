@@ -1,4 +1,4 @@
-"""What tool calls show: kinds, statuses, diffs, terminals, places."""
+"""Values of tool calls: kinds, statuses, diffs, terminals and locations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = (
     "ToolStatus",
 )
 
-# Other strings are a peer's own; show them as `other` and as in progress.
+# The peer can define further values. Display them as `other` and as in progress.
 ToolKind: TypeAlias = (
     Literal[
         "read",
@@ -51,10 +51,11 @@ ToolStatus: TypeAlias = (
 
 
 class Diff(ValidatedStruct, frozen=True, tag="diff"):
-    """A change of one file: what it was (None: it was not there) and is (None: it is gone).
+    """A change of a file (`v1.Diff`, `v2.Diff`).
 
-    `patch` is the change as a git patch where that is all that came. `others` are the further files
-    that it changes, and the former paths of those that it moves or copies.
+    `old` is None for a new file, `new` is None for a deleted one. `patch` is the change as a git
+    patch if the agent sent only that. `others` are further files that it changes, and the former
+    paths of moved or copied files.
     """
 
     path: str
@@ -65,13 +66,13 @@ class Diff(ValidatedStruct, frozen=True, tag="diff"):
 
 
 class TerminalView(ValidatedStruct, frozen=True, tag="terminal"):
-    """A terminal shown in a tool call."""
+    """A terminal displayed in a tool call (`v1.Terminal`, `v2.Terminal`)."""
 
     terminal_id: str
 
 
 class ToolCallLocation(ValidatedStruct, frozen=True):
-    """A place in a file that a tool works at; the first line is 1."""
+    """A file location (`v1.ToolCallLocation`, `v2.ToolCallLocation`); the first line is 1."""
 
     path: str
     line: int | None = None

@@ -1,4 +1,4 @@
-"""Says at the call what was given in the wrong type: on the wire nobody would understand it."""
+"""Checks the types of arguments at the call, before a wrong value is sent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from accord.text.excerpt import excerpt
 __all__ = ("ValidatedStruct", "require_name", "require_type", "require_types", "type_error")
 
 _Kinds = tuple[type, ...]
-_Field = tuple[str, _Kinds, _Kinds | None]  # its name, its types, those of its elements
+_Field = tuple[str, _Kinds, _Kinds | None]  # name, types, types of its elements
 
 _known: dict[type, list[_Field]] = {}
 
 
 class ValidatedStruct(Struct, frozen=True):
-    """A value whose fields are of the types that they are annotated with, else `TypeError`."""
+    """A struct that raises `TypeError` if a field does not have its annotated type."""
 
     def __post_init__(self) -> None:
         cls = type(self)
@@ -36,13 +36,13 @@ class ValidatedStruct(Struct, frozen=True):
 
 
 def require_type(where: str, value: object, *kinds: type) -> None:
-    """Raise `TypeError` for a value of another type; `where` is the call and the argument."""
+    """Raise `TypeError` unless a value has one of the types; `where` names the argument."""
     if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
         raise type_error(where, value, *kinds)
 
 
 def require_types(where: str, values: object, *kinds: type) -> list[Any]:
-    """Return what an iterable has, each of it of these types; text is none of several."""
+    """Return the items of an iterable, which must have these types; a string is rejected."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise type_error(f"{where}, several", values, *kinds)
     found = list(cast("Iterable[Any]", values))
@@ -53,16 +53,16 @@ def require_types(where: str, values: object, *kinds: type) -> list[Any]:
 
 
 def require_name(where: str, value: object, known: Iterable[str]) -> None:
-    """Raise for a value that is none of the protocol's names; those of one's own have a `_`."""
+    """Raise `ValueError` for an unknown name that does not begin with an underscore."""
     require_type(where, value, str)
     names = tuple(known)
     if value not in names and not cast("str", value).startswith("_"):
-        own = "a name of your own that begins with an underscore"
+        own = "an extension name, which begins with an underscore"
         raise ValueError(f"{where}: expected {', '.join(names)} or {own}, got {value!r}")
 
 
 def type_error(where: str, value: object, *kinds: type) -> TypeError:
-    """Return the error for a value that is of none of these types."""
+    """Return the error for a value of another type."""
     *most, last = ["None" if kind is type(None) else kind.__name__ for kind in kinds]
     expected = f"{', '.join(most)} or {last}" if most else last
     got = "None" if value is None else f"{type(value).__name__}: {excerpt(repr(value), 60)}"
