@@ -75,7 +75,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 class SessionStatus(Struct, frozen=True, kw_only=True):
     """Whether a session is open in the agent, and its state.
 
-    The wire types are `v1.SessionStatus` and `v2.SessionStatus`. It may have changed already. A `state` of None does not mean idle.
+    The wire types are `v1.SessionStatus` and `v2.SessionStatus`. The status may have
+    changed already. A `state` of None does not mean idle.
     """
 
     is_open: bool
