@@ -13,9 +13,11 @@ from msgspec import Struct, field
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.client import fixtures
 from accord_conformance.client.client_rules import ClientRules
+from accord_conformance.client.matchers import (
+    IsNot,
+)
 from accord_conformance.client.state_probe import (
     ExpectedState,
-    IsNot,
     StateProbe,
     expect,
     probe_state,

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from accord_conformance.judges.auth import Auth
 from accord_conformance.judges.base import Judge
+from accord_conformance.judges.compaction import Compaction
 from accord_conformance.judges.content import Content
+from accord_conformance.judges.directories import Directories
 from accord_conformance.judges.elicitation import Elicitation
-from accord_conformance.judges.extras import Extras
 from accord_conformance.judges.files_and_terminals import FilesAndTerminals
 from accord_conformance.judges.framing import Framing
 from accord_conformance.judges.gates import Gates
@@ -18,9 +19,12 @@ from accord_conformance.judges.mcp_over_acp import McpOverAcp
 from accord_conformance.judges.options import Options
 from accord_conformance.judges.paths import Paths
 from accord_conformance.judges.permissions import Permissions
+from accord_conformance.judges.providers import Providers
+from accord_conformance.judges.request_cancellation import RequestCancellation
 from accord_conformance.judges.session_list import SessionList
 from accord_conformance.judges.session_state import SessionStates
 from accord_conformance.judges.sessions import Sessions
+from accord_conformance.judges.system_prompt import SystemPrompt
 from accord_conformance.judges.tools import Tools
 from accord_conformance.judges.turns import Turns
 from accord_conformance.judges.wire_types import WireTypes
@@ -46,7 +50,11 @@ _judges: list[type[Judge]] = [
     Options,
     Elicitation,
     Content,
-    Extras,
+    RequestCancellation,
+    Providers,
+    Compaction,
+    SystemPrompt,
+    Directories,
     McpOverAcp,
 ]
 

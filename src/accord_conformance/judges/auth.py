@@ -37,7 +37,7 @@ class Auth(Judge):
         super().__init__(*arguments)
         self._logged_in: Request | None = None
         self._logged_out: Request | None = None
-        self._needed = False  # a session was refused for want of a login
+        self._needed = False  # a session was refused because it requires a login
 
     def on_request(self, call: Request) -> None:
         if call.sender != "client" or self.state.version is None:
@@ -80,41 +80,62 @@ class Auth(Judge):
     def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
-        if call.method == "initialize" and call.ok and is_object(call.result):
-            for method in items(call.result, "authMethods"):
-                self._offered(call, method)
-        elif call.method in ("auth/login", "auth/logout") and self.state.auth_methods:
-            self.judge(
-                "R-AUTH-04",
-                call.code != -32601,
-                call,
-                expected=f"{call.method} is served",
-                got="-32601, method not found",
-            )
-            if not self._says_auth():
+        match call.method:
+            case "initialize":
+                if call.ok and is_object(call.result):
+                    for method in items(call.result, "authMethods"):
+                        self._offered(call, method)
+            case "authenticate":
+                self._login(call)
+            case "auth/login":
+                self._is_served(call)
+                self._login(call)
+            case "logout":
+                self._logout(call)
+            case "auth/logout":
+                self._is_served(call)
+                self._logout(call)
+            case "auth/status":
                 self.judge(
-                    "R-AUTH-06",
-                    call.code != -32601,
-                    self.state.initialized,
+                    "R-ASTAT-02",
+                    call.code != -32000,
                     call,
-                    expected=f"{call.method} is served without `capabilities.auth` as with it",
-                    got="-32601, method not found",
-                    by="agent",
+                    expected="an answer without a login",
+                    got="-32000",
                 )
-        elif call.method == "auth/status":
+            case "session/new":
+                self._new_session(call)
+            case _:
+                pass
+
+    def _is_served(self, call: Request) -> None:
+        """Judge that an agent with `authMethods` serves login and logout."""
+        if not self.state.auth_methods:
+            return
+        self.judge(
+            "R-AUTH-04",
+            call.code != -32601,
+            call,
+            expected=f"{call.method} is served",
+            got="-32601, method not found",
+        )
+        if not self._says_auth():
             self.judge(
-                "R-ASTAT-02",
-                call.code != -32000,
+                "R-AUTH-06",
+                call.code != -32601,
+                self.state.initialized,
                 call,
-                expected="an answer without a login",
-                got="-32000",
+                expected=f"{call.method} is served without `capabilities.auth` as with it",
+                got="-32601, method not found",
+                by="agent",
             )
-        if call.method in _LOGIN:
-            self._login(call)
-        elif call.method in ("logout", "auth/logout"):
-            self._logged_in = None
-            self._logged_out = call if call.ok else None
-        elif call.method == "session/new" and self._logged_out is not None and self._needed:
+
+    def _logout(self, call: Request) -> None:
+        self._logged_in = None
+        self._logged_out = call if call.ok else None
+
+    def _new_session(self, call: Request) -> None:
+        if self._logged_out is not None and self._needed:
             self.judge(
                 "R-AUTH-26",
                 call.code == -32000,
@@ -123,20 +144,20 @@ class Auth(Judge):
                 expected="-32000 after the logout, as before the login",
                 got="a result" if call.ok else format_value(call.code),
             )
-        elif call.method == "session/new" and self._logged_in is not None:
+        elif self._logged_in is not None:
             self.judge(
                 "R-AUTH-10",
                 call.code != -32000,
                 self._logged_in,
                 call,
-                expected="no error for want of a login after one that succeeded",
+                expected="no auth error after a successful login",
                 got="-32000",
             )
-        elif call.method == "session/new":
+        else:
             self._needed |= call.code == -32000
 
     def _says_auth(self) -> bool:
-        """Tell whether the agent's capabilities have a word on logins."""
+        """Return whether the agent's capabilities have `auth`."""
         call = self.state.initialized
         result = call.result if call is not None and is_object(call.result) else {}
         capabilities = result.get("capabilities")
@@ -187,7 +208,7 @@ class Auth(Judge):
 
 
 def _opted_in(params: Any) -> bool:
-    """Tell whether a client can log in at a terminal, in the words of either version."""
+    """Return whether a client supports login at a terminal, as either version spells it."""
     if not is_object(params):
         return False
     for key in ("clientCapabilities", "capabilities"):

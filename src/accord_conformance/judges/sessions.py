@@ -35,6 +35,7 @@ class Sessions(Judge):
         "R-SESS-33",
         "R-SESS-34",
         "R-PROMPT-01",
+        "R-ERR-02",
         "R-STATUS-03",
         "R-STATUS-04",
         "R-SUBAG-02",
@@ -217,6 +218,8 @@ class Sessions(Judge):
     def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
+        if call.code == -32002 and call.method != "session/status":
+            self._unknown_session(call)
         ident = call.session_id
         session = self.state.find_session(ident)
         match call.method:
@@ -323,6 +326,19 @@ class Sessions(Judge):
 
     def _waiting(self, ident: str) -> list[Request]:
         return [call for method in _ASKS for call in self.state.unanswered("agent", method, ident)]
+
+    def _unknown_session(self, call: Request) -> None:
+        error: Any = call.response.error if call.response else None
+        data = error.get("data")
+        if data is not None and call.session_id is not None and self.state.version == 2:
+            self.judge(
+                "R-ERR-02",
+                is_object(data) and data.get("sessionId") == call.session_id,
+                call,
+                expected="`data` with the `sessionId`",
+                got=format_value(data),
+                by="agent",
+            )
 
     def _status(self, call: Request) -> None:
         error: Any = call.response.error if call.response else None

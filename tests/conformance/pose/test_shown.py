@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from accord.transports.memory import pair
-from accord_conformance.client.state_probe import (
+from accord_conformance.client.matchers import (
     IS_PRESENT,
-    PROBE_METHOD,
     ContainsInOrder,
     EqualsOrEmpty,
-    ExpectedState,
     HasExactly,
     HasItem,
     HasLength,
     IsNot,
+)
+from accord_conformance.client.state_probe import (
+    PROBE_METHOD,
+    ExpectedState,
     StateProbe,
     expect,
     expect_or_absent,
