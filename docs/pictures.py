@@ -56,10 +56,7 @@ PROJECT = {
         """
     ),
 }
-PROMPT = (
-    'Replace "price(net)}" with "price(net):.2f}" in shop.py, '
-    "then run `python check.py`, then count the lines of shop.py"
-)
+PROMPT = "replace shop.py 'price(net)}' 'price(net):.2f}'; run python check.py; read shop.py 5-10"
 # Name of a picture, columns, the prompt's options, what is typed and where the picture is taken.
 PICTURES: list[tuple[str, int, list[str], str | None]] = [
     ("ask", 80, ["--yes"], None),

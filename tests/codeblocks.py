@@ -220,9 +220,15 @@ def look_up(command: str) -> None:
                 raise ValueError(f"{command}: {done.stderr.decode()}")
         case ["bash" | "sh", script, *_] if (root / script).is_file():
             pass
+        case ["python3", "-m", "venv", ".venv"] | ["source", ".venv/bin/activate"]:
+            pass
+        case ["pip", "wheel", "--no-deps", "--wheel-dir", "dist", "."]:
+            pass
         case ["pip", "install", what]:
             project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-            extra = re.fullmatch(r"(?:\.|accord)(?:\[([\w-]+)\])?", what)
+            extra = re.fullmatch(
+                r"(?:\.|accord|\$\(ls dist/accord-\*\.whl\))(?:\[([\w-]+)\])?", what
+            )
             if extra is None or extra[1] not in {None, *project["optional-dependencies"]}:
                 raise ValueError(f"{command}: no such extra")
         case _:

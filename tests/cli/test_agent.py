@@ -26,34 +26,34 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("dancer",), "there is no agent 'dancer'"),
+        (("dancer",), "unknown agent 'dancer': expected one of coder, script"),
         (("script", "more"), "unexpected argument 'more'"),
         (("--fast",), "unexpected argument '--fast'"),
         (("-x",), "unexpected argument '-x'"),
-        (("--model",), "--model needs a value"),
-        (("--model=",), "--model needs a value"),
-        (("--model", "gpt"), "--model must be `provider:name`, `local` or `demo`, not 'gpt'"),
+        (("--model",), "--model requires a value"),
+        (("--model=",), "--model requires a value"),
+        (("--model", "gpt"), "--model must be `PROVIDER:NAME`, `local` or `demo`, not 'gpt'"),
         (
             ("--model", "compatible:x"),
-            "a model `compatible:NAME` needs --base-url URL, where its server is",
+            "a model `compatible:NAME` requires --base-url URL, the address of its server",
         ),
-        (("--base-url", "here"), "--base-url begins with http:// or https://, not 'here'"),
+        (("--base-url", "here"), "--base-url must begin with http:// or https://, got 'here'"),
         (
             ("--model", "demo", "--base-url", "http://localhost:1"),
-            "--base-url is for models of providers and servers; `demo` has no address",
+            "--base-url is for models of providers and servers; `demo` does not use a server",
         ),
-        (("--max-requests", "0"), "--max-requests is a number from 1 on, not '0'"),
-        (("--max-requests=many",), "--max-requests is a number from 1 on, not 'many'"),
+        (("--max-requests", "0"), "--max-requests must be a number of at least 1, got '0'"),
+        (("--max-requests=many",), "--max-requests must be a number of at least 1, got 'many'"),
         (("--fetch=no",), "--fetch takes no value"),
         (("script", "--fetch"), "the script agent has no option --fetch"),
         (
             ("--mode", "bypassPermissions"),
-            "the mode bypassPermissions needs --bypass-permissions besides",
+            "the mode bypassPermissions also requires --bypass-permissions",
         ),
         (
             ("--mode", "wild"),
-            "there is no mode 'wild';"
-            " there are default, acceptEdits, plan, dontAsk, bypassPermissions",
+            "unknown mode 'wild': expected one of"
+            " default, acceptEdits, plan, dontAsk, bypassPermissions",
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_address_without_a_model_is_refused(
     monkeypatch.setattr("accord_coder.directories.config_dir", lambda: tmp_path)
     assert main(["agent", "--base-url", "http://localhost:11434/v1"]) == 2
     said = capsys.readouterr().err
-    assert "--base-url needs the model that is there: add --model PROVIDER:NAME" in said
+    assert "--base-url requires a model: add --model PROVIDER:NAME" in said
     assert "ACCORD_MODEL" in said
 
 

@@ -66,7 +66,7 @@ def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
     done = run(start=("-c", NO_EXTRAS.format(words=words)))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"accord: `accord {words[0]}` needs more packages: pip install 'accord[cli]'\n"
+        f"accord: `accord {words[0]}` requires more packages: pip install 'accord[cli]'\n"
     )
 
 
@@ -75,7 +75,7 @@ def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
     done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "accord agent: the coding agent needs more packages: pip install 'accord[coder]'\n"
+        "accord agent: the coding agent requires more packages: pip install 'accord[coder]'\n"
     )
 
 

@@ -12,14 +12,14 @@ from accord.errors import AccordError
 if TYPE_CHECKING:
     from accord_coder.settings import Settings
 
-# An editor waits for the answer to `initialize`: what that does without is imported later.
+# Each agent is imported when it is served, to start fast: an editor is waiting.
 
 __all__ = ("AGENTS", "FLAGS", "OPTIONS", "main")
 
 AGENTS = ("coder", "script")
 _MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 FLAGS = ("bypass-permissions", "fetch", "help")
-# The options, and the values of those that have a fixed set.
+# The options, with their values if there is a fixed set.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "base-url": (),
     "bypass-permissions": (),
@@ -36,34 +36,35 @@ USAGE = "usage: accord agent [coder|script] [OPTIONS]"
 HELP = f"""\
 {USAGE}
 
-Serve a bundled agent on stdin and stdout, in version 1 or 2 of the Agent Client Protocol.
-Give an editor `accord agent` as the command of an agent.
+Serve a bundled agent on stdin and stdout (Agent Client Protocol, version 1 or 2).
+To use it in an editor, configure the command `accord agent`.
 
 Agents:
-  coder     reads, writes and runs what you want, with your permission (the default)
-  script    does what it is told: every prompt is a command, `help` lists them
+  coder     Coding agent: reads and edits files, runs commands (default)
+  script    Test agent: each prompt is a command; `help` lists them
 
 Options of the coder:
   --model MODEL         PROVIDER:NAME; `local` for a model server on this machine;
                         or `demo`, which needs no account. Default: ACCORD_MODEL,
                         else the first provider with an API key, else `demo`
-  --base-url URL        where to find the model that --model or ACCORD_MODEL names
-  --mode MODE           what it may do at first without asking: default, acceptEdits, plan,
+  --base-url URL        Base URL for the model of --model or ACCORD_MODEL
+  --mode MODE           Initial permission mode: default, acceptEdits, plan,
                         dontAsk or bypassPermissions
-  --bypass-permissions  offer the mode bypassPermissions, which never asks
-  --fetch               let it fetch web pages, with permission
-  --data DIR            keep sessions here; else ACCORD_DATA, else where the system keeps such
-  --max-requests N      ask the model at most so many times in a turn (default: 100)
-  --login PROVIDER      ask for the key of a provider, keep it, and do nothing else
+  --bypass-permissions  Make the mode bypassPermissions available
+  --fetch               Allow fetching web pages (asks for permission)
+  --data DIR            Session directory. Default: ACCORD_DATA, else the
+                        platform's data directory
+  --max-requests N      Maximum model requests per turn (default: 100)
+  --login PROVIDER      Prompt for an API key of a provider, save it, and exit
 """
 
 
 class _UsageError(AccordError):
-    """The command line cannot be understood."""
+    """The command line is invalid."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve the agent that the arguments name; return the exit status."""
+    """Serve an agent; return the exit status."""
     if any(word in ("-h", "--help") for word in arguments):
         print(HELP, end="")
         return 0
@@ -76,18 +77,18 @@ def main(arguments: Sequence[str]) -> int:
         if error.name != "platformdirs":
             raise
         print(
-            "accord agent: the coding agent needs more packages: pip install 'accord[coder]'",
+            "accord agent: the coding agent requires more packages: pip install 'accord[coder]'",
             file=sys.stderr,
         )
         return 2
-    except _UsageError as wrong:
-        # What is wrong comes last: clients show the end of what a program says.
-        print(f"{USAGE}\naccord agent: {wrong}", file=sys.stderr)
+    except _UsageError as error:
+        # The error comes last, because clients show the last lines of stderr.
+        print(f"{USAGE}\naccord agent: {error}", file=sys.stderr)
         return 2
 
 
 def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return which agent, and its options with their values; a flag's is empty."""
+    """Return the agent's name, and its options with their values; flags have an empty value."""
     name: str | None = None
     options: dict[str, str] = {}
     words = iter(arguments)
@@ -96,7 +97,7 @@ def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str]]:
             if name is not None:
                 raise _UsageError(f"unexpected argument {word!r}")
             if word not in AGENTS:
-                raise _UsageError(f"there is no agent {word!r}")
+                raise _UsageError(f"unknown agent {word!r}: expected one of {', '.join(AGENTS)}")
             name = word
             continue
         option, equals, value = word.partition("=")
@@ -115,7 +116,7 @@ def _option_value(option: str, equals: str, value: str, words: Iterator[str]) ->
     if not equals:
         value = next(words, "")
     if not value:
-        raise _UsageError(f"{option} needs a value")
+        raise _UsageError(f"{option} requires a value")
     return value
 
 
@@ -140,7 +141,7 @@ def _serve_coder(options: dict[str, str]) -> int:
 
 
 def _settings(options: dict[str, str]) -> Settings:
-    """Return what the options say; raise `_Wrong` for what they cannot mean."""
+    """Return the settings for the options; raise `_UsageError` for an invalid one."""
     from pathlib import Path
 
     from accord_coder.directories import config_dir, data_dir
@@ -148,19 +149,19 @@ def _settings(options: dict[str, str]) -> Settings:
 
     model = options.get("model")
     if model is not None and model not in ("demo", "local") and not all(model.partition(":")):
-        raise _UsageError(f"--model must be `provider:name`, `local` or `demo`, not {model!r}")
+        raise _UsageError(f"--model must be `PROVIDER:NAME`, `local` or `demo`, not {model!r}")
     base_url = options.get("base-url")
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise _UsageError(f"--base-url begins with http:// or https://, not {base_url!r}")
+        raise _UsageError(f"--base-url must begin with http:// or https://, got {base_url!r}")
     mode = options.get("mode", "default")
     bypass = "bypass-permissions" in options
     if mode not in _MODES:
-        raise _UsageError(f"there is no mode {mode!r}; there are {', '.join(_MODES)}")
+        raise _UsageError(f"unknown mode {mode!r}: expected one of {', '.join(_MODES)}")
     if mode == "bypassPermissions" and not bypass:
-        raise _UsageError(f"the mode {mode} needs --bypass-permissions besides")
-    most = options.get("max-requests", "100")
-    if not (most.isascii() and most.isdigit()) or int(most) < 1:
-        raise _UsageError(f"--max-requests is a number from 1 on, not {most!r}")
+        raise _UsageError(f"the mode {mode} also requires --bypass-permissions")
+    max_requests = options.get("max-requests", "100")
+    if not (max_requests.isascii() and max_requests.isdigit()) or int(max_requests) < 1:
+        raise _UsageError(f"--max-requests must be a number of at least 1, got {max_requests!r}")
     data = options.get("data")
     settings = Settings(
         model=model,
@@ -170,28 +171,30 @@ def _settings(options: dict[str, str]) -> Settings:
         fetch="fetch" in options,
         data=data_dir() if data is None else Path(data).expanduser().absolute(),
         config=config_dir(),
-        max_requests=int(most),
+        max_requests=int(max_requests),
     )
     if base_url is not None:
         _check_base_url(settings)
     elif (model or os.environ.get("ACCORD_MODEL", "")).startswith("compatible:"):
-        raise _UsageError("a model `compatible:NAME` needs --base-url URL, where its server is")
+        raise _UsageError(
+            "a model `compatible:NAME` requires --base-url URL, the address of its server"
+        )
     return settings
 
 
 def _check_base_url(settings: Settings) -> None:
-    """Raise `_Wrong` for an address that no model is asked at: it would be passed over."""
+    """Raise `_UsageError` if the base URL would have no effect."""
     from accord_coder.models.selection import DEMO, named_model
 
     named = named_model(settings)
     if named is None:
         raise _UsageError(
-            "--base-url needs the model that is there: add --model PROVIDER:NAME"
-            " (`compatible:NAME` for a server of your own), or set ACCORD_MODEL"
+            "--base-url requires a model: add --model PROVIDER:NAME (`compatible:NAME` for your "
+            "own server), or set ACCORD_MODEL"
         )
     if named == DEMO:
         raise _UsageError(
-            "--base-url is for models of providers and servers; `demo` has no address"
+            "--base-url is for models of providers and servers; `demo` does not use a server"
         )
 
 

@@ -39,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return agent.main(words[1:])
         if not words[0].startswith("-") and words[0] not in COMMANDS:
             print(
-                f"accord: expected one of {', '.join(sorted(COMMANDS))}, got {words[0]!r}; "
-                "`accord --help` describes them",
+                f"accord: unknown command {words[0]!r}: expected one of "
+                f"{', '.join(sorted(COMMANDS))}; see `accord --help`",
                 file=sys.stderr,
             )
             return 2
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if completes:
             return 0  # no candidates, and no error in the middle of the user's line
         print(
-            f"accord: `accord {words[0]}` needs more packages: pip install 'accord[cli]'",
+            f"accord: `accord {words[0]}` requires more packages: pip install 'accord[cli]'",
             file=sys.stderr,
         )
         return 2
