@@ -81,9 +81,10 @@ LAYERS = (
         "the public names; JSON Schema of the types; contracts of transports and stores",
     ),
     Layer(
-        (_folder("accord.nes"), _folder("accord.script_agent"), _folder("accord_coder")),
-        "a protocol family added from outside; the agent for tests; the coding agent",
+        (_folder("accord.script_agent"), _folder("accord_coder")),
+        "the agent for tests; the coding agent",
     ),
+    Layer((_folder("accord.nes"),), "a protocol family (NES), added from outside"),
     Layer(
         (
             Unit("accord/cli/", ("accord.cli", "accord.__main__")),
@@ -100,7 +101,7 @@ LAYERS = (
         "the scenarios for agents; those for clients",
     ),
     Layer((*_modules("accord_conformance.extension"),), "adds a protocol family to the kit"),
-    Layer((_folder("accord_conformance.nes"),), "next edit suggestions, such a family"),
+    Layer((_folder("accord.nes.conformance"),), "the rules and scenarios of NES"),
     Layer(
         (
             Unit("accord_conformance/__init__.py", ("=accord_conformance",)),

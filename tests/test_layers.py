@@ -61,6 +61,8 @@ LAZY_IMPORTS = {
     "accord.v2": 2,
     "accord_coder": 78,
 }
+# The kit loads this by name; the rest of `accord.nes` does not import it.
+NES_RULES = "accord.nes.conformance"
 # What an extra installs, for the programs that need it and nothing else.
 EXTRAS = {
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
@@ -161,7 +163,20 @@ def test_accord_does_not_import_the_packages_built_on_it() -> None:
         for target in targets
         if name.partition(".")[0] == "accord" != target.partition(".")[0]
     }
-    assert above == {("accord.cli.agent", "accord_coder")}
+    assert above == {
+        ("accord.cli.agent", "accord_coder"),
+        *((name, "accord_conformance") for name in MODULES if name.startswith(NES_RULES)),
+    }
+
+
+def test_nothing_imports_the_folder_of_nes() -> None:
+    importers = {
+        name
+        for name, targets in ARROWS.items()
+        for target in targets
+        if target.startswith("accord.nes") and not name.startswith("accord.nes")
+    }
+    assert not importers
 
 
 def test_imports_inside_functions_do_not_become_more() -> None:

@@ -36,14 +36,10 @@ Node: TypeAlias = dict[str, Any]
 
 
 def wire_types(version: str) -> dict[str, Any]:
-    """Return the public wire types of "v1" or "v2" by name, without next edit suggestions."""
-    package = importlib.import_module(f"accord.{version}")
-    names: set[str] = set(package.__all__)
-    others = ("nes", "remote", "roles") if version == "v1" else ("remote", "roles")
-    for other in others:
-        names -= set(importlib.import_module(f"accord.{version}.{other}").__all__)
-    found = {name: getattr(package, name) for name in sorted(names)}
-    return {name: tp for name, tp in found.items() if _is_wire_type(tp)}
+    """Return the wire types of "v1" or "v2" by name."""
+    types = importlib.import_module(f"accord.{version}.types")
+    by_name = {name: getattr(types, name) for name in sorted(types.__all__)}
+    return {name: tp for name, tp in by_name.items() if _is_wire_type(tp)}
 
 
 def json_schema(version: str, *, unstable: bool = False) -> Node:
@@ -75,8 +71,6 @@ class _Printer:
             f"accord.{self.version}.methods"
         ).METHODS
         for method in table:
-            if method.name.startswith(("nes/", "document/")):
-                continue
             if self.unstable or not method.unstable:
                 params = self._message(method, method.params, "")
                 if method.is_request:

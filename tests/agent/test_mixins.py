@@ -1,4 +1,4 @@
-"""What some agents do besides sessions: logins, providers, next edit suggestions."""
+"""What some agents serve in addition to sessions: logins and providers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from accord.agent.mixins import (
     ProvidersMixin,
     TerminalAuthMethod,
 )
-from accord.agent.nes import NextEdits
-from accord.errors import LocalProtocolError, NotOffered
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from accord.errors import NotOffered
+from agent.talk import BOTH, V1, ClientV1, ClientV2, Talk, talk
 from requirement import requirement
 
 
@@ -200,61 +199,6 @@ async def test_providers_are_listed_set_and_disabled(version: int) -> None:
         assert agent.found["extra"].base_url is None
         with pytest.raises(InvalidParams):
             await remote.disable_provider(disable(provider_id="main"))
-
-
-# Next edit suggestions.
-
-
-class Suggests(NextEdits, Agent):
-    """Suggests nothing, but listens."""
-
-    def __init__(self) -> None:
-        self.heard: list[Any] = []
-
-    async def start_nes(self, params: v1.StartNesRequest) -> v1.StartNesResponse:
-        return v1.StartNesResponse(session_id="nes-1")
-
-    async def suggest_nes(self, params: v1.SuggestNesRequest) -> v1.SuggestNesResponse:
-        return v1.SuggestNesResponse(suggestions=[])
-
-    async def close_nes(self, params: v1.CloseNesRequest) -> v1.CloseNesResponse:
-        return v1.CloseNesResponse()
-
-    async def did_open_document(self, params: v1.DidOpenDocumentNotification) -> None:
-        self.heard.append(params.uri)
-
-
-@requirement("R-NES-01", "R-NES-02", "R-NES-12")
-async def test_v1_agent_suggests_and_hears_what_it_wants_to() -> None:
-    agent = Suggests()
-    async with talk(agent, V1, opened=False) as client:
-        events = client.remote.initialized.agent_capabilities.nes.events.document
-        assert events.did_open is not None
-        assert events.did_save is None
-        started = await client.remote.start_nes(v1.StartNesRequest())
-        assert started.session_id == "nes-1"
-        await client.remote.did_open_document(
-            v1.DidOpenDocumentNotification(
-                session_id="nes-1", uri="file:///a", language_id="python", version=1, text=""
-            )
-        )
-        await client.remote.close_nes(v1.CloseNesRequest(session_id="nes-1"))
-        assert agent.heard == ["file:///a"]
-    async with talk(agent, V2) as client:
-        assert await client.prompt("hi") == "error"  # there are only sessions
-
-
-async def test_suggestions_come_with_all_that_belongs_to_them(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    class Half(NextEdits, Agent):
-        async def start_nes(self, params: v1.StartNesRequest) -> v1.StartNesResponse:
-            return v1.StartNesResponse(session_id="nes-1")
-
-    with pytest.raises(Exception, match=r".+"):
-        async with talk(Half(), V1, opened=False):
-            pass
-    assert LocalProtocolError.__name__ in caplog.text
 
 
 @BOTH

@@ -12,7 +12,7 @@ from accord.wire.describe import List, Mapping, Object, Shape, Text, describe
 from accord_conformance.judges.field_rule import absent, fields
 from accord_conformance.judges.fields import rule_for_problem
 from accord_conformance.traffic.connection_state import methods
-from accord_conformance.traffic.strict_types import Member, ProblemKind, TypeProblem
+from accord_conformance.traffic.strict_types import Member, ProblemKind, TypeProblem, owner_of
 from conformance.doubles.talking import Talker
 
 OTHERWISE = "R-INIT-08"
@@ -81,7 +81,7 @@ def places(shape: Shape, place: Place, above: tuple[str, ...] = ()) -> Iterator[
                 pass
     yield from tags(objects, place)
     for kind in objects:
-        owner = kind.cls if kind.name else place.owner
+        owner = owner_of(kind.cls) if kind.name else place.owner
         if above.count(str(owner)) > 1:
             continue
         fixed = {key for key, _ in kind.tags}
@@ -113,7 +113,7 @@ def rules(version: int) -> dict[Place, str]:
         for tp in (method.params, method.result if method.is_request else None):
             if tp is None:
                 continue
-            for place in places(describe(tp, nes=True), Place(tp, "", "$", (), "value")):
+            for place in places(describe(tp), Place(owner_of(tp), "", "$", (), "value")):
                 found[place] = at(place, version)
     return found
 

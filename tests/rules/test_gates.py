@@ -114,12 +114,6 @@ def test_closed_variants_are_named_with_their_gates() -> None:
             ["agent.session.fork", "agent.session", "agent.session.mcp.acp"],
             {"session": {"fork": {}, "mcp": {"acp": {}}}},
         ),
-        (
-            v1.AgentCapabilities,
-            "agent",
-            ["agent.nes.events.document.did_change"],
-            {"nes": {"events": {"document": {"didChange": {"syncKind": "full"}}}}},
-        ),
     ],
 )
 def test_opening_writes_what_the_gates_name(

@@ -63,14 +63,6 @@ client.elicitation.form ElicitationFormMode
 client.elicitation.url ElicitationUrlMode
 """),
 }
-NES = _table("""
-agent.nes nes/start nes/suggest nes/accept nes/reject nes/close
-agent.nes.events.document.didOpen document/didOpen
-agent.nes.events.document.didChange document/didChange
-agent.nes.events.document.didClose document/didClose
-agent.nes.events.document.didSave document/didSave
-agent.nes.events.document.didFocus document/didFocus
-""")
 
 
 def _fields(text: str) -> set[str]:

@@ -33,7 +33,7 @@ def is_unstable(tp: Any) -> bool:
 
 
 def methods(version: str) -> tuple[Method, ...]:
-    """Return the table of methods, the NES family included."""
+    """Return the table of methods."""
     table: tuple[Method, ...] = importlib.import_module(f"accord.{version}.methods").METHODS
     return table
 
@@ -47,12 +47,6 @@ def variant_gates(version: str) -> dict[type, str]:
 def class_of(tp: Any) -> Any:
     """Return what an optional type is when it is there."""
     return next((part for part in get_args(tp) if part is not type(None)), tp)
-
-
-def nes() -> dict[str, Any]:
-    """Return the types of the next edit suggestions by name."""
-    module = importlib.import_module("accord.v1.nes")
-    return {name: getattr(module, name) for name in module.__all__}
 
 
 def three_state(version: str) -> set[str]:

@@ -50,7 +50,7 @@ def _methods(comparison: Comparison, version: str, schema: SchemaModel, unstable
     ours = {
         (method.name, method.is_request): method
         for method in types.methods(version)
-        if (unstable or not method.unstable) and not is_nes(method.name)
+        if (unstable or not method.unstable)
     }
     for name, is_request in theirs.keys() ^ ours.keys():
         kind = "request" if is_request else "notification"
@@ -64,8 +64,3 @@ def _methods(comparison: Comparison, version: str, schema: SchemaModel, unstable
         for name, tp in ((their.params, our.params), (their.result, our.result)):
             if name is not None:
                 comparison.shapes(schema.shape(name), describe(tp, unstable=unstable), name)
-
-
-def is_nes(method: str) -> bool:
-    """Tell whether a method is of the next edit suggestions, which no schema has."""
-    return method.startswith(("nes/", "document/"))

@@ -8,13 +8,10 @@ from typing import Any, get_type_hints
 import pytest
 
 from accord.errors import RequestError
-from accord.wire.describe import describe
 from requirement import requirement
-from schema import allowed, gates, nes, official, proof
+from schema import allowed, gates, official, proof
 from schema import model_of_types as types
-from schema.compare import Comparison
 from schema.methods_of_schema import ENVELOPES, EXTENSIONS
-from schema.model_of_schema import SchemaModel
 
 FOUR = [(version, unstable) for version in official.VERSIONS for unstable in (False, True)]
 EACH_SCHEMA = pytest.mark.parametrize(
@@ -37,7 +34,6 @@ EACH_VERSION = pytest.mark.parametrize("version", official.VERSIONS)
     "R-USAGE-02",
     "R-USAGE-03",
     "R-MCP-11",
-    "R-NES-10",
     "R-DTERM-14",
 )
 @EACH_SCHEMA
@@ -91,8 +87,7 @@ def test_three_state_fields_are_those_of_the_catalogue(version: str) -> None:
 @EACH_VERSION
 def test_gates_are_those_of_the_catalogue(version: str) -> None:
     ours = {m.name: _wire_names(m.gate) for m in types.methods(version) if m.gate}
-    gated = {name: gate for name, gate in ours.items() if not proof.is_nes(name)}
-    assert gated == gates.GATES[version]
+    assert ours == gates.GATES[version]
 
 
 @EACH_VERSION
@@ -111,44 +106,6 @@ def test_every_gate_is_a_capability(version: str) -> None:
             place = types.class_of(get_type_hints(place)[step])
 
 
-@requirement("R-NES-10", "R-NES-13")
-def test_nes_types_equal_their_table() -> None:
-    table = SchemaModel(nes.schema())
-    ours = types.nes()
-    names = table.defs.keys() - nes.CAPABILITIES.keys()
-    assert ours.keys() == names
-    comparison = Comparison()
-    # Aliases first: the classes of a union are compared where the union adds their tags.
-    for name in sorted(names, key=lambda name: types.is_class(ours[name])):
-        if ours[name] not in comparison.classes:
-            comparison.shapes(table.shape(name), describe(ours[name]), name)
-    assert not comparison.findings, "\n".join(map(str, comparison.findings.values()))
-
-
-@pytest.mark.parametrize("name", nes.CAPABILITIES)
-def test_nes_capabilities_are_the_keys_that_the_schema_does_not_have(name: str) -> None:
-    table = SchemaModel(nes.schema())
-    cls = types.public("v1")[name]
-    (whole,), (without,) = describe(cls, nes=True), describe(cls)
-    ours = types.fields_beside(whole, without)
-    comparison = Comparison()
-    comparison.shapes(table.shape(name), (ours,), name)
-    assert not comparison.findings, "\n".join(map(str, comparison.findings.values()))
-
-
-def test_nes_methods_equal_their_table() -> None:
-    ours = [
-        (method.name, _name(method.params), _name(method.result), method.to)
-        for method in types.methods("v1")
-        if proof.is_nes(method.name)
-    ]
-    assert sorted(map(str, ours)) == sorted(str((*row, "agent")) for row in nes.METHODS)
-    methods = types.methods("v1")
-    gated = {m.name: _wire_names(m.gate) for m in methods if m.gate and proof.is_nes(m.name)}
-    assert gated == gates.NES
-    assert not [m for m in types.methods("v2") if proof.is_nes(m.name)]
-
-
 def _codes(version: str) -> set[int]:
     """Return the error codes that the schema names."""
     members = official.load(version, unstable=True)["$defs"]["ErrorCode"]["anyOf"]
@@ -165,7 +122,3 @@ def _of_bases(version: str) -> set[str]:
 def _wire_names(gate: str) -> str:
     """Return a path of attributes as a path of keys."""
     return re.sub("_([a-z])", lambda match: match[1].upper(), gate)
-
-
-def _name(tp: type | None) -> str | None:
-    return None if tp is None else tp.__name__

@@ -25,7 +25,6 @@ from sides import QUICK
 DECIDED = {
     1: {
         "AgentAuthCapabilities.status",
-        "AgentCapabilities.nes",
         "AgentCapabilities.providers",
         "PromptResponse.usage",
         "SessionCapabilities.archive",

@@ -152,8 +152,6 @@ def test_a_client_offers_what_it_overrides(calls: Any, offered: Any) -> None:
     ("role", "calls", "missing"),
     [
         (agent_with, ["archive_session"], "unarchive_session"),
-        (agent_with, ["start_nes", "suggest_nes"], "close_nes"),
-        (agent_with, ["did_open_document"], "start_nes"),
         (agent_with, ["set_provider"], "list_providers"),
         (client_with, ["create_terminal", "terminal_output"], "kill_terminal"),
         (client_with, ["complete_elicitation"], "create_elicitation"),

@@ -99,7 +99,7 @@ def _objects(kind: Object) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def _messages() -> list[Any]:
-    """Return what travels: params and results of all methods of both versions, NES included."""
+    """Return what travels: params and results of all methods of both versions."""
     found: list[Any] = []
     for method in (*V1, *V2):
         found += [tp for tp in (method.params, method.result) if tp is not None and tp is not Any]
@@ -112,7 +112,7 @@ def _unions() -> list[Any]:
     return [tp for tp in types if not isinstance(tp, type)]
 
 
-TYPES = [(tp, values(describe(tp, nes=True))) for tp in (*_messages(), *_unions())]
+TYPES = [(tp, values(describe(tp))) for tp in (*_messages(), *_unions())]
 TYPED_JSON = st.sampled_from(TYPES).flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1]))
 
 

@@ -343,37 +343,13 @@ def test_the_values_of_a_form_keep_their_types() -> None:
     ).endswith("at $.content.a")
 
 
-# Next edit suggestions.
-
-
-def test_capabilities_of_next_edit_suggestions_are_lenient() -> None:
-    seen = read(
-        {"positionEncodings": ["utf-8", "ebcdic"], "nes": {"jump": {}, "rename": 1}},
-        v1.ClientCapabilities,
-    )
-    assert seen.position_encodings == ["utf-8"]
-    assert seen.nes == v1.ClientNesCapabilities(jump=v1.NesJumpCapabilities())
-
-
-@requirement("R-NES-13")
-def test_one_malformed_change_fails_the_notification() -> None:
-    value = {"sessionId": "s", "uri": "u", "version": 1, "contentChanges": [{"text": "a"}, {}]}
-    assert refused(value, v1.DidChangeDocumentNotification).endswith("at $.contentChanges[1]")
-
-
-@requirement("R-NES-13")
-def test_an_unknown_kind_of_suggestion_is_an_error() -> None:
-    value = {"suggestions": [{"kind": "delete", "id": "1"}]}
-    assert refused(value, v1.SuggestNesResponse).endswith("at $.suggestions[0].kind")
-
-
 # The table of methods.
 
 
 def test_every_method_has_a_name_in_python_of_its_own() -> None:
     assert len({method.call for method in METHODS}) == len(METHODS)
     assert len({(method.name, method.is_request) for method in METHODS}) == len(METHODS)
-    assert len({method.name for method in METHODS}) == 38 + 10
+    assert len({method.name for method in METHODS}) == 38
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         ProvidersMixin as ProvidersMixin,
         TerminalAuthMethod as TerminalAuthMethod,
     )
-    from accord.agent.nes import NextEdits as NextEdits
     from accord.agent.plan import PlanHandle as PlanHandle
     from accord.agent.session import (
         ConnectedClient as ConnectedClient,
@@ -45,7 +44,6 @@ else:
             "accord.agent.mixins": (
                 "AgentAuthMethod AuthenticationMixin ProvidersMixin TerminalAuthMethod"
             ),
-            "accord.agent.nes": "NextEdits",
             "accord.agent.plan": "PlanHandle",
             "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
             "accord.agent.store.fallback": "FallbackStore",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
     from accord.agent.turn import Turn
+    from accord.roles.spec import ProtocolSpec
     from accord.transports.base import Transport, TransportFactory
     from accord.types.session import Implementation, StopReason
 
@@ -39,6 +40,7 @@ class Agent:
     system_prompt: ClassVar[frozenset[str]] = frozenset()
     store: SessionStore | None = None
     unstable: ClassVar[bool] = False
+    spec_v1: ClassVar[ProtocolSpec | None] = None  # version 1 with a protocol family added to it
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -100,7 +102,7 @@ class Agent:
         return derived
 
     def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]:
-        """Return handlers for more methods of version 1, by the call; each gets the params."""
+        """Return handlers for methods that `spec_v1` adds, by call; each gets the params."""
         return {}
 
     @property

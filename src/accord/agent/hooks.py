@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
     from accord.agent.turn import Turn
+    from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
 
 __all__ = ("AgentHooks", "check_hooks")
@@ -46,6 +47,7 @@ class AgentHooks(Protocol):
     mcp_transports: ClassVar[frozenset[str]]
     system_prompt: ClassVar[frozenset[str]]
     unstable: ClassVar[bool]
+    spec_v1: ClassVar[ProtocolSpec | None]
 
     async def prompt(self, turn: Turn) -> StopReason | None: ...
     async def open_session(self, session: Session) -> None: ...

@@ -41,7 +41,7 @@ class Role:
     `context_class` is the type of the second argument of handlers.
     """
 
-    spec: ClassVar[ProtocolSpec]
+    spec: ProtocolSpec
     side: ClassVar[Side]
     always_served: ClassVar[frozenset[str]] = frozenset()
     remote_class: ClassVar[type[Remote]]

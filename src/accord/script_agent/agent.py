@@ -16,7 +16,7 @@ from accord import (
     __version__,
 )
 from accord.agent import AgentAuthMethod, AuthenticationMixin
-from accord.script_agent.providers import ScriptNextEdits, ScriptProviders
+from accord.script_agent.providers import ScriptProviders
 
 if TYPE_CHECKING:
     from accord.agent import ConnectedClient, ToolCallHandle
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ("ScriptAgent",)
 
 
-class ScriptAgent(AuthenticationMixin, ScriptProviders, ScriptNextEdits, Agent):
+class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
     """Does what prompts tell it to, in every version the same, and the same every time.
 
     It keeps its sessions, so that they can be listed and opened again as long as it runs.
@@ -42,7 +42,6 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, ScriptNextEdits, Agent):
 
     def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
         ScriptProviders.__init__(self)
-        ScriptNextEdits.__init__(self)
         self.store = MemoryStore()
         self.leave = leave
         self._logged_in = True

@@ -1,4 +1,4 @@
-"""The types of version 1 of the protocol, stable, unstable and the next edit suggestions."""
+"""The types of version 1 of the protocol, stable and unstable."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ __all__ = (
     "CompactionId",
     "ElicitationId",
     "MessageId",
-    "NesSuggestionId",
     "PermissionOptionId",
     "PlanId",
     "ProviderId",
@@ -32,7 +31,6 @@ AuthMethodId: TypeAlias = str
 CompactionId: TypeAlias = str
 ElicitationId: TypeAlias = str
 MessageId: TypeAlias = str
-NesSuggestionId: TypeAlias = str
 PermissionOptionId: TypeAlias = str
 PlanId: TypeAlias = str
 ProviderId: TypeAlias = str

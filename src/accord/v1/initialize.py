@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, TypeAlias
 
 from accord.v1.auth import AuthMethod
-from accord.v1.nes import ClientNesCapabilities, NesCapabilities, PositionEncodingKind
-from accord.wire.base import Bare, Lenient, LenientList, Nes, UInt16, Unstable, Wire
+from accord.wire.base import Bare, Lenient, LenientList, UInt16, Unstable, Wire
 
 __all__ = (
     "AgentAuthCapabilities",
@@ -191,8 +190,6 @@ class AgentCapabilities(Wire):
     session_capabilities: Lenient[SessionCapabilities] = SessionCapabilities()
     auth: Lenient[AgentAuthCapabilities] = AgentAuthCapabilities()
     providers: Unstable[Lenient[ProvidersCapabilities | None]] = None
-    nes: Nes[Lenient[NesCapabilities | None]] = None
-    position_encoding: Nes[Lenient[PositionEncodingKind | None]] = None  # None: utf-16
 
 
 # What a client can do.
@@ -274,8 +271,6 @@ class ClientCapabilities(Wire):
     plan: Unstable[Lenient[PlanCapabilities | None]] = None
     auth: Lenient[AuthCapabilities] = AuthCapabilities()
     elicitation: Lenient[ElicitationCapabilities | None] = None
-    nes: Nes[Lenient[ClientNesCapabilities | None]] = None
-    position_encodings: Nes[Lenient[LenientList[PositionEncodingKind]]] = []
 
 
 class InitializeRequest(Wire):

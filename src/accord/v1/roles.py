@@ -211,66 +211,6 @@ class AgentRole(Role):
         """Take a notification of an MCP server that the client provides."""
         raise MethodNotFound
 
-    def start_nes(
-        self, params: t.StartNesRequest, context: AgentContext
-    ) -> MaybeAwaitable[t.StartNesResponse]:
-        """Begin a session of next edit suggestions."""
-        raise MethodNotFound
-
-    def suggest_nes(
-        self, params: t.SuggestNesRequest, context: AgentContext
-    ) -> MaybeAwaitable[t.SuggestNesResponse]:
-        """Suggest the next edits."""
-        raise MethodNotFound
-
-    def accept_nes(
-        self, params: t.AcceptNesNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A suggestion was accepted."""
-        raise MethodNotFound
-
-    def reject_nes(
-        self, params: t.RejectNesNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A suggestion was rejected."""
-        raise MethodNotFound
-
-    def close_nes(
-        self, params: t.CloseNesRequest, context: AgentContext
-    ) -> MaybeAwaitable[t.CloseNesResponse]:
-        """End a session of next edit suggestions."""
-        raise MethodNotFound
-
-    def did_open_document(
-        self, params: t.DidOpenDocumentNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A document was opened."""
-        raise MethodNotFound
-
-    def did_change_document(
-        self, params: t.DidChangeDocumentNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A document was changed."""
-        raise MethodNotFound
-
-    def did_close_document(
-        self, params: t.DidCloseDocumentNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A document was closed."""
-        raise MethodNotFound
-
-    def did_save_document(
-        self, params: t.DidSaveDocumentNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A document was saved."""
-        raise MethodNotFound
-
-    def did_focus_document(
-        self, params: t.DidFocusDocumentNotification, context: AgentContext
-    ) -> MaybeAwaitable[None]:
-        """A document came into focus."""
-        raise MethodNotFound
-
 
 class ClientRole(Role):
     """A client of version 1: override what it serves.

@@ -15,7 +15,6 @@ from accord.v1 import (
     ids,
     initialize,
     mcp,
-    nes,
     permission,
     plan,
     prompt,
@@ -40,7 +39,6 @@ from accord.v1.fs import *
 from accord.v1.ids import *
 from accord.v1.initialize import *
 from accord.v1.mcp import *
-from accord.v1.nes import *
 from accord.v1.permission import *
 from accord.v1.plan import *
 from accord.v1.prompt import *
@@ -71,7 +69,6 @@ __all__ += fs.__all__
 __all__ += ids.__all__
 __all__ += initialize.__all__
 __all__ += mcp.__all__
-__all__ += nes.__all__
 __all__ += permission.__all__
 __all__ += plan.__all__
 __all__ += prompt.__all__

@@ -16,7 +16,6 @@ else:
 __all__ = (
     "DEFAULT_ON_ERROR",
     "DEFAULT_ON_NULL",
-    "NES",
     "NULL_ON_ERROR",
     "OPEN",
     "SKIP_INVALID",
@@ -33,7 +32,6 @@ __all__ = (
     "LenientList",
     "Mark",
     "Members",
-    "Nes",
     "NullAsEmpty",
     "Open",
     "OpenEnum",
@@ -74,7 +72,6 @@ NULL_ON_ERROR = Mark("NULL_ON_ERROR")
 SKIP_INVALID = Mark("SKIP_INVALID")
 DEFAULT_ON_NULL = Mark("DEFAULT_ON_NULL")
 UNSTABLE = Mark("UNSTABLE")
-NES = Mark("NES")
 OPEN = Mark("OPEN")
 
 # A present value of the wrong shape reads as the field's default (catalogue 3.5, rule 1).
@@ -87,8 +84,6 @@ LenientList = Annotated[list[T], SKIP_INVALID]
 NullAsEmpty = Annotated[T, DEFAULT_ON_NULL]
 # Only in the unstable schema: sent only by those who opted in.
 Unstable = Annotated[T, UNSTABLE]
-# Of the next edit suggestions, which are in no schema.
-Nes = Annotated[T, NES]
 
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

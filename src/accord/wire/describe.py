@@ -17,7 +17,6 @@ from msgspec import NODEFAULT, Meta, Struct, UnsetType
 from accord.wire.base import (
     DEFAULT_ON_ERROR,
     DEFAULT_ON_NULL,
-    NES,
     OPEN,
     SKIP_INVALID,
     UNSET,
@@ -130,10 +129,9 @@ Shape: TypeAlias = tuple[Kind, ...]
 
 
 @cache
-def describe(tp: Any, *, unstable: bool = True, nes: bool = False) -> Shape:
+def describe(tp: Any, *, unstable: bool = True) -> Shape:
     """Return the alternatives of a type; without `unstable` only those of the stable schema."""
-    hidden = frozenset(mark for mark, shown in ((UNSTABLE, unstable), (NES, nes)) if not shown)
-    return _Walker(hidden).shape(tp)
+    return _Walker(frozenset() if unstable else frozenset({UNSTABLE})).shape(tp)
 
 
 class _Walker:
@@ -305,7 +303,7 @@ def _all_marks(tp: Any) -> list[Any]:
     if _is_union(inner) and OPEN not in marks:
         # UNSTABLE on a member speaks of the member, not of the field.
         parts = [mark for part in get_args(inner) for mark in _all_marks(part)]
-        marks = marks + [mark for mark in parts if mark not in (UNSTABLE, NES)]
+        marks = marks + [mark for mark in parts if mark is not UNSTABLE]
     return marks
 
 

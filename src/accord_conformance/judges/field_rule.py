@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem, VisitedKey
+from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem, VisitedKey, owner_of
 
 __all__ = (
     "MALFORMED",
@@ -76,7 +76,7 @@ class _Absent(Place, frozen=True):
 
 def fields(owner: type[Struct], *names: str) -> tuple[Place, ...]:
     """Return members of a wire type, by their names in Python."""
-    return tuple(Place(owner, _key(owner, name)) for name in names)
+    return tuple(Place(owner_of(owner), _key(owner, name)) for name in names)
 
 
 def tag(*owners: type[Struct]) -> tuple[Place, ...]:
@@ -91,12 +91,12 @@ def members_of(*owners: type[Struct]) -> tuple[Place, ...]:
 
 def inside(owner: type[Struct], *names: str) -> tuple[Place, ...]:
     """Return members of a wire type, and everything in their values."""
-    return tuple(_Inside(owner, _key(owner, name)) for name in names)
+    return tuple(_Inside(owner_of(owner), _key(owner, name)) for name in names)
 
 
 def below(owner: type[Struct], *names: str) -> tuple[Place, ...]:
     """Return everything in the values of members of a wire type."""
-    return tuple(_Below(owner, _key(owner, name)) for name in names)
+    return tuple(_Below(owner_of(owner), _key(owner, name)) for name in names)
 
 
 def key_in(owner: type[Struct], name: str, *keys: str) -> tuple[Place, ...]:

@@ -24,7 +24,7 @@ def protocol_keys() -> frozenset[str]:
 
 
 def _shape(part: Any) -> Shape:
-    return () if part is None else describe(part, unstable=True, nes=True)
+    return () if part is None else describe(part)
 
 
 def _keys(shape: Shape, seen: set[Object]) -> Iterator[str]:

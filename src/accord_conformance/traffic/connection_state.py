@@ -12,12 +12,10 @@ from typing import Any, Literal
 from accord.errors import DecodeError
 from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_array, is_object
-from accord.v1.initialize import InitializeRequest as ClientV1
-from accord.v1.initialize import InitializeResponse as AgentV1
 from accord.v1.methods import METHODS as V1
-from accord.v2.initialize import InitializeRequest as ClientV2
-from accord.v2.initialize import InitializeResponse as AgentV2
+from accord.v1.spec import SPEC as SPEC_V1
 from accord.v2.methods import METHODS as V2
+from accord.v2.spec import SPEC as SPEC_V2
 from accord.wire.codec import convert
 from accord.wire.method import Method
 from accord_conformance.rules.extensions import load_extensions
@@ -157,12 +155,9 @@ class ConnectionState:
         if self.version == 1 and "capabilities" in params and "clientCapabilities" not in params:
             return  # what the words of version 2 offer in version 1 is the router's business
         try:
-            if self.version == 1:
-                agent = convert(result, AgentV1).agent_capabilities
-                client = convert(params, ClientV1).client_capabilities
-            else:
-                agent = convert(result, AgentV2).capabilities
-                client = convert(params, ClientV2).capabilities
+            initialize, spec = _initialize(self.version), SPEC_V1 if self.version == 1 else SPEC_V2
+            agent = spec.agent_capabilities(convert(result, initialize.result))
+            client = spec.client_capabilities(convert(params, initialize.params))
         except DecodeError:
             return  # told of by the judge of shapes; gates stay unjudged
         self.capabilities = {"agent": agent, "client": client}
@@ -260,17 +255,26 @@ def update_of(note: Notification) -> dict[str, Any]:
 def methods(version: int) -> tuple[Method, ...]:
     """Return the method table of a version, with the methods of extensions."""
     load_extensions()
-    return (*(V1 if version == 1 else V2), *_added.get(version, ()))
+    added = _added.get(version, [])
+    names = {(method.name, method.is_request) for method in added}
+    base = V1 if version == 1 else V2
+    return (*(m for m in base if (m.name, m.is_request) not in names), *added)
+
+
+@cache
+def _initialize(version: int) -> Method:
+    return next(method for method in methods(version) if method.name == "initialize")
 
 
 _added: dict[int, list[Method]] = {}
 
 
 def add_methods(more: Mapping[int, Iterable[Method]]) -> None:
-    """Add methods of an extension, by protocol version."""
+    """Add methods of an extension, by protocol version; they replace those of the same name."""
     for version, of_version in more.items():
         _added.setdefault(version, []).extend(of_version)
     methods.cache_clear()
+    _initialize.cache_clear()
 
 
 def id_key(ident: Any) -> tuple[type, Any]:

@@ -28,7 +28,15 @@ from accord.wire.describe import (
     describe,
 )
 
-__all__ = ("Member", "ProblemKind", "TypeProblem", "VisitedKey", "find_problems", "format_value")
+__all__ = (
+    "Member",
+    "ProblemKind",
+    "TypeProblem",
+    "VisitedKey",
+    "find_problems",
+    "format_value",
+    "owner_of",
+)
 
 ProblemKind: TypeAlias = Literal[
     "missing", "extra", "type", "value", "custom", "variant", "bounds", "keys"
@@ -76,8 +84,13 @@ def find_problems(tp: Any, value: Any, visits: set[VisitedKey] | None = None) ->
 
     `visits` gets all keys that were looked at.
     """
-    place = _Place("$", tp, "", set() if visits is None else visits)
-    return list(_any_of(describe(tp, unstable=True, nes=True), value, place))
+    place = _Place("$", owner_of(tp), "", set() if visits is None else visits)
+    return list(_any_of(describe(tp), value, place))
+
+
+def owner_of(tp: Any) -> Any:
+    """Return the wire type that rules name: the one that a type of an extension extends."""
+    return getattr(tp, "__extends__", tp)
 
 
 def format_value(value: Any) -> str:
@@ -220,7 +233,7 @@ def _variants(known: frozenset[str]) -> str:
 def _members(
     kind: Object, value: dict[str, Any], place: _Place, *, any_key: bool = False
 ) -> Iterator[TypeProblem]:
-    owner = kind.cls if kind.name else place.owner
+    owner = owner_of(kind.cls) if kind.name else place.owner
     place.at("", "", owner).visit()
     for key, field in kind.fields.items():
         inner = place.at(f".{key}", key, owner)

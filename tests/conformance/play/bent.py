@@ -12,6 +12,7 @@ from accord import roles
 from accord.agent.agent_connection import AgentConnection
 from accord.agent.serve import serve
 from accord.agent.v1.role import AgentRoleV1
+from accord.nes.script_agent import NextEditsScriptAgent
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
@@ -26,7 +27,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "check"
 PROMPTS = read_settings(EXAMPLES / "script.toml").prompts
 
 
-class Whole(ScriptAgent):
+class Whole(NextEditsScriptAgent):
     """The script agent, whose providers the kit is not to change."""
 
     async def set_provider(

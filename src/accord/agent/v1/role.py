@@ -46,6 +46,8 @@ class AgentRoleV1(v1.AgentRole):
         self._connection = connection
         self._agent = connection.agent
         self._more = self._agent.handlers_v1()
+        if self._agent.spec_v1 is not None:
+            self.spec = self._agent.spec_v1
         served = served_calls(self._agent, _ALWAYS, _STORE, _AUTH)
         self.served = served.union(self._more)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accord import v1, v2
-from accord.v1 import nes
+from accord import v2
+from accord.nes import types as nes
 from accord_conformance.judges.field_rule import (
     MALFORMED,
     FieldRule,
@@ -44,8 +44,8 @@ FIELD_RULES = (
     FieldRule(
         "R-NES-13",
         (
-            *fields(v1.AgentCapabilities, "position_encoding"),
-            *fields(v1.ClientCapabilities, "position_encodings"),
+            *fields(nes.AgentCapabilities, "position_encoding"),
+            *fields(nes.ClientCapabilities, "position_encodings"),
             *fields(nes.NesDocumentDidChangeCapabilities, "sync_kind"),
             *fields(nes.SuggestNesRequest, "trigger_kind"),
             *fields(nes.RejectNesNotification, "reason"),

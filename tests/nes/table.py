@@ -109,6 +109,17 @@ METHODS = (
     ("document/didSave", "DidSaveDocumentNotification", None),
     ("document/didFocus", "DidFocusDocumentNotification", None),
 )
+# By method: the capability that it needs, as keys.
+GATES = {
+    **dict.fromkeys(
+        ("nes/start", "nes/suggest", "nes/accept", "nes/reject", "nes/close"), "agent.nes"
+    ),
+    **{
+        f"document/{event}": f"agent.nes.events.document.{event}"
+        for event in ("didOpen", "didChange", "didClose", "didSave", "didFocus")
+    },
+}
+KEYS = ("nes", "positionEncoding", "positionEncodings")
 META: Node = {
     "type": ["object", "null"],
     "additionalProperties": True,

@@ -1,17 +1,17 @@
-"""Next edit suggestions: documents told to the agent, edits suggested in them (v1 only).
-
-The family is in no schema; an agent and a client agree on it by their capabilities.
-"""
+"""The wire types of the family, and the capabilities of version 1 extended by its own."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from accord.v1.ids import NesSuggestionId, SessionId
-from accord.wire.base import Int64, Lenient, UInt32, UInt64, Wire
+from accord import v1
+from accord.v1.ids import SessionId
+from accord.wire.base import Int64, Lenient, LenientList, UInt32, UInt64, Wire
 
 __all__ = (
     "AcceptNesNotification",
+    "AgentCapabilities",
+    "ClientCapabilities",
     "ClientNesCapabilities",
     "CloseNesRequest",
     "CloseNesResponse",
@@ -20,6 +20,8 @@ __all__ = (
     "DidFocusDocumentNotification",
     "DidOpenDocumentNotification",
     "DidSaveDocumentNotification",
+    "InitializeRequest",
+    "InitializeResponse",
     "NesCapabilities",
     "NesContextCapabilities",
     "NesDiagnostic",
@@ -52,6 +54,7 @@ __all__ = (
     "NesSearchAndReplaceSuggestion",
     "NesSuggestContext",
     "NesSuggestion",
+    "NesSuggestionId",
     "NesTextEdit",
     "NesTriggerKind",
     "NesUserAction",
@@ -69,6 +72,7 @@ __all__ = (
     "WorkspaceFolder",
 )
 
+NesSuggestionId: TypeAlias = str
 TextDocumentSyncKind: TypeAlias = Literal["full", "incremental"]
 PositionEncodingKind: TypeAlias = Literal["utf-16", "utf-32", "utf-8"]
 NesTriggerKind: TypeAlias = Literal["automatic", "diagnostic", "manual"]
@@ -186,6 +190,43 @@ class ClientNesCapabilities(Wire):
     jump: Lenient[NesJumpCapabilities | None] = None
     rename: Lenient[NesRenameCapabilities | None] = None
     search_and_replace: Lenient[NesSearchAndReplaceCapabilities | None] = None
+
+
+# The capabilities of version 1, with those of the family.
+
+
+class AgentCapabilities(v1.AgentCapabilities):
+    """The capabilities of an agent; the default encoding of positions is utf-16."""
+
+    __extends__: ClassVar[type[Wire]] = v1.AgentCapabilities
+
+    nes: Lenient[NesCapabilities | None] = None
+    position_encoding: Lenient[PositionEncodingKind | None] = None
+
+
+class ClientCapabilities(v1.ClientCapabilities):
+    """The capabilities of a client."""
+
+    __extends__: ClassVar[type[Wire]] = v1.ClientCapabilities
+
+    nes: Lenient[ClientNesCapabilities | None] = None
+    position_encodings: Lenient[LenientList[PositionEncodingKind]] = []
+
+
+class InitializeRequest(v1.InitializeRequest):
+    """`initialize` of version 1, from a client that may show suggestions."""
+
+    __extends__: ClassVar[type[Wire]] = v1.InitializeRequest
+
+    client_capabilities: Lenient[ClientCapabilities] = ClientCapabilities()
+
+
+class InitializeResponse(v1.InitializeResponse):
+    """The result of `initialize` of version 1, from an agent that may suggest edits."""
+
+    __extends__: ClassVar[type[Wire]] = v1.InitializeResponse
+
+    agent_capabilities: Lenient[AgentCapabilities] = AgentCapabilities()
 
 
 # Places in documents.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from accord.nes.conformance.field_rules import FIELD_RULES
+from accord.nes.conformance.judge import Nes
+from accord.nes.conformance.scenarios import SCENARIOS
+from accord.nes.spec import METHODS
 from accord_conformance.extension import add_extension
-from accord_conformance.nes.field_rules import FIELD_RULES
-from accord_conformance.nes.judge import Nes
-from accord_conformance.nes.scenarios import SCENARIOS
 
 __all__ = ()
 
 add_extension(
     rules=Path(__file__).parent / "rules",
+    methods={1: METHODS},
     judges=(Nes,),
     field_rules=FIELD_RULES,
     gate_rules={
