@@ -20,8 +20,9 @@ from accord_coder.agent import Coder
 from accord_coder.settings import Settings
 from sides import QUICK
 
-# As docs/how-to/tell-more.md decides: what offers, which goes to everybody; the tokens of a turn;
-# and in version 2, where a client cannot offer anything, updates of kinds that others pass over.
+# As the last table of docs/how-to/send-notices-and-plans.md: advertised capabilities, which every
+# client receives; the token usage of a turn; and in version 2, where a client cannot advertise
+# anything, updates of kinds that other clients ignore.
 DECIDED = {
     1: {
         "AgentAuthCapabilities.status",
