@@ -155,7 +155,7 @@ FALSE_V2 = {**V1_BODY, "protocolVersion": 2}
 # Both sides ours.
 
 
-@requirement("R-INIT-02", "R-INIT-05", "R-INIT-08", "R-INIT-09", "R-INIT-11", "R-INIT-12")
+@requirement("R-INIT-02", "R-INIT-05")
 @pytest.mark.parametrize(
     ("agent", "client", "version"),
     [
@@ -187,6 +187,47 @@ async def test_the_newest_version_of_both_is_spoken(
             params: Any = (v1, v2)[version - 1].NewSessionRequest(cwd="/", mcp_servers=[])
             answer = await remote.new_session(params)
             assert answer.session_id == ("one", "two")[version - 1]
+
+
+@requirement("R-INIT-12")
+@pytest.mark.parametrize(
+    ("params", "keys"),
+    [
+        (v1_params(1), {"agentCapabilities"}),
+        (v2_params(2), {"capabilities", "info"}),
+        (v2_params(3), {"capabilities", "info"}),
+    ],
+    ids=["1", "2", "3"],
+)
+async def test_result_of_initialize_has_the_shape_of_its_version(
+    params: Any, keys: set[str]
+) -> None:
+    async with raw_client(Agent1(), Agent2()) as raw:
+        result = await raw.result_of(1, "initialize", params)
+        assert keys <= result.keys()
+        other = {"agentCapabilities", "capabilities"} - keys
+        assert not other & result.keys()
+
+
+@requirement("R-INIT-08", "R-INIT-09")
+@pytest.mark.parametrize(
+    ("params", "method"), [(v1_params(), "auth/login"), (v2_params(), "authenticate")]
+)
+async def test_method_of_the_other_version_is_not_found(params: Any, method: str) -> None:
+    async with raw_client(Agent1(), Agent2()) as raw:
+        await raw.result_of(1, "initialize", params)
+        assert (await raw.error_of(2, method, {"methodId": "key"}))["code"] == -32601
+
+
+@requirement("R-INIT-11")
+async def test_each_connection_of_an_agent_has_its_own_version() -> None:
+    agents = Agent1(), Agent2()
+    async with raw_client(*agents) as one, raw_client(*agents) as two:
+        await one.result_of(1, "initialize", v1_params())
+        await two.result_of(1, "initialize", v2_params())
+        for raw, session_id in ((one, "one"), (two, "two")):
+            made = await raw.result_of(2, "session/new", {"cwd": "/", "mcpServers": []})
+            assert made["sessionId"] == session_id
 
 
 @pytest.mark.parametrize("roles", [(), (Agent1(), Agent1())])

@@ -131,29 +131,63 @@ def answering(version: int, answer: Any) -> Any:
     return One if version == V1 else Two
 
 
+async def ask_for_project(turn: Turn) -> None:
+    async with turn.tool("Make") as call:
+        await turn.elicit_form(Project, "Which project?")
+        await turn.say(call.id)
+
+
 @BOTH
-@requirement("R-ELIC-05", "R-ELIC-07", "R-ELIC-09", "R-ELIC-18", "R-ELIC-35")
+@requirement("R-ELIC-18")
 async def test_answer_is_an_instance_of_the_form(version: int) -> None:
     found: list[Project | None] = []
 
     async def work(turn: Turn) -> None:
-        async with turn.tool("Make") as call:
-            found.append(await turn.elicit_form(Project, "Which project?"))
-            await turn.say(call.id)
+        found.append(await turn.elicit_form(Project, "Which project?"))
 
     make = answering(version, {"name": "x", "parts": ["docs"]})
     async with talk(Does(work), version, client=make) as client:
         assert await client.prompt("go") == "end_turn"
         assert found == [Project("x", parts=["docs"])]
+
+
+@BOTH
+@requirement("R-ELIC-05")
+async def test_form_names_its_session_and_its_tool_call(version: int) -> None:
+    make = answering(version, {"name": "x"})
+    async with talk(Does(ask_for_project), version, client=make) as client:
+        await client.prompt("go")
         (request,) = client.asked
+        assert isinstance(request, client.types.ElicitationFormMode)
         assert request.message == "Which project?"
         assert request.session_id == client.session_id
         assert request.tool_call_id == client.said()
-        assert request.requested_schema.required == ["name"]
-        if version == V2:
-            states = [type(u).__name__ for u in client.updates if "State" in type(u).__name__]
-            asking = states.index("RequiresActionStateUpdate")
-            assert states[asking + 1] == "RunningStateUpdate"
+
+
+@BOTH
+@requirement("R-ELIC-07", "R-ELIC-09")
+async def test_schema_of_a_form_is_an_object_with_properties(version: int) -> None:
+    make = answering(version, {"name": "x"})
+    async with talk(Does(ask_for_project), version, client=make) as client:
+        await client.prompt("go")
+        schema = client.asked[0].requested_schema
+        assert schema.type == "object"
+        assert list(schema.properties) == list(Project.__struct_fields__)
+        assert schema.required == ["name"]
+
+
+@requirement("R-ELIC-35")
+async def test_v2_session_requires_action_while_the_form_is_open() -> None:
+    make = answering(V2, {"name": "x"})
+    async with talk(Does(ask_for_project), V2, client=make) as client:
+        await client.prompt("go")
+        states = [type(u).__name__ for u in client.updates if "State" in type(u).__name__]
+        asking = states.index("RequiresActionStateUpdate")
+        assert states[asking - 1 : asking + 2] == [
+            "RunningStateUpdate",
+            "RequiresActionStateUpdate",
+            "RunningStateUpdate",
+        ]
 
 
 @BOTH

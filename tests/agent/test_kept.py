@@ -85,30 +85,57 @@ async def listed(client: Talk, **fields: Any) -> list[Any]:
 
 
 @BOTH
-@requirement("R-SESS-08", "R-SESS-09", "R-SESS-10", "R-SESS-14", "R-SESS-15", "R-SESS-29")
+@requirement("R-SESS-08", "R-SESS-15")
 async def test_session_is_loaded_with_all_that_was_shown(version: int) -> None:
     agent = Remembers()
     async with talk(agent, version) as client:
-        answer = await client.send("hello")
+        await client.prompt("hello")
         await client.prompt("there")
         session_id = client.session_id
-        ids = client.message_ids()
     async with talk(agent, version, opened=False) as client:
         await load(client, session_id)
         assert user_text(client) == "hellothere"
         assert client.said() == "You said helloYou said there"
-        assert client.message_ids() == list(dict.fromkeys(ids))
         call = client.tool()
         assert (call["title"], call["status"]) == ("Look", "completed")
         assert len(client.of("Plan", "PlanUpdate")) == 1
         assert client.of("SessionInfoUpdate")[-1].title == "About there"
+
+
+@BOTH
+@requirement("R-SESS-09", "R-SESS-14", "R-SESS-29")
+async def test_load_is_answered_after_the_replay(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        await client.prompt("hello")
+        session_id = client.session_id
+    async with talk(agent, version, opened=False) as client:
+        await load(client, session_id)
+        replayed = list(client.updates)
+        assert client.said() == "You said hello"
         if version == V2:
-            assert client.updates[-1] == v2.IdleStateUpdate(background=[])
-            assert client.of("UserMessage")[0].message_id == answer.message_id
-        before = set(client.message_ids())
+            assert replayed[-1] == v2.IdleStateUpdate(background=[])
         await client.prompt("count")
-        assert client.said().endswith("3")
-        assert not {client.message_ids()[-1]} & before
+        assert client.updates[: len(replayed)] == replayed
+        assert client.said().endswith("2")
+
+
+@BOTH
+@requirement("R-SESS-10")
+async def test_replayed_messages_have_the_ids_that_they_had(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        answer = await client.send("hello")
+        await client.prompt("there")
+        session_id, ids = client.session_id, client.message_ids()
+    async with talk(agent, version, opened=False) as client:
+        await load(client, session_id)
+        replayed = client.message_ids()
+        assert replayed == list(dict.fromkeys(ids))
+        if version == V2:
+            assert client.of("UserMessage")[0].message_id == answer.message_id
+        await client.prompt("count")
+        assert client.message_ids()[-1] not in replayed
 
 
 @BOTH
@@ -193,21 +220,60 @@ async def test_session_does_not_move_to_another_directory(version: int) -> None:
 
 
 @BOTH
-@requirement("R-LIST-02", "R-LIST-03", "R-LIST-10", "R-LIST-11", "R-LIST-16", "R-ARCH-11")
-async def test_sessions_are_listed_with_title_and_directories(version: int) -> None:
-    agent = Remembers()
-    async with talk(agent, version, opened=False) as client:
+@requirement("R-LIST-02")
+async def test_listing_without_sessions_is_empty(version: int) -> None:
+    async with talk(Remembers(), version, opened=False) as client:
         assert await listed(client) == []
-        await client.open(additional_directories=["/other"])
+        await client.open()
+        assert await listed(client, cwd="/elsewhere") == []
+
+
+@BOTH
+@requirement("R-LIST-16")
+async def test_sessions_are_listed_with_their_titles_the_newest_first(version: int) -> None:
+    async with talk(Remembers(), version) as client:
         first = client.session_id
-        await client.open(cwd="/elsewhere")
+        await client.open()
         await client.prompt("hello")
         newest, oldest = await listed(client)
         assert (newest.session_id, newest.title) == (client.session_id, "About hello")
-        assert (oldest.session_id, oldest.additional_directories) == (first, ["/other"])
+        assert oldest.session_id == first
         assert newest.updated_at > oldest.updated_at
-        assert newest.archived is False  # R-ARCH-11: the agent advertises archives
-        assert [s.session_id for s in await listed(client, cwd="/project")] == [first]
+
+
+@BOTH
+@requirement("R-LIST-03", "R-LIST-10")
+async def test_sessions_are_listed_by_directory_with_the_additional_ones(version: int) -> None:
+    async with talk(Remembers(), version, opened=False) as client:
+        await client.open(additional_directories=["/other"])
+        first = client.session_id
+        await client.open(cwd="/elsewhere")
+        (only,) = await listed(client, cwd="/project")
+        assert (only.session_id, only.additional_directories) == (first, ["/other"])
+        assert [one.session_id for one in await listed(client, cwd="/elsewhere")] == [
+            client.session_id
+        ]
+
+
+@BOTH
+@requirement("R-LIST-11")
+async def test_listing_neither_opens_nor_changes_sessions(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        await client.prompt("hello")
+        (before,) = await listed(client)
+    async with talk(agent, version, opened=False) as client:
+        assert await listed(client) == [before]
+        assert not agent.sessions
+        assert await listed(client) == [before]
+
+
+@BOTH
+@requirement("R-ARCH-11")
+async def test_listing_says_of_each_session_whether_it_is_archived(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        await client.open()
+        assert [session.archived for session in await listed(client)] == [False, False]
 
 
 @BOTH
@@ -281,31 +347,77 @@ async def test_title_of_the_user_stays(version: int) -> None:
             await rename("  ")
 
 
+async def archive(client: Talk, session_id: str) -> None:
+    await client.remote.archive_session(client.types.ArchiveSessionRequest(session_id=session_id))
+
+
+async def unarchive(client: Talk, session_id: str) -> None:
+    request = client.types.UnarchiveSessionRequest(session_id=session_id)
+    await client.remote.unarchive_session(request)
+
+
 @BOTH
-@requirement("R-ARCH-03", "R-ARCH-04", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
-async def test_archived_session_is_put_away_and_comes_back(version: int) -> None:
+@requirement("R-ARCH-04", "R-ARCH-05")
+async def test_archiving_cancels_the_turn_and_closes_the_session(version: int) -> None:
     agent = Remembers()
     async with talk(agent, version) as client:
         sent = client.send("wait")
         await agent.began.wait()
-        types, session_id = client.types, client.session_id
         for _ in range(2):
-            await client.remote.archive_session(types.ArchiveSessionRequest(session_id=session_id))
+            await archive(client, client.session_id)
         assert await client.stopped(sent) == "cancelled"
         assert not agent.sessions
+
+
+@BOTH
+@requirement("R-ARCH-03")
+async def test_archived_session_is_not_listed_and_keeps_its_history(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        session_id = client.session_id
+        await client.prompt("hello")
+        await archive(client, session_id)
         assert await listed(client) == []
-        assert [s.archived for s in await listed(client, archived="only")] == [True]
+        assert [one.session_id for one in await listed(client, archived="only")] == [session_id]
+        await unarchive(client, session_id)
+        await load(client, session_id)
+        assert client.said() == "You said hello"
+
+
+@BOTH
+@requirement("R-ARCH-06")
+async def test_unarchived_session_is_listed_and_not_opened(version: int) -> None:
+    agent = Remembers()
+    async with talk(agent, version) as client:
+        types, session_id = client.types, client.session_id
+        await archive(client, session_id)
         for _ in range(2):
-            await client.remote.unarchive_session(
-                types.UnarchiveSessionRequest(session_id=session_id)
-            )
-        assert [s.archived for s in await listed(client)] == [False]
-        assert [s.archived for s in await listed(client, archived="include")] == [False]
+            await unarchive(client, session_id)
+        assert [one.archived for one in await listed(client)] == [False]
         assert not agent.sessions
         status = await client.remote.session_status(
             types.SessionStatusRequest(session_id=session_id)
         )
         assert status.status == "saved"
+
+
+@BOTH
+@requirement("R-ARCH-08")
+async def test_filter_for_archived_sessions_counts_before_pages_and_with_cwd(version: int) -> None:
+    async with talk(Remembers(), version) as client:
+        archived = client.session_id
+        await archive(client, archived)
+        await client.open()
+        current = client.session_id
+
+        async def ids(**fields: Any) -> set[str]:
+            return {one.session_id for one in await listed(client, **fields)}
+
+        assert await ids() == await ids(archived="exclude") == {current}
+        assert await ids(archived=None) == {current}
+        assert await ids(archived="only") == {archived}
+        assert await ids(archived="include") == {archived, current}
+        assert await ids(archived="only", cwd="/project") == {archived}
+        assert await ids(archived="only", cwd="/elsewhere") == set()
 
 
 @BOTH

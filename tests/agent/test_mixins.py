@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from accord import Agent, AuthRequired, InvalidParams, Turn, v1, v2
@@ -75,18 +76,46 @@ async def logout(client: Talk) -> None:
 
 
 @BOTH
-@requirement("R-AUTH-01", "R-AUTH-04", "R-AUTH-10", "R-AUTH-11", "R-AUTH-26")
-async def test_nobody_gets_in_without_a_login(version: int) -> None:
+@requirement("R-AUTH-01")
+async def test_logins_are_listed_with_id_and_name(version: int) -> None:
+    async with talk(Guarded(), version, opened=False) as client:
+        (method,) = client.remote.initialized.auth_methods
+        assert (method.id if version == V1 else method.method_id) == "key"
+        assert (method.name, method.description) == ("With a key", "Asks for it")
+
+
+@BOTH
+@requirement("R-AUTH-11")
+async def test_session_requires_a_login(version: int) -> None:
     async with talk(Guarded(), version, opened=False) as client:
         with pytest.raises(AuthRequired):
             await client.open()
+
+
+@BOTH
+@requirement("R-AUTH-04", "R-AUTH-10")
+async def test_user_gets_in_by_a_login(version: int) -> None:
+    async with talk(Guarded(), version, opened=False) as client:
         await login(client, "key")
         await client.open()
         await client.prompt("hi")
         assert client.said() == "in"
+
+
+@BOTH
+@requirement("R-AUTH-26")
+async def test_logout_takes_effect_on_prompts_and_on_new_sessions(version: int) -> None:
+    async with talk(Guarded(), version, opened=False) as client:
+        await login(client, "key")
+        await client.open()
         await logout(client)
         with pytest.raises(AuthRequired):
             await client.send("again")
+        with pytest.raises(AuthRequired):
+            await client.open()
+        await login(client, "key")
+        await client.prompt("hi")
+        assert client.said() == "in"
 
 
 @BOTH
@@ -164,41 +193,86 @@ class Routed(ProvidersMixin, Agent):
         self.found[provider_id] = ProviderInfo(id=provider_id, supported=())
 
 
+def set_provider(client: Talk, provider_id: str, api_type: str, **more: Any) -> Any:
+    request = client.types.SetProviderRequest(
+        provider_id=provider_id, api_type=api_type, base_url="https://b.example", **more
+    )
+    return client.remote.set_provider(request)
+
+
+async def disable_provider(client: Talk, provider_id: str) -> None:
+    request = client.types.DisableProviderRequest(provider_id=provider_id)
+    await client.remote.disable_provider(request)
+
+
+async def listed_providers(client: Talk) -> dict[str, Any]:
+    answer = await client.remote.list_providers(client.types.ListProvidersRequest())
+    return {one.provider_id: one for one in answer.providers}
+
+
 @BOTH
-@requirement("R-PROV-01", "R-PROV-04", "R-PROV-05", "R-PROV-06", "R-PROV-07", "R-PROV-08")
-@requirement("R-PROV-09")
-async def test_providers_are_listed_set_and_disabled(version: int) -> None:
+@requirement("R-PROV-01")
+async def test_agent_with_providers_advertises_them(version: int) -> None:
+    async with talk(Routed(), version) as client:
+        initialized = client.remote.initialized
+        offered = initialized.agent_capabilities if version == V1 else initialized.capabilities
+        assert offered.providers is not None
+
+
+@BOTH
+@requirement("R-PROV-04")
+async def test_providers_are_listed_without_headers(version: int) -> None:
+    async with talk(Routed(), version) as client:
+        await set_provider(client, "extra", "openai", headers={"key": "secret"})
+        found = await listed_providers(client)
+        assert {name: one.required for name, one in found.items()} == {"main": True, "extra": False}
+        assert found["main"].current.base_url == "https://a.example"
+        assert b"secret" not in msgspec.json.encode(list(found.values()))
+
+
+@BOTH
+@requirement("R-PROV-06")
+async def test_setting_a_provider_replaces_all_of_it(version: int) -> None:
     agent = Routed()
     async with talk(agent, version) as client:
-        types, remote = client.types, client.remote
-        found = (await remote.list_providers(types.ListProvidersRequest())).providers
-        assert [(p.provider_id, p.required) for p in found] == [("main", True), ("extra", False)]
-        assert found[0].current.base_url == "https://a.example"
-        assert found[1].current is None
-
-        def set_to(provider_id: str, api_type: str) -> Any:
-            return remote.set_provider(
-                types.SetProviderRequest(
-                    provider_id=provider_id,
-                    api_type=api_type,
-                    base_url="https://b.example",
-                    headers={"key": "1"},
-                )
-            )
-
-        await set_to("extra", "anthropic")
+        await set_provider(client, "extra", "anthropic", headers={"key": "1"})
         assert agent.found["extra"].base_url == "https://b.example"
         assert agent.headers == {"key": "1"}
-        for provider_id, api_type in (("main", "anthropic"), ("other", "openai")):
-            with pytest.raises(InvalidParams):
-                await set_to(provider_id, api_type)
+        await set_provider(client, "extra", "openai")
+        assert agent.found["extra"].api_type == "openai"
+        assert agent.headers == {}
 
-        disable = types.DisableProviderRequest
-        await remote.disable_provider(disable(provider_id="extra"))
-        await remote.disable_provider(disable(provider_id="other"))
-        assert agent.found["extra"].base_url is None
+
+@BOTH
+@requirement("R-PROV-07")
+@pytest.mark.parametrize(("provider_id", "api_type"), [("main", "anthropic"), ("other", "openai")])
+async def test_provider_that_cannot_be_set_is_refused(
+    version: int, provider_id: str, api_type: str
+) -> None:
+    async with talk(Routed(), version) as client:
         with pytest.raises(InvalidParams):
-            await remote.disable_provider(disable(provider_id="main"))
+            await set_provider(client, provider_id, api_type)
+
+
+@BOTH
+@requirement("R-PROV-05", "R-PROV-09")
+async def test_disabled_provider_is_listed_without_a_current_configuration(version: int) -> None:
+    async with talk(Routed(), version) as client:
+        await set_provider(client, "extra", "anthropic")
+        await disable_provider(client, "extra")
+        await disable_provider(client, "other")  # an unknown one is no error
+        found = await listed_providers(client)
+        assert list(found) == ["main", "extra"]
+        assert found["extra"].current is None
+
+
+@BOTH
+@requirement("R-PROV-08")
+async def test_required_provider_is_not_disabled(version: int) -> None:
+    async with talk(Routed(), version) as client:
+        with pytest.raises(InvalidParams):
+            await disable_provider(client, "main")
+        assert (await listed_providers(client))["main"].current is not None
 
 
 @BOTH

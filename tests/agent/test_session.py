@@ -75,25 +75,50 @@ class Chooses(Agent):
 # Plans.
 
 
-@BOTH
-@requirement("R-PLAN-01", "R-PLAN-02", "R-PLAN-05", "R-PLAN-09", "R-PLAN-04")
-async def test_plan_is_shown_whole_at_every_change(version: int) -> None:
-    async def work(turn: Turn) -> None:
-        plan = await turn.plan(["Find", PlanEntry("Fix", priority="high")])
-        await plan.update(0, status="in_progress")
-        await plan.update("Find", status="completed", content="Found")
-        await plan.replace(["Rest"])
+async def make_plan(turn: Turn) -> None:
+    plan = await turn.plan(["Find", PlanEntry("Fix", priority="high")])
+    await plan.update(0, status="in_progress")
+    await plan.update("Find", status="completed", content="Found")
+    await plan.replace(["Rest"])
 
-    async with talk(Chooses(work), version) as client:
+
+def plans_of(client: Talk) -> list[list[tuple[str, str, str]]]:
+    """Return the entries of each plan that the client received."""
+    if client.version == V1:
+        plans = [update.entries for update in client.of("Plan")]
+    else:
+        plans = [update.plan.entries for update in client.of("PlanUpdate")]
+    return [[(e.content, e.status, e.priority) for e in entries] for entries in plans]
+
+
+@BOTH
+@requirement("R-PLAN-02", "R-PLAN-05")
+async def test_plan_is_shown_whole_at_every_change(version: int) -> None:
+    async with talk(Chooses(make_plan), version) as client:
         await client.prompt("go")
-        name = "Plan" if version == V1 else "PlanUpdate"
-        plans = [u.entries if version == V1 else u.plan.entries for u in client.of(name)]
-        assert [[(e.content, e.status, e.priority) for e in entries] for entries in plans] == [
+        assert plans_of(client)[:3] == [
             [("Find", "pending", "medium"), ("Fix", "pending", "high")],
             [("Find", "in_progress", "medium"), ("Fix", "pending", "high")],
             [("Found", "completed", "medium"), ("Fix", "pending", "high")],
-            [("Rest", "pending", "medium")],
         ]
+
+
+@BOTH
+@requirement("R-PLAN-01", "R-PLAN-04")
+async def test_plan_is_replaced_as_work_proceeds(version: int) -> None:
+    async with talk(Chooses(make_plan), version) as client:
+        await client.prompt("go")
+        assert len(plans_of(client)) == 4
+        assert plans_of(client)[-1] == [("Rest", "pending", "medium")]
+
+
+@requirement("R-PLAN-09")
+async def test_v1_client_without_plan_updates_gets_plans() -> None:
+    async with talk(Chooses(make_plan), V1) as client:
+        assert client.remote.initialized is not None
+        await client.prompt("go")
+        assert len(client.of("Plan")) == 4
+        assert client.of("PlanUpdate") == []
 
 
 async def test_entry_that_is_not_in_the_plan_is_an_error() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from accord import Agent, ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
 from accord.agent import ToolCallHandle
-from agent.talk import BOTH, V1, V2, Talk, talk
+from accord.wire.base import Unknown
+from agent.talk import BOTH, V1, V2, ClientV2, Talk, talk
 from requirement import requirement
 
 
@@ -25,37 +26,69 @@ class Does(Agent):
         await self.work(turn)
 
 
-@BOTH
-@requirement("R-TOOL-01", "R-TOOL-02", "R-TOOL-04", "R-TOOL-09", "R-TOOL-13")
-async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None:
-    async def work(turn: Turn) -> None:
-        async with turn.tool(
-            "Read a.py",
-            kind="read",
-            name="read_file",
-            locations=["/project/a.py", ToolCallLocation("/project/b.py", 3)],
-            raw_input={"path": "a.py"},
-        ) as call:
-            await call.add_content("found it")
-            await call.set_raw_output({"lines": 3})
+async def read_a(turn: Turn) -> None:
+    async with turn.tool(
+        "Read a.py",
+        kind="read",
+        name="read_file",
+        locations=["/project/a.py", ToolCallLocation("/project/b.py", 3)],
+        raw_input={"path": "a.py"},
+    ) as call:
+        await call.add_content("found it")
+        await call.set_raw_output({"lines": 3})
 
-    async with talk(Does(work), version) as client:
+
+@BOTH
+@requirement("R-TOOL-04")
+async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None:
+    async with talk(Does(read_a), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.statuses() in (
             ["pending", "in_progress", "completed"],
             ["in_progress", "completed"],  # v1: a call that begins is pending
         )
-        types = client.types
+
+
+@BOTH
+@requirement("R-TOOL-01", "R-TOOL-09", "R-TOOL-13")
+async def test_first_report_has_the_title_the_kind_and_the_name(version: int) -> None:
+    async with talk(Does(read_a), version) as client:
+        await client.prompt("go")
         first = client.of("ToolCall" if version == V1 else "ToolCallUpdate")[0]
         assert (first.title, first.kind, first.name) == ("Read a.py", "read", "read_file")
         assert first.locations == [
-            types.ToolCallLocation(path="/project/a.py"),
-            types.ToolCallLocation(path="/project/b.py", line=3),
+            client.types.ToolCallLocation(path="/project/a.py"),
+            client.types.ToolCallLocation(path="/project/b.py", line=3),
         ]
-        call = client.tool()
+        assert client.tool()["name"] == "read_file"  # it did not change
+
+
+@BOTH
+async def test_tool_call_has_its_input_output_and_content(version: int) -> None:
+    async with talk(Does(read_a), version) as client:
+        await client.prompt("go")
+        types, call = client.types, client.tool()
         assert call["raw_input"] == {"path": "a.py"}
         assert call["raw_output"] == {"lines": 3}
         assert call["content"] == [types.Content(content=types.TextContent(text="found it"))]
+
+
+@BOTH
+@requirement("R-TOOL-02")
+async def test_ids_of_tool_calls_are_unique_in_the_session(version: int) -> None:
+    ids: list[str] = []
+
+    async def work(turn: Turn) -> None:
+        for _ in range(2):
+            async with turn.tool("Look") as call:
+                ids.append(call.id)
+
+    async with talk(Does(work), version) as client:
+        await client.prompt("go")
+        await client.prompt("again")
+        first = client.of("ToolCall") if version == V1 else client.of("ToolCallUpdate")
+        assert list(dict.fromkeys(update.tool_call_id for update in first)) == ids
+        assert len(set(ids)) == 4
 
 
 @BOTH
@@ -133,7 +166,6 @@ async def test_refused_change_is_cancelled_although_it_was_shown(version: int, s
         assert client.tool()["status"] == status
 
 
-@requirement("R-TOOL-17", "R-TOOL-20", "R-TOOL-21", "R-TOOL-22", "R-TOOL-24")
 @BOTH
 async def test_call_that_the_agent_refuses_says_why_and_was_never_in_progress(
     version: int,
@@ -152,23 +184,49 @@ async def test_call_that_the_agent_refuses_says_why_and_was_never_in_progress(
         assert call["content"] == [types.Content(content=types.TextContent(text="Never."))]
 
 
-@BOTH
-async def test_diff_is_shown_as_the_version_shows_diffs(version: int) -> None:
-    async def work(turn: Turn) -> None:
-        async with turn.tool("Edit", kind="edit") as call:
-            await call.add_diff("/project/a.py", "one\n", "two\n")
+async def edit_a(turn: Turn) -> None:
+    async with turn.tool("Edit", kind="edit") as call:
+        await call.add_diff("/project/a.py", "one\n", "two\n")
 
-    async with talk(Does(work), version) as client:
+
+@requirement("R-TOOL-17")
+async def test_v1_diff_has_the_whole_texts() -> None:
+    async with talk(Does(edit_a), V1) as client:
         await client.prompt("go")
         (diff,) = client.tool()["content"]
-        if version == V1:
-            assert diff == v1.Diff(path="/project/a.py", old_text="one\n", new_text="two\n")
-        else:
-            assert diff.changes == [v2.DiffModify(path="/project/a.py")]
-            assert diff.patch.text == (
-                "diff --git /project/a.py /project/a.py\n"
-                "--- /project/a.py\n+++ /project/a.py\n@@ -1 +1 @@\n-one\n+two\n"
-            )
+        assert diff == v1.Diff(path="/project/a.py", old_text="one\n", new_text="two\n")
+
+
+@requirement("R-TOOL-17")
+async def test_v1_diff_of_a_new_file_has_no_old_text() -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Create", kind="edit") as call:
+            await call.add_diff("/project/a.py", None, "two\n")
+
+    async with talk(Does(work), V1) as client:
+        await client.prompt("go")
+        (diff,) = client.tool()["content"]
+        assert diff == v1.Diff(path="/project/a.py", new_text="two\n")
+
+
+@requirement("R-TOOL-20")
+async def test_v2_diff_has_the_changes() -> None:
+    async with talk(Does(edit_a), V2) as client:
+        await client.prompt("go")
+        (diff,) = client.tool()["content"]
+        assert diff.changes == [v2.DiffModify(path="/project/a.py")]
+
+
+@requirement("R-TOOL-21", "R-TOOL-22", "R-TOOL-24")
+async def test_v2_diff_has_a_patch_as_git_prints_it() -> None:
+    async with talk(Does(edit_a), V2) as client:
+        await client.prompt("go")
+        (diff,) = client.tool()["content"]
+        assert diff.patch.text == (
+            "diff --git /project/a.py /project/a.py\n"
+            "--- /project/a.py\n+++ /project/a.py\n@@ -1 +1 @@\n-one\n+two\n"
+        )
+        assert all(change.path in diff.patch.text for change in diff.changes)
 
 
 @BOTH
@@ -298,7 +356,7 @@ async def ask(turn: Turn) -> None:
         ("something else", "no", "cancelled"),
     ],
 )
-@requirement("R-PERM-05", "R-PERM-08", "R-PERM-14", "R-PERM-16", "R-PERM-17", "R-PERM-01")
+@requirement("R-PERM-01", "R-PERM-05")
 async def test_user_decides(version: int, chosen: str, said: str, status: str) -> None:
     async with talk(Does(ask), version) as client:
         client.allow = lambda _request: chosen
@@ -306,6 +364,14 @@ async def test_user_decides(version: int, chosen: str, said: str, status: str) -
         assert client.said() == said
         shown = "failed" if (version, status) == (V1, "cancelled") else status
         assert client.tool()["status"] == shown
+
+
+@BOTH
+@requirement("R-PERM-08", "R-PERM-16", "R-PERM-17")
+async def test_user_can_allow_or_reject_once_or_always(version: int) -> None:
+    async with talk(Does(ask), version) as client:
+        client.allow = lambda _request: "allow_once"
+        await client.prompt("go")
         (request,) = client.asked
         assert [option.kind for option in request.options] == [
             "allow_once",
@@ -313,6 +379,20 @@ async def test_user_decides(version: int, chosen: str, said: str, status: str) -
             "reject_once",
             "reject_always",
         ]
+        assert len({option.option_id for option in request.options}) == 4
+
+
+@requirement("R-PERM-14")
+async def test_v2_outcome_that_the_agent_does_not_know_is_no_approval() -> None:
+    class Odd(ClientV2):
+        async def request_permission(
+            self, params: v2.RequestPermissionRequest, context: v2.ClientContext
+        ) -> Any:
+            return v2.RequestPermissionResponse(outcome=Unknown("_maybe", {"outcome": "_maybe"}))
+
+    async with talk(Does(ask), V2, client=Odd) as client:
+        await client.prompt("go")
+        assert client.said() == "no"
 
 
 @BOTH

@@ -55,11 +55,39 @@ class Steps(Agent):
 
 
 @BOTH
-@requirement("R-SESS-01", "R-PROMPT-03", "R-PROMPT-04", "R-PROMPT-06", "R-PROMPT-08")
+@requirement("R-PROMPT-04", "R-PROMPT-06", "R-PROMPT-08")
 async def test_prompt_is_answered_by_what_the_agent_says_and_a_stop_reason(version: int) -> None:
     async with talk(Greeter(), version) as client:
+        # What was said is there when the turn ends: the updates are written first (R-PROMPT-08).
         assert await client.prompt("hi") == "end_turn"
         assert client.said() == "Hello! You wrote: hi"
+
+
+@BOTH
+@requirement("R-SESS-01")
+async def test_ids_of_sessions_are_unique(version: int) -> None:
+    async with talk(Greeter(), version) as client:
+        ids = {client.session_id}
+        for _ in range(3):
+            await client.open()
+            ids.add(client.session_id)
+        assert len(ids) == 4
+
+
+@requirement("R-PROMPT-03")
+async def test_v1_prompt_stays_open_while_the_agent_works() -> None:
+    class Works(Steps):
+        async def prompt(self, turn: Turn) -> None:
+            await turn.say("working")
+            await super().prompt(turn)
+
+    agent = Works()
+    async with talk(agent, V1) as client:
+        sent = client.send("hi")
+        await client.until(client.said)
+        assert not sent.done()
+        agent.may_end.set()
+        assert (await sent).stop_reason == "end_turn"
 
 
 @BOTH
@@ -172,23 +200,31 @@ async def test_prompt_of_an_unknown_session_is_refused(version: int) -> None:
 # The order of things in version 2, and only one turn at a time in version 1.
 
 
-@requirement(
-    "R-PROMPT-09", "R-PROMPT-10", "R-PROMPT-11", "R-PROMPT-12", "R-PROMPT-13", "R-PROMPT-35"
-)
-async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
+@requirement("R-PROMPT-09", "R-PROMPT-10")
+async def test_v2_prompt_is_answered_with_the_id_of_the_users_message() -> None:
     agent = Steps()
     async with talk(agent, V2) as client:
         answer = await client.send("hi")
-        await agent.began.wait()
-        await client.until(lambda: len(client.updates) == 2)
-        message, running = client.updates
-        assert message == v2.UserMessage(
+        await client.until(lambda: client.updates)
+        assert client.updates[0] == v2.UserMessage(
             message_id=answer.message_id, content=[v2.TextContent(text="hi")]
         )
-        assert running == v2.RunningStateUpdate(background=[])
+        agent.may_end.set()
+        await client.until(client.ends)
+
+
+@requirement("R-PROMPT-11", "R-PROMPT-12", "R-PROMPT-13", "R-PROMPT-35")
+async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
+    agent = Steps()
+    async with talk(agent, V2) as client:
+        await client.send("hi")
+        await agent.began.wait()
+        await client.until(lambda: len(client.updates) == 2)
+        assert client.updates[1] == v2.RunningStateUpdate(background=[])
         agent.may_end.set()
         await client.until(client.ends)
         assert client.ends() == [v2.IdleStateUpdate(background=[], stop_reason="end_turn")]
+        assert client.updates[-1] == client.ends()[0]
 
 
 @requirement("R-PROMPT-24")

@@ -183,26 +183,62 @@ class Shell:
         await self.client.release_terminal(v1.ReleaseTerminalRequest(**self.ids))
 
 
-@requirement("R-TERM-02", "R-TERM-03", "R-TERM-06", "R-TERM-07", "R-TERM-10", "R-TERM-11")
-async def test_terminal_runs_a_real_command(tmp_path: Path) -> None:
-    code = "import os, sys; print(os.getcwd(), os.environ['N'], sys.argv[1:]); sys.exit(3)"
+PRINTS = "import os, sys; print(os.getcwd(), os.environ['N'], sys.argv[1:]); sys.exit(3)"
 
+
+async def start_printing(speaker: Speaker) -> Shell:
+    env = [v1.EnvVariable(name="N", value="$HOME")]
+    return await Shell.start(speaker, sys.executable, "-c", PRINTS, "a b", ";", env=env)
+
+
+@requirement("R-TERM-03", "R-TERM-06")
+async def test_terminal_runs_a_real_command(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:
-        env = [v1.EnvVariable(name="N", value="$HOME")]
-        shell = await Shell.start(speaker, sys.executable, "-c", code, "a b", ";", env=env)
-        assert await shell.wait() == v1.WaitForTerminalExitResponse(exit_code=3)
+        shell = await start_printing(speaker)
+        await shell.wait()
         said = await shell.output()
         assert said.output.strip() == f"{tmp_path} $HOME ['a b', ';']"
         assert said.exit_status == v1.TerminalExitStatus(exit_code=3)
         assert not said.truncated
+
+    async with working(script, tmp_path, terminals=True):
+        pass
+
+
+@requirement("R-TERM-07")
+async def test_wait_is_answered_with_the_exit_code(tmp_path: Path) -> None:
+    async def script(speaker: Speaker) -> None:
+        shell = await start_printing(speaker)
+        assert await shell.wait() == v1.WaitForTerminalExitResponse(exit_code=3)
+
+    async with working(script, tmp_path, terminals=True):
+        pass
+
+
+@requirement("R-TERM-02", "R-TERM-10")
+async def test_terminal_runs_in_the_background_until_it_is_released(tmp_path: Path) -> None:
+    async def script(speaker: Speaker) -> None:
+        shell = await Shell.start(speaker, sys.executable, "-c", "input()")
+        assert (await shell.output()).exit_status is None
         await shell.release()
         for call in (shell.output, shell.wait, shell.kill, shell.release):
             with pytest.raises(ResourceNotFound):
                 await call()
 
+    async with working(script, tmp_path, terminals=True):
+        pass
+
+
+@requirement("R-TERM-11")
+async def test_output_stays_in_the_transcript_after_release(tmp_path: Path) -> None:
+    async def script(speaker: Speaker) -> None:
+        shell = await start_printing(speaker)
+        await shell.wait()
+        await shell.release()
+
     async with working(script, tmp_path, terminals=True) as session:
         (shell,) = session.transcript.terminals.values()
-        assert "$HOME" in shell.text  # R-TERM-11
+        assert "$HOME" in shell.text
         assert shell.terminal.exit_code == 3
 
 

@@ -266,22 +266,45 @@ def test_content_chunks_go_on_behind_the_content_of_a_v2_tool_call() -> None:
     assert call.content == ("B", "C")
 
 
-@requirement("R-DTERM-03", "R-DTERM-05", "R-DTERM-06", "R-DTERM-07", "R-DTERM-08")
-def test_terminal_output_is_replaced_by_a_snapshot_and_grows_by_chunks() -> None:
-    def chunk(data: str) -> v2.TerminalOutputChunk:
-        return v2.TerminalOutputChunk(terminal_id="t", data=data)
+def chunk_of_terminal(data: str) -> v2.TerminalOutputChunk:
+    return v2.TerminalOutputChunk(terminal_id="t", data=data)
 
+
+@requirement("R-DTERM-05")
+def test_terminal_output_is_replaced_by_a_snapshot() -> None:
+    snapshot = v2.TerminalUpdate(terminal_id="t", output=v2.TerminalOutput(data="eD0="))
+    transcript = fold(read_v2, chunk_of_terminal("b2xk"), snapshot)
+    assert transcript.terminals["t"].text == "x="
+
+
+@requirement("R-DTERM-06", "R-DTERM-07")
+def test_terminal_chunks_are_decoded_one_by_one_and_characters_across_them() -> None:
+    # Each chunk has its own padding; the sign is split between two of them.
+    transcript = fold(read_v2, *map(chunk_of_terminal, ("eD0=", "4pw=", "kw==", "/w==", "eQ==")))
+    assert transcript.terminals["t"].text == "x=✓\N{REPLACEMENT CHARACTER}y"
+
+
+@requirement("R-DTERM-03")
+def test_terminal_update_changes_only_the_fields_that_it_has() -> None:
+    update = v2.TerminalUpdate
     transcript = fold(
         read_v2,
-        chunk("b2xk"),
-        v2.TerminalUpdate(terminal_id="t", command="make", output=v2.TerminalOutput(data="eD0=")),
-        chunk("4pw="),
-        chunk("kw=="),
+        update(terminal_id="t", command="make", cwd="/project"),
+        update(terminal_id="t", cwd=None),
+        chunk_of_terminal("eA=="),
+    )
+    terminal = transcript.terminals["t"]
+    assert (terminal.terminal.command, terminal.terminal.cwd, terminal.text) == ("make", None, "x")
+
+
+@requirement("R-DTERM-08")
+def test_terminal_with_an_exit_status_has_exited_without_code_and_signal() -> None:
+    transcript = fold(
+        read_v2,
+        chunk_of_terminal("eA=="),
         v2.TerminalUpdate(terminal_id="t", exit_status=v2.TerminalExitStatus()),
     )
-    shell = transcript.terminals["t"]
-    assert shell.text == "x=✓"
-    assert (shell.terminal.command, shell.terminal.exited) == ("make", True)
+    assert transcript.terminals["t"].terminal.exited
 
 
 @requirement("R-PLAN-03")

@@ -29,6 +29,7 @@ BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
 ]
 EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
 PROMPT = v1.PromptRequest(session_id="s", prompt=[])
+SESSION = "agent.session_capabilities"
 
 
 def chunk(text: str = "x") -> Any:
@@ -92,6 +93,25 @@ async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: An
             assert caught.value.gate.startswith(("agent.", "client."))
             await drain_event_loop()
             assert sides.frames == []
+
+
+@pytest.mark.parametrize(
+    ("call", "gate"),
+    [
+        pytest.param("logout", "agent.auth.logout", marks=requirement("R-AUTH-25")),
+        pytest.param("resume_session", f"{SESSION}.resume", marks=requirement("R-SESS-11")),
+        pytest.param("close_session", f"{SESSION}.close", marks=requirement("R-SESS-20")),
+        pytest.param("delete_session", f"{SESSION}.delete", marks=requirement("R-LIST-12")),
+    ],
+)
+async def test_method_needs_this_capability(call: str, gate: str) -> None:
+    method = next(method for method in served_by(SPEC, "agent") if method.call == call)
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
+        with pytest.raises(NotOffered) as caught:
+            await getattr(sides.agent, call)(params_of(method))
+        assert caught.value.gate == gate
+        await drain_event_loop()
+        assert sides.frames == []
 
 
 @requirement("R-INIT-29")
@@ -185,6 +205,17 @@ async def test_an_update_that_the_client_does_not_show_is_never_sent(
             await sides.client.session_update(v1.SessionNotification(session_id="s", update=update))
         assert caught.value.gate == gate
         await drain_event_loop()
+        assert sides.frames == []
+
+
+@requirement("R-PLAN-08")
+@pytest.mark.parametrize("kind", [v1.PlanUpdate, v1.PlanRemoved])
+async def test_plans_by_id_are_only_for_clients_that_show_them(kind: Any) -> None:
+    notification = v1.SessionNotification(session_id="s", update=least(kind))
+    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
+        with pytest.raises(NotOffered) as caught:
+            await sides.client.session_update(notification)
+        assert caught.value.gate == "client.plan"
         assert sides.frames == []
 
 

@@ -84,6 +84,25 @@ async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: An
             assert sides.frames == []
 
 
+@requirement("R-INIT-28")
+@pytest.mark.parametrize("call", BASELINE)
+async def test_client_calls_no_session_method_of_an_agent_without_sessions(call: str) -> None:
+    method = next(method for method in served_by(SPEC, "agent") if method.call == call)
+    async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
+        with pytest.raises(NotOffered, match="session"):
+            await getattr(sides.agent, call)(least(method.params))
+        assert sides.frames == []
+
+
+@requirement("R-LIST-12")
+async def test_client_deletes_no_session_of_an_agent_that_does_not_offer_it() -> None:
+    async with joined(session_agent(), v2.ClientRole()) as sides:
+        with pytest.raises(NotOffered) as caught:
+            await sides.agent.delete_session(least(v2.DeleteSessionRequest))
+        assert caught.value.gate == "agent.session.delete"
+        assert sides.frames == []
+
+
 @requirement("R-INIT-29", "R-TCAN-05")
 @EVERY
 async def test_what_is_called_without_an_offer_is_refused(side: str, method: Any) -> None:

@@ -604,6 +604,33 @@ def test_unstable_methods_have_unstable_types() -> None:
 # Values that a later version, or somebody of his own, may send.
 
 
+@pytest.mark.requirement("R-AUTH-23")
+def test_login_method_of_an_unknown_type_is_kept_and_written_back() -> None:
+    value = {"type": "sso", "methodId": "m", "name": "n", "url": "https://a.example"}
+    kept = read(value, v2.AuthMethod)
+    assert isinstance(kept, Unknown)
+    assert kept.tag == "sso"
+    assert json.loads(encode(kept)) == value
+
+
+@pytest.mark.requirement("R-CMD-07")
+def test_command_of_an_unknown_type_is_kept_and_written_back() -> None:
+    value = {"type": "_skill", "name": "n", "description": "d", "x": 1}
+    kept = read(value, v2.AvailableCommand)
+    assert isinstance(kept, Unknown)
+    assert (kept.raw["name"], kept.raw["description"]) == ("n", "d")
+    assert json.loads(encode(kept)) == value
+
+
+@pytest.mark.requirement("R-PROV-11")
+@pytest.mark.parametrize("api_type", ["_mine", "later"])
+def test_unknown_type_of_a_provider_is_kept_and_written_back(api_type: str) -> None:
+    value = {"apiType": api_type, "baseUrl": "https://a.example"}
+    kept = read(value, v2.ProviderCurrentConfig)
+    assert kept.api_type == api_type
+    assert json.loads(encode(kept)) == value
+
+
 @pytest.mark.requirement(
     "R-TOOL-12", "R-PLAN-12", "R-PERM-15", "R-NOTICE-05", "R-COMP-07", "R-PROV-11", "R-ELIC-20"
 )
