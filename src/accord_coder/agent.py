@@ -72,7 +72,7 @@ class Coder(ApiKeyAuth):
         data = self.settings.data
         if self._trust is None:
             self._trust = TrustStore(None if data is None else data / "rules")
-        work = CoderSession(session, self.settings, ProjectRules(session.cwd, self._trust))
+        work = CoderSession(session, self.settings, ProjectRules(session.cwd, self._trust), self)
         session.data["work"] = work
         local = await local_models(self.settings, self.keys)
         mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
@@ -98,7 +98,7 @@ class Coder(ApiKeyAuth):
 
         work: CoderSession = turn.session.data["work"]
         work.tools = tools_for(work)
-        return await handle_prompt(turn, work, self)
+        return await handle_prompt(turn, work)
 
     def model_name(self, work: CoderSession) -> str:
         """Return the name of the model that a session has chosen."""

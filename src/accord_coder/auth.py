@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import AccordError, Agent
-from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
+from accord.agent import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
 from accord_coder.models.providers import PROVIDERS, ModelProvider
 from accord_coder.settings import Settings
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import UNSET
 
 from accord import AudioContent, ContentBlock, Diff, EmbeddedResource, ImageContent, ResourceLink
-from accord.agent.updates import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
+from accord.agent import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 
 __all__ = ("to_markdown",)
 
@@ -15,21 +15,19 @@ _MAX_LINES = 40  # of what a tool printed
 _MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
 
 
-def to_markdown(reports: Iterable[Update], title: str | None = None, *, until: str = "") -> str:
-    """Return what was said and done, up to the prompt with the message id `until`."""
+def to_markdown(updates: Iterable[Update], title: str | None = None) -> str:
+    """Return the messages, tool calls and plans of a session as Markdown."""
     parts = [f"# {title or 'A session with Accord'}"]
-    for report in reports:
-        match report:
-            case MessageUpdate("user", message_id, content):
-                if message_id == until:
-                    break
+    for update in updates:
+        match update:
+            case MessageUpdate("user", _, content):
                 parts += ["## User", _text(content)]
             case MessageUpdate("agent", _, content):
                 parts += ["## Agent", _text(content)]
             case MessageUpdate("thought", _, content):
                 parts.append(_quoted(_text(content)))
             case ToolCallUpdate():
-                parts.append(_tool(report))
+                parts.append(_tool(update))
             case PlanUpdate(_, entries):
                 lines = (f"- [{_MARKS.get(e.status, ' ')}] {e.content}" for e in entries)
                 parts.append("\n".join(lines))
@@ -38,11 +36,11 @@ def to_markdown(reports: Iterable[Update], title: str | None = None, *, until: s
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _tool(report: ToolCallUpdate) -> str:
-    title = "" if report.title is UNSET else " ".join(report.title.split())
-    status = "" if report.status is UNSET else report.status
+def _tool(update: ToolCallUpdate) -> str:
+    title = "" if update.title is UNSET else " ".join(update.title.split())
+    status = "" if update.status is UNSET else update.status
     parts = [f"**{title}** ({status})"]
-    for item in () if report.content is UNSET else report.content:
+    for item in () if update.content is UNSET else update.content:
         match item:
             case str():
                 parts.append(_fenced(item))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from accord.local.files import OutsideRoots, Roots
-from accord_coder.tools.base import ToolFailed
 from accord_coder.tools.formatting import display_path
+from accord_coder.tools.result import ToolFailed
 
 if TYPE_CHECKING:
     from accord import Session
@@ -210,9 +210,9 @@ class TrackedFiles:
         except UnicodeEncodeError as exc:
             raise ToolFailed("The text has half of a surrogate pair in it.") from exc
         on_disk: bytes | None = _digest_of_bytes(data)
-        if self._session.client_adapter.writes_files and await self._is_inside(absolute):
-            # Not `session.files`, which reads the text again to show the change.
-            await self._session.client_adapter.write_file(self._session.id, absolute, raw)
+        if self._session.client.writes_files and await self._is_inside(absolute):
+            # The change is shown already: by the preview.
+            await self._session.files.write(absolute, raw, show=False)
             on_disk = None if old is None else old.on_disk  # the editor may save it later
         else:
             expected = None if old is None else old.on_disk
@@ -246,7 +246,7 @@ class TrackedFiles:
 
     async def _in_editor(self, absolute: str) -> str | None:
         """Return the client's text; None where it has none, or does not say."""
-        if not self._session.client_adapter.reads_files or not await self._is_inside(absolute):
+        if not self._session.client.reads_files or not await self._is_inside(absolute):
             return None
         with suppress(FileNotFoundError):
             return await self._session.files.read(absolute)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import SessionStore
+from accord_coder.directories import private_dir
 
 if TYPE_CHECKING:
-    from accord.agent.store.base import Archived, SessionPage, StoredSession
+    from accord.agent import Archived, SessionPage, StoredSession
 
 # SQLite takes milliseconds to import, and an editor that starts an agent waits for it.
 
@@ -44,7 +45,6 @@ class UserStore(SessionStore):
 
         from accord import MemoryStore, SqliteStore
         from accord.agent import FallbackStore
-        from accord_coder.directories import private_dir
 
         path = self._folder / "sessions.sqlite"
         try:

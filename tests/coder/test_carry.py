@@ -11,7 +11,8 @@ from msgspec import Struct
 from accord import InternalError, RemoteProtocolError, RequestError, TransportError
 from accord_coder.settings import Settings
 from accord_coder.tools import registry
-from accord_coder.tools.base import Access, Outcome, Tool
+from accord_coder.tools.base import Tool
+from accord_coder.tools.result import Access, Outcome
 from coder.talk import BOTH, coder_session
 from coder.told import ScriptedModel
 

@@ -26,10 +26,23 @@ if TYPE_CHECKING:
         SubagentHandle as SubagentHandle,
         ToolCallHandle as ToolCallHandle,
     )
+    from accord.agent.store.base import (
+        Archived as Archived,
+        SessionPage as SessionPage,
+        StoredSession as StoredSession,
+    )
     from accord.agent.store.fallback import FallbackStore as FallbackStore
     from accord.agent.terminals import (
         CommandResult as CommandResult,
         SessionTerminals as SessionTerminals,
+    )
+    from accord.agent.updates import (
+        CompactionUpdate as CompactionUpdate,
+        ContextUsageUpdate as ContextUsageUpdate,
+        MessageUpdate as MessageUpdate,
+        PlanUpdate as PlanUpdate,
+        ToolCallUpdate as ToolCallUpdate,
+        Update as Update,
     )
     from accord.types.auth import AuthState as AuthState
 else:
@@ -46,8 +59,12 @@ else:
             ),
             "accord.agent.plan": "PlanHandle",
             "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
+            "accord.agent.store.base": "Archived SessionPage StoredSession",
             "accord.agent.store.fallback": "FallbackStore",
             "accord.agent.terminals": "CommandResult SessionTerminals",
+            "accord.agent.updates": (
+                "CompactionUpdate ContextUsageUpdate MessageUpdate PlanUpdate ToolCallUpdate Update"
+            ),
             "accord.types.auth": "AuthState",
         }.items()
         for name in names.split()

@@ -42,10 +42,13 @@ class SessionFiles:
         except ResourceNotFound as exc:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absolute) from exc
 
-    async def write(self, path: str, text: str) -> None:
-        """Replace the text of a file, or create it; a tool call around it shows the change."""
+    async def write(self, path: str, text: str, *, show: bool = True) -> None:
+        """Replace the text of a file, or create it.
+
+        A tool call around it shows the change, which reads the old text; not if `show` is false.
+        """
         await self._resolve(path)
-        call = current_tool_call(self._core)
+        call = current_tool_call(self._core) if show else None
         old = await self._old(path) if call is not None else None
         absolute = self._roots.absolute(path)
         if self._core.client_adapter.writes_files:

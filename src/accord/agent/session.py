@@ -346,6 +346,16 @@ class ConnectedClient:
         return self._adapter().client_info
 
     @property
+    def reads_files(self) -> bool:
+        """Whether it serves the text files of its editor, unsaved changes included."""
+        return self._adapter().reads_files
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether it writes text files for the agent."""
+        return self._adapter().writes_files
+
+    @property
     def capabilities(self) -> v1.ClientCapabilities | v2.ClientCapabilities:
         """Its capabilities, in its version's type; extensions are in `meta` (R-EXT-08)."""
         return self._adapter().capabilities

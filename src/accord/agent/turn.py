@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accord.agent.session import Session, WorkActions
+from accord.agent.session import ConnectedClient, Session, WorkActions
 from accord.agent.turn_state import TurnState, current_turn
+from accord.agent.updates import MessageUpdate, Update
 from accord.text.excerpt import excerpt
 from accord.types.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, text_of
 
@@ -83,6 +84,24 @@ class Turn(WorkActions):
 
     def _parts(self, kind: type[PartT]) -> tuple[PartT, ...]:
         return tuple(part for part in self.content if isinstance(part, kind))
+
+    # Where it runs.
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client that sent the prompt: its version, capabilities and extensions."""
+        return self.session.client
+
+    async def history(self) -> list[Update]:
+        """Return what was said and done before this prompt; nothing without a store."""
+        updates = await self._core.history()
+        for at, update in enumerate(updates):
+            match update:
+                case MessageUpdate("user", self._state.message_id):
+                    return updates[:at]
+                case _:
+                    pass
+        return updates
 
     # Its end.
 

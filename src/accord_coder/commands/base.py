@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from accord import ContentBlock
 from accord_coder.loop.messages import Answer, ToolResult, ToolUse
+from accord_coder.loop.run_tools import run_tools
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.agent import Coder
     from accord_coder.loop.session_state import CoderSession
 
-__all__ = ("BuiltinCommand", "CommandCall", "coder_of", "parse_command", "say", "use_tool")
+__all__ = ("BuiltinCommand", "CommandCall", "parse_command", "say", "use_tool")
 
 _COMMAND = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
 
@@ -57,15 +57,8 @@ def parse_command(content: tuple[ContentBlock, ...]) -> CommandCall | None:
     return CommandCall(found[1].lower(), (found[2] or "").strip(), content[1:])
 
 
-def coder_of(work: CoderSession) -> Coder:
-    """Return the agent of a session."""
-    return cast("Coder", work.session.agent)  # which imports us: it made the session's work
-
-
 async def use_tool(turn: Turn, work: CoderSession, tool: str, /, **arguments: object) -> ToolResult:
     """Use a tool as a model does: with permission, shown, and part of the conversation."""
-    from accord_coder.loop.run_tools import run_tools
-
     written = msgspec.json.encode(arguments).decode()
     asked = ToolUse(f"command-{len(work.messages)}", tool, written)
     work.messages.append(Answer(uses=(asked,)))

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import ContentBlock, SelectOption
-from accord_coder.commands.base import coder_of
+from accord_coder.export_markdown import to_markdown
+from accord_coder.loop.turn import compact as shorten
 from accord_coder.permissions.gate import PermissionDenied, require_permission
-from accord_coder.tools.base import Access
+from accord_coder.tools.result import Access
 
 if TYPE_CHECKING:
     from accord import Turn
@@ -44,7 +45,7 @@ async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, work: Cod
     if wanted:
         match = [c for c in option.choices if wanted.lower() in (c.value.lower(), c.name.lower())]
         if match:
-            await session.agent.set_option(session, option_id, match[0].value)
+            await work.hooks.set_option(session, option_id, match[0].value)
             await session.set_option(option_id, match[0].value)
             await turn.say(f"The {option_id} is `{match[0].value}` now.")
             return
@@ -60,12 +61,10 @@ async def compact(
     asked: CommandCall, turn: Turn, work: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Shorten the conversation."""
-    model = await coder_of(work).session_model(work)
+    model = await work.hooks.session_model(work)
     if not model.is_language_model:
         await turn.say("Nothing to compact: the demonstration model reads only your last prompt.")
         return None
-    from accord_coder.loop.turn import compact as shorten
-
     before = len(work.messages)
     if await shorten(turn, work, model, hint=asked.arguments):
         await turn.say(f"Of {before} messages, a summary and {len(work.messages)} are left.")
@@ -78,16 +77,13 @@ async def export(
     asked: CommandCall, turn: Turn, work: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Write the conversation to a file."""
-    from accord_coder.export_markdown import to_markdown
-
     session = work.session
-    reports = await session.history()
-    if not reports:
+    if not await session.history():
         await turn.say("There is nothing to export: this session is not kept.")
         return None
     name = asked.arguments.strip("`\"'") or f"{session.id[:16]}.md"
     path = str(Path(session.cwd, name))
-    text = to_markdown(reports, session.title, until=turn.message_id)
+    text = to_markdown(await turn.history(), session.title)
     async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
         try:
             await require_permission(Access("edit", (path,)), call, work)

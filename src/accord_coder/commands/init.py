@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from accord import ContentBlock
-from accord_coder.commands.base import CommandCall, coder_of, say, use_tool
+from accord_coder.commands.base import CommandCall, say, use_tool
 from accord_coder.loop.messages import Prompt
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def run(
     asked: CommandCall, turn: Turn, work: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, write down what can be seen without understanding."""
-    model = await coder_of(work).session_model(work)
+    model = await work.hooks.session_model(work)
     if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
     work.messages.append(Prompt((prompt_for(asked.arguments),)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accord import AvailableCommand, ContentBlock
 from accord_coder.commands import builtin, init, permissions, review
-from accord_coder.commands.base import BuiltinCommand, CommandCall, coder_of, parse_command
+from accord_coder.commands.base import BuiltinCommand, CommandCall, parse_command
 from accord_coder.commands.custom import (
     CustomCommand,
     InvalidCommandFile,
@@ -21,6 +21,8 @@ from accord_coder.commands.custom import (
 )
 from accord_coder.models.providers import HOW_TO_GET_A_MODEL
 from accord_coder.models.selection import DEMO
+from accord_coder.permissions.gate import PermissionDenied, ask_always
+from accord_coder.tools.result import Access
 
 if TYPE_CHECKING:
     from accord import Turn
@@ -49,7 +51,7 @@ async def _help(
     if wrong:
         lines += ["", "No commands, of the files in `.accord/commands`:", ""]
         lines += [f"- {why}" for why in wrong]
-    chosen = coder_of(work).model_name(work)
+    chosen = work.hooks.model_name(work)
     lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
     if chosen == DEMO:
         lines.append(
@@ -128,9 +130,6 @@ async def _read_link(
     command: CustomCommand, turn: Turn, work: CoderSession
 ) -> CustomCommand | None:
     """Return a command that a link leads to, if the user allows that the model is told of it."""
-    from accord_coder.permissions.gate import PermissionDenied, ask_always
-    from accord_coder.tools.base import Access
-
     path = str(command.link)
     title = f"Read /{command.name}: {command.description}"
     async with turn.tool(title, kind="read", locations=[path]) as call:

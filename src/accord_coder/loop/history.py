@@ -1,6 +1,6 @@
 """The conversation of a session that was opened again, from what was stored of it.
 
-The model is told what it was told then: what the user said, its own text, and the results of its
+The model sees what it saw then: the prompts, its own text, and the results of its
 tools to the letter. Its own form of its answers is not stored; several uses of tools in one answer
 come back as one answer each, which says the same.
 """
@@ -14,33 +14,30 @@ import msgspec
 from msgspec import UNSET
 
 from accord import ContentBlock, ImageContent
-from accord.agent.updates import CompactionUpdate, MessageUpdate, ToolCallUpdate, Update
+from accord.agent import CompactionUpdate, MessageUpdate, ToolCallUpdate, Update
 from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
+from accord_coder.models.summary import compact_messages
 
 __all__ = ("messages_from",)
 
 ExpandPrompt = Callable[[tuple[ContentBlock, ...]], tuple[ContentBlock, ...] | None]
 
 
-def messages_from(
-    reports: Iterable[Update], reread: ExpandPrompt, *, until: str = ""
-) -> list[Message]:
-    """Return what the model is to know, up to the prompt whose message id is `until`.
+def messages_from(updates: Iterable[Update], expand: ExpandPrompt) -> list[Message]:
+    """Return the messages of the model from the stored updates of a session.
 
-    `reread` returns what the model is told for what the user typed; None for what was never for
-    the model, such as `/help`.
+    `expand` returns the content that the model received for a prompt; None if it received none,
+    as for `/help`.
     """
-    building = _HistoryBuilder(reread)
-    for report in reports:
-        match report:
-            case MessageUpdate("user", message_id, content):
-                if message_id == until:
-                    break
+    building = _HistoryBuilder(expand)
+    for update in updates:
+        match update:
+            case MessageUpdate("user", _, content):
                 building.prompt(content)
             case MessageUpdate("agent", _, content):
                 building.answer("".join(part for part in content if isinstance(part, str)))
             case ToolCallUpdate():
-                building.tool(report)
+                building.tool(update)
             case CompactionUpdate(status="completed", summary=tuple(summary)):
                 building.compaction("".join(part for part in summary if isinstance(part, str)))
             case _:
@@ -49,39 +46,37 @@ def messages_from(
 
 
 class _HistoryBuilder:
-    def __init__(self, reread: ExpandPrompt) -> None:
-        self._reread = reread
+    def __init__(self, expand: ExpandPrompt) -> None:
+        self._expand = expand
         self._messages: list[Message] = []
-        self._skips = False  # what is being read was not for the model
+        self._skipping = False  # what is being read was not for the model
 
     def prompt(self, content: tuple[ContentBlock, ...]) -> None:
-        told = self._reread(content)
-        self._skips = told is None
-        if told is not None:
-            self._messages.append(Prompt(told))
+        expanded = self._expand(content)
+        self._skipping = expanded is None
+        if expanded is not None:
+            self._messages.append(Prompt(expanded))
 
     def answer(self, text: str) -> None:
-        if not self._skips and text:
+        if not self._skipping and text:
             self._messages.append(Answer(text=text))
 
-    def tool(self, report: ToolCallUpdate) -> None:
-        if self._skips or report.name is UNSET:
+    def tool(self, update: ToolCallUpdate) -> None:
+        if self._skipping or update.name is UNSET:
             return  # not the model's
-        use = ToolUse(report.id, report.name, _arguments(report.raw_input))
+        use = ToolUse(update.id, update.name, _arguments(update.raw_input))
         last = self._messages[-1] if self._messages else None
         if isinstance(last, Answer) and not last.uses:
             self._messages[-1] = Answer(text=last.text, uses=(use,))
         else:
             self._messages.append(Answer(uses=(use,)))
-        text, failed = _result(report)
+        text, failed = _result(update)
         content: list[ContentBlock] = [text]
-        if not failed and report.content is not UNSET:
-            content += [part for part in report.content if isinstance(part, ImageContent)]
+        if not failed and update.content is not UNSET:
+            content += [part for part in update.content if isinstance(part, ImageContent)]
         self._messages.append(Results((ToolResult(use.id, use.name, tuple(content), failed),)))
 
     def compaction(self, summary: str) -> None:
-        from accord_coder.models.summary import compact_messages
-
         if summary:
             self._messages = compact_messages(self._messages, summary)
 
@@ -99,9 +94,9 @@ def _arguments(raw_input: Any) -> str:
             return "{}"
 
 
-def _result(report: ToolCallUpdate) -> tuple[str, bool]:
-    """Return what the model was told, and whether as a failure."""
-    match report.raw_output:
+def _result(update: ToolCallUpdate) -> tuple[str, bool]:
+    """Return the result that the model received, and whether it was a failure."""
+    match update.raw_output:
         case {"output": str() as text}:
             return text, False
         case {"error": str() as text}:

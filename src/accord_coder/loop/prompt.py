@@ -6,13 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from accord import ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
-from accord.agent.updates import ContextUsageUpdate
+from accord.agent import ContextUsageUpdate
 from accord_coder.commands.base import parse_command
+from accord_coder.commands.registry import expand_prompt, run_command
 from accord_coder.loop.history import messages_from
+from accord_coder.loop.instructions import instructions_for
 from accord_coder.loop.messages import repair
+from accord_coder.loop.turn import run_turn
 
 if TYPE_CHECKING:
-    from accord_coder.agent import Coder
     from accord_coder.loop.session_state import CoderSession
 
 __all__ = ("handle_prompt", "title_of")
@@ -20,24 +22,19 @@ __all__ = ("handle_prompt", "title_of")
 _MAX_TITLE = 60  # characters of a title
 
 
-async def handle_prompt(turn: Turn, work: CoderSession, coder: Coder) -> str | None:
+async def handle_prompt(turn: Turn, work: CoderSession) -> str | None:
     """Work on a prompt; return why it stopped."""
     await _restore(turn, work)
     content = turn.content
     asked = parse_command(content)
     if asked is not None:
-        from accord_coder.commands.registry import run_command
-
         told = await run_command(asked, turn, work)
         if told is None:
             return None
         content = told
     if turn.session.title is None and (title := title_of(turn.content)):
         await turn.set_title(title)
-    from accord_coder.loop.instructions import instructions_for
-    from accord_coder.loop.turn import run_turn
-
-    model = await coder.session_model(work)
+    model = await work.hooks.session_model(work)
     instructions = await asyncio.to_thread(instructions_for, work)
     return await run_turn(turn, work, model, instructions, content)
 
@@ -47,21 +44,18 @@ async def _restore(turn: Turn, work: CoderSession) -> None:
     if work.history_loaded:
         return
     work.history_loaded = True
-    reports = await work.session.history()
+    updates = await turn.history()
     cwd = work.session.cwd
 
     def reread(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...] | None:
         if parse_command(content) is None:
             return content
-        from accord_coder.commands.registry import expand_prompt
-
         return expand_prompt(content, cwd)
 
-    for report in reports:
-        if isinstance(report, ContextUsageUpdate):
-            work.cost = report.usage.cost
-    before = messages_from(reports, reread, until=turn.message_id)
-    work.messages = repair([*before, *work.messages])
+    for update in updates:
+        if isinstance(update, ContextUsageUpdate):
+            work.cost = update.usage.cost
+    work.messages = repair([*messages_from(updates, reread), *work.messages])
 
 
 def title_of(content: tuple[ContentBlock, ...]) -> str:

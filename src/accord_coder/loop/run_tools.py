@@ -20,7 +20,8 @@ from accord.local.files import OutsideRoots
 from accord_coder.loop.messages import Results, ToolResult, ToolUse
 from accord_coder.loop.session_state import CoderSession
 from accord_coder.permissions.gate import PermissionDenied, enforce, evaluate
-from accord_coder.tools.base import Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
+from accord_coder.tools.result import Outcome, ToolFailed
 from accord_coder.wildcards import PatternTooLong
 
 if TYPE_CHECKING:

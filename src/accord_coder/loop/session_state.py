@@ -1,46 +1,63 @@
-"""What one session of the coder works with, from its opening to its close."""
+"""The state of one session of the coder, from its opening to its end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from accord import Cost, Session
-from accord_coder.files import TrackedFiles
 from accord_coder.loop.messages import Message
+from accord_coder.permissions.project_rules import ProjectRules
 from accord_coder.settings import Settings
+from accord_coder.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from accord_coder.mcp_client import McpServers
     from accord_coder.models.base import Model
-    from accord_coder.permissions.project_rules import ProjectRules
     from accord_coder.tools.base import Tool
 
-__all__ = ("CoderSession",)
+__all__ = ("CoderHooks", "CoderSession")
 
 
-class CoderSession:
-    """The conversation as the model knows it, the model, the tools, and what files looked like."""
+class CoderHooks(Protocol):
+    """What a session needs from its agent."""
 
-    def __init__(self, session: Session, settings: Settings, rules: ProjectRules) -> None:
-        self.session = session
-        self.settings = settings
-        self.rules = rules
+    def model_name(self, state: CoderSession, /) -> str:
+        """Return the name of the session's model."""
+        ...
+
+    async def session_model(self, state: CoderSession, /) -> Model:
+        """Return the session's model, ready to answer; raise `AuthRequired` if it has no key."""
+        ...
+
+    async def set_option(self, session: Session, option_id: str, value: str | bool, /) -> None:
+        """Apply an option that the user selected."""
+        ...
+
+
+class CoderSession(ToolContext):
+    """The context of the tools, the conversation as the model knows it, the model, and the tools.
+
+    `history_loaded` is set when `messages` contains what was stored before. `effort` is how long
+    the model thinks, `context_used` the tokens in its context, `cost` that of the session so far.
+    """
+
+    def __init__(
+        self, session: Session, settings: Settings, rules: ProjectRules, hooks: CoderHooks
+    ) -> None:
+        super().__init__(session, settings, rules)
+        self.hooks = hooks
         self.messages: list[Message] = []
-        self.history_loaded = False  # whether `messages` holds what was said before
+        self.history_loaded = False
         self.model: Model | None = None
-        self.effort: str | None = None  # how long the model is to think
-        self.context_used = 0  # tokens of the model's context that are in use
-        self.cost: Cost | None = None  # of the session so far
-        self._open_models: list[Model] = []
+        self.effort: str | None = None
+        self.context_used = 0
+        self.cost: Cost | None = None
         self.tools: dict[str, Tool[Any]] = {}
-        self.mcp: McpServers | None = None  # from the first prompt on, where the client gives any
-        self.allowed_paths: set[str] = (
-            set()
-        )  # real paths outside of the roots that the user allowed
-        self.files = TrackedFiles(session, self.allowed_paths)
+        self.mcp: McpServers | None = None  # from the first prompt on, if the client names any
+        self._open_models: list[Model] = []
 
     def set_model(self, model: Model) -> None:
-        """Have this model answer from the next turn on."""
+        """Use this model from the next turn on."""
         self.model = model
         self._open_models.append(model)
 
@@ -49,13 +66,8 @@ class CoderSession:
         self.model = None
 
     async def aclose(self) -> None:
-        """Free what the session holds; its turns are over."""
+        """Close the MCP servers and the models. No turn may be running."""
         if self.mcp is not None:
             await self.mcp.aclose()
         while self._open_models:
             await self._open_models.pop().aclose()
-
-    @property
-    def mode(self) -> str:
-        """The permission mode."""
-        return self.session.mode or "default"

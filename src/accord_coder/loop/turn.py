@@ -20,6 +20,14 @@ from accord_coder.models.base import (
     Text,
     Thought,
 )
+from accord_coder.models.summary import (
+    compact_messages,
+    estimate_tokens,
+    last_turns,
+    nothing_to_drop,
+    summarise,
+)
+from accord_coder.tools.mcp_tool import connect_servers, offer_tools
 
 __all__ = ("compact", "run_turn")
 
@@ -40,8 +48,6 @@ async def run_turn(
     work.messages = repair(work.messages)
     work.messages.append(prompt)
     if turn.session.mcp_servers:
-        from accord_coder.tools.mcp_tool import connect_servers
-
         await connect_servers(turn, work)
     try:
         for _ in range(work.settings.max_requests):
@@ -73,8 +79,6 @@ async def _request_with_compaction(
 ) -> tuple[Answer, str]:
     """Answer, after a compaction where the conversation is too long."""
     if work.mcp is not None:
-        from accord_coder.tools.mcp_tool import offer_tools
-
         offer_tools(work)
     if _estimate_context(work) > _COMPACT_ABOVE * model.context_size:
         await compact(turn, work, model)
@@ -88,8 +92,6 @@ async def _request_with_compaction(
 
 def _estimate_context(work: CoderSession) -> int:
     """Return about how many tokens of the context the next request takes."""
-    from accord_coder.models.summary import estimate_tokens
-
     if not work.context_used:  # nobody has counted yet: the session was opened again, say
         return estimate_tokens(work.messages)
     new = takewhile(lambda message: not isinstance(message, Answer), reversed(work.messages))
@@ -179,18 +181,10 @@ async def compact(turn: Turn, work: CoderSession, model: Model, *, hint: str = "
 
     The summary is stored as that of the compaction: who reads the session again goes on with it.
     """
-    from accord_coder.models.summary import (
-        compact_messages,
-        estimate_tokens,
-        last_turns,
-        nothing_to_drop,
-        summarise,
-    )
-
     messages = repair(work.messages)
     if nothing_to_drop(messages):
         return False
-    if turn.session.client_adapter.version == 1:  # whose clients may show no compactions
+    if turn.client.version == 1:  # whose clients may show no compactions
         await turn.think("Shortening what was said so far, to make room.\n")
     async with turn.compaction() as shown:
         if not model.can_summarise:

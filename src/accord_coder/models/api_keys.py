@@ -13,7 +13,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from accord_coder.directories import private_dir
 from accord_coder.models.providers import PROVIDERS, ModelProvider
+from accord_coder.process_memory import conceal_process
 
 __all__ = ("ApiKeys", "KeyLocation")
 
@@ -51,8 +53,6 @@ class ApiKeys:
     def conceal(self) -> None:
         """Keep other processes from reading the keys here, if there are any."""
         if any(map(self.has_key, PROVIDERS)):
-            from accord_coder.process_memory import conceal_process
-
             conceal_process()
 
     def in_environment(self, source: ModelProvider) -> bool:
@@ -104,8 +104,6 @@ class ApiKeys:
         return self._stored
 
     def _write(self, kept: dict[str, _StoredKey]) -> None:
-        from accord_coder.directories import private_dir
-
         if self._path is None:
             raise OSError("there is no directory to keep keys in")
         private_dir(self._path.parent)

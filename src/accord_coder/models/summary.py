@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accord import ContentBlock
+from accord import ContentBlock, EmbeddedResource, ResourceLink
 from accord_coder.loop.messages import Answer, Message, Prompt, Results
 from accord_coder.models.base import Finished, Model, ModelError, Request, Text
 
@@ -148,8 +148,6 @@ def _text(content: Sequence[ContentBlock]) -> str:
 
 
 def _placeholder(part: ContentBlock) -> str:
-    from accord import EmbeddedResource, ResourceLink
-
     match part:
         case EmbeddedResource(uri, str() as text):
             return f"[{uri}]\n{text}"

@@ -20,15 +20,15 @@ from accord_coder.permissions.command_paths import files_named
 from accord_coder.permissions.modes import mode_verdict
 from accord_coder.permissions.rules import Rule, suggest_rule
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
-from accord_coder.tools.base import Access, ToolFailed
 from accord_coder.tools.formatting import display_path as shown_path
+from accord_coder.tools.result import Access, ToolFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
     from accord_coder.permissions.project_rules import EffectiveRules
+    from accord_coder.tools.context import ToolContext
 
 __all__ = (
     "PermissionCheck",
@@ -62,12 +62,12 @@ class PermissionCheck(Struct, frozen=True):
     asks: bool = False
 
 
-async def require_permission(access: Access, call: ToolCallHandle, work: CoderSession) -> None:
+async def require_permission(access: Access, call: ToolCallHandle, work: ToolContext) -> None:
     """Return when a tool may go on; raise `Refused`."""
     await enforce(await evaluate(access, work), call, work)
 
 
-async def evaluate(access: Access, work: CoderSession) -> PermissionCheck:
+async def evaluate(access: Access, work: ToolContext) -> PermissionCheck:
     """Return what `go_on` has still to do; raise `Refused` where nobody has to be asked."""
     if access.kind == "none":
         return PermissionCheck(access)
@@ -75,7 +75,7 @@ async def evaluate(access: Access, work: CoderSession) -> PermissionCheck:
     return await asyncio.to_thread(_evaluate, access, work, work.mode)
 
 
-async def enforce(judged: PermissionCheck, call: ToolCallHandle, work: CoderSession) -> None:
+async def enforce(judged: PermissionCheck, call: ToolCallHandle, work: ToolContext) -> None:
     """Ask the user if that is needed, and return when a tool may go on; raise `Refused`."""
     if judged.asks:
         await _ask(judged.access, judged.subjects, call, work)
@@ -83,7 +83,7 @@ async def enforce(judged: PermissionCheck, call: ToolCallHandle, work: CoderSess
     await call.start()
 
 
-async def ask_always(access: Access, why: str, call: ToolCallHandle, work: CoderSession) -> None:
+async def ask_always(access: Access, why: str, call: ToolCallHandle, work: ToolContext) -> None:
     """Ask the user whatever rules and modes allow, unless one refuses; raise `Refused`."""
     judged = await evaluate(access, work)
     subjects = tuple(replace(one, ask_reason=one.ask_reason or why) for one in judged.subjects)
@@ -93,7 +93,7 @@ async def ask_always(access: Access, why: str, call: ToolCallHandle, work: Coder
     await enforce(PermissionCheck(access, subjects, asks=asks), call, work)
 
 
-def _evaluate(access: Access, work: CoderSession, mode: str) -> PermissionCheck:
+def _evaluate(access: Access, work: ToolContext, mode: str) -> PermissionCheck:
     subjects, known = _subjects(access, work), work.rules.read()
     project = work.rules.project
     for rule in known.rules:
@@ -105,7 +105,7 @@ def _evaluate(access: Access, work: CoderSession, mode: str) -> PermissionCheck:
     return PermissionCheck(access, tuple(subjects), asks=decided == "ask")
 
 
-def _subjects(access: Access, work: CoderSession) -> list[_Subject]:
+def _subjects(access: Access, work: ToolContext) -> list[_Subject]:
     if access.kind not in _PATHS:
         if access.kind != "execute":
             return [_Subject((access.subject,))]
@@ -130,7 +130,7 @@ def _subjects(access: Access, work: CoderSession) -> list[_Subject]:
     return subjects
 
 
-def _absolute(path: str, work: CoderSession) -> str:
+def _absolute(path: str, work: ToolContext) -> str:
     here = os.path.normpath(work.session.cwd)
     named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
     if named.startswith(here + os.sep):  # rules belong to where `here` leads
@@ -138,7 +138,7 @@ def _absolute(path: str, work: CoderSession) -> str:
     return named
 
 
-def _subject_of_command(access: Access, work: CoderSession) -> _Subject:
+def _subject_of_command(access: Access, work: ToolContext) -> _Subject:
     base = os.path.realpath(access.paths[0] if access.paths else work.session.cwd)
     named = files_named(access.subject, base, lambda real: _is_inside(real, work))
     why = None
@@ -155,7 +155,7 @@ def _entry(named: str) -> str:
     return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
 
-def _is_inside(real: str, work: CoderSession) -> bool:
+def _is_inside(real: str, work: ToolContext) -> bool:
     roots = (os.path.realpath(root) for root in work.session.directories)
     return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
@@ -200,7 +200,7 @@ def _is_exact(rule: Rule, subject: str) -> bool:
 
 
 async def _ask(
-    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, work: CoderSession
+    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, work: ToolContext
 ) -> None:
     """Return if the user agrees, and keep what holds for always."""
     rules = await asyncio.to_thread(_rules_offered, access, subjects, work)
@@ -236,7 +236,7 @@ def _outside_reason(subject: _Subject) -> str:
     return "leads out of"
 
 
-def _rules_offered(access: Access, subjects: Sequence[_Subject], work: CoderSession) -> list[Rule]:
+def _rules_offered(access: Access, subjects: Sequence[_Subject], work: ToolContext) -> list[Rule]:
     """Return what "always" would add, allowing; nothing if it cannot be said in a rule."""
     rules: list[Rule] = []
     for subject in subjects:
@@ -257,7 +257,7 @@ def _format_rules(rules: list[Rule]) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _save_rules(rules: list[Rule], work: CoderSession, *, allowed: bool) -> None:
+def _save_rules(rules: list[Rule], work: ToolContext, *, allowed: bool) -> None:
     for rule in rules:
         work.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from accord import OptionChoice, SelectOption
-from accord_coder.tools.base import Access
+from accord_coder.tools.result import Access
 
 if TYPE_CHECKING:
     from accord import Session

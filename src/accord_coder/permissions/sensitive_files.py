@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePath
 
+from accord_coder.permissions.guarded_files import GUARDED
 from accord_coder.wildcards import MAX_CHARACTERS, Wildcards, path_pattern, text_pattern
 
 __all__ = ("is_guarded", "is_secret", "matches_secret", "sensitive_below")
@@ -176,8 +177,6 @@ class _GuardedTable:
 
 @cache
 def _guarded_files() -> _GuardedTable:
-    from accord_coder.permissions.guarded_files import GUARDED
-
     return _GuardedTable(GUARDED)
 
 

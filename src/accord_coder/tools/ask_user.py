@@ -8,12 +8,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from accord import NotOffered, RemoteProtocolError
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.formatting import one_line
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Ask", "AskArguments")
 
@@ -37,15 +38,15 @@ class Ask(Tool[AskArguments]):
     )
     arguments_type = AskArguments
 
-    def title(self, given: AskArguments, work: CoderSession) -> str:
+    def title(self, given: AskArguments, work: ToolContext) -> str:
         """Show the question."""
         return one_line(given.question)
 
-    def access(self, given: AskArguments, work: CoderSession) -> Access:
+    def access(self, given: AskArguments, work: ToolContext) -> Access:
         """Touches nothing."""
         return Access("none")
 
-    async def run(self, given: AskArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: AskArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Return the answer."""
         try:
             filled = await work.session.elicit_form(_form(given), given.question)

@@ -4,50 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from accord import AccordError, ContentBlock, ToolCallLocation
+from accord import ToolCallLocation
 from accord_coder.models.base import ToolSpec
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
-__all__ = ("Access", "AccessKind", "Outcome", "Tool", "ToolFailed")
+__all__ = ("Tool",)
 
-AccessKind = Literal["read", "edit", "delete", "execute", "fetch", "mcp", "none"]
 F = TypeVar("F", bound=Struct)
-
-
-class ToolFailed(AccordError):
-    """A tool could not do what it was asked for; the model and the user are told why."""
-
-
-class Access(Struct, frozen=True):
-    """What a call of a tool touches: absolute `paths`, or a command, an address, a tool's name.
-
-    `itself`: a path that is a link stands for the link, one of a directory for all that is in it.
-    """
-
-    kind: AccessKind
-    paths: tuple[str, ...] = ()
-    subject: str = ""
-    itself: bool = False
-
-
-class Outcome(Struct, frozen=True):
-    """What the model is told, and JSON for clients that show raw results.
-
-    What the user sees is shown on the call while the tool works. `failed` is for what went wrong
-    with all of it told: a command that did not exit with 0.
-    """
-
-    content: tuple[ContentBlock, ...]
-    raw: dict[str, Any] | None = None
-    failed: bool = False
 
 
 class Tool(ABC, Generic[F]):
@@ -79,20 +51,20 @@ class Tool(ABC, Generic[F]):
             raise ToolFailed(f"The arguments of {self.name} are not valid: {exc}") from exc
 
     @abstractmethod
-    def title(self, given: F, work: CoderSession) -> str:
+    def title(self, given: F, work: ToolContext) -> str:
         """Return what the user sees of it, in a line."""
 
-    def locations(self, given: F, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: F, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Return the places that it works at, for editors that follow along."""
         return ()
 
     @abstractmethod
-    def access(self, given: F, work: CoderSession) -> Access:
+    def access(self, given: F, work: ToolContext) -> Access:
         """Return what it touches; permission is decided by that, before `run`."""
 
-    async def preview(self, given: F, call: ToolCallHandle, work: CoderSession) -> None:
+    async def preview(self, given: F, call: ToolCallHandle, work: ToolContext) -> None:
         """Show what will happen, a diff say, before permission is asked; touches nothing."""
 
     @abstractmethod
-    async def run(self, given: F, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: F, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Do it; raise `ToolFailed`."""

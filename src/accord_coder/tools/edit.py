@@ -11,12 +11,13 @@ from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
 from accord_coder.files import LoadedText
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.formatting import count_noun
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Edit", "EditArguments", "Replacement")
 
@@ -53,24 +54,24 @@ class Edit(Tool[EditArguments]):
     )
     arguments_type = EditArguments
 
-    def title(self, given: EditArguments, work: CoderSession) -> str:
+    def title(self, given: EditArguments, work: ToolContext) -> str:
         """Name the file."""
         return f"Edit {work.files.shown(given.path)}"
 
-    def locations(self, given: EditArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: EditArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the file; at the line once it is known."""
         return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: EditArguments, work: CoderSession) -> Access:
+    def access(self, given: EditArguments, work: ToolContext) -> Access:
         """Changes the file."""
         return Access("edit", (work.files.absolute(given.path),))
 
-    async def preview(self, given: EditArguments, call: ToolCallHandle, work: CoderSession) -> None:
+    async def preview(self, given: EditArguments, call: ToolCallHandle, work: ToolContext) -> None:
         """Show the change, of a file that may be looked at."""
         if await work.files.is_reachable(given.path):
             await _changed(given, call, work, previews=True)
 
-    async def run(self, given: EditArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: EditArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Make the replacements."""
         loaded, text, lines = await _changed(given, call, work, previews=False)
         await work.files.store(given.path, loaded, text)
@@ -80,7 +81,7 @@ class Edit(Tool[EditArguments]):
 
 
 async def _changed(
-    given: EditArguments, call: ToolCallHandle, work: CoderSession, *, previews: bool
+    given: EditArguments, call: ToolCallHandle, work: ToolContext, *, previews: bool
 ) -> tuple[LoadedText, str, list[int]]:
     """Show the change; return the text as it was and will be, and where it changes."""
     files = work.files

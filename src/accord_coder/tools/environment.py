@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from accord_coder.models.providers import KEY_VARIABLES
+
 __all__ = ("command_environment", "environment_without_keys")
 
 # A repository may hold another one, with settings that name programs: git takes no settings from
@@ -20,8 +22,6 @@ _PAGERS = ("PAGER", "GIT_PAGER", "GH_PAGER", "MANPAGER", "SYSTEMD_PAGER")
 
 def environment_without_keys() -> dict[str, str | None]:
     """Return the change that takes out the keys of models: commands have no use for them."""
-    from accord_coder.models.providers import KEY_VARIABLES
-
     return dict.fromkeys(KEY_VARIABLES)
 
 

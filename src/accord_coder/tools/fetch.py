@@ -11,12 +11,15 @@ from msgspec import Meta, Struct
 
 from accord import __version__
 from accord_coder.permissions.gate import require_permission
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
+from accord_coder.tools.download import Download, private_among
 from accord_coder.tools.formatting import MAX_CHARACTERS, fenced, one_line
+from accord_coder.tools.html_text import text_of_html
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
     from accord_coder.tools.download import Page
 
 # What reaches the network is imported when it is used.
@@ -45,21 +48,19 @@ class Fetch(Tool[FetchArguments]):
     arguments_type = FetchArguments
     cancellable = True
 
-    def title(self, given: FetchArguments, work: CoderSession) -> str:
+    def title(self, given: FetchArguments, work: ToolContext) -> str:
         """Name the address."""
         return f"Fetch {one_line(given.url)}"
 
-    def access(self, given: FetchArguments, work: CoderSession) -> Access:
+    def access(self, given: FetchArguments, work: ToolContext) -> Access:
         """Gets the address."""
         return Access("fetch", subject=given.url)
 
-    async def preview(
-        self, given: FetchArguments, call: ToolCallHandle, work: CoderSession
-    ) -> None:
+    async def preview(self, given: FetchArguments, call: ToolCallHandle, work: ToolContext) -> None:
         """Refuse what is no address of the web before anybody is asked."""
         _check_url(given.url)
 
-    async def run(self, given: FetchArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: FetchArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Get it, and follow where it leads; another host is asked about anew."""
         url = _check_url(given.url)
         for _ in range(_MAX_REDIRECTS + 1):
@@ -92,10 +93,8 @@ def _check_url(address: str) -> SplitResult:
     return url._replace(fragment="")
 
 
-async def _get(url: SplitResult, work: CoderSession) -> Page:
+async def _get(url: SplitResult, work: ToolContext) -> Page:
     from http.client import HTTPException
-
-    from accord_coder.tools.download import Download
 
     host = url.hostname or ""
     try:
@@ -113,10 +112,8 @@ async def _get(url: SplitResult, work: CoderSession) -> Page:
         raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
 
 
-async def _address_of(url: SplitResult, work: CoderSession) -> str:
+async def _address_of(url: SplitResult, work: ToolContext) -> str:
     """Look the host up; raise `ToolFailed` for machines that the internet does not reach."""
-    from accord_coder.tools.download import private_among
-
     host = url.hostname or ""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
@@ -142,8 +139,6 @@ async def _outcome(url: SplitResult, page: Page, call: ToolCallHandle) -> Outcom
         raise ToolFailed(f"{urlunsplit(url)} is no text but {kind}.")
     text = _decode(page)
     if kind in ("text/html", "application/xhtml+xml"):
-        from accord_coder.tools.html_text import text_of_html
-
         text = await asyncio.to_thread(text_of_html, text)
     if len(text) > MAX_CHARACTERS:
         text, is_cut = text[:MAX_CHARACTERS], True

@@ -12,13 +12,14 @@ from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
 from accord_coder.files import in_thread
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.formatting import fenced
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 from accord_coder.tools.walk import Entry, matcher, walk
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Glob", "GlobArguments", "List", "ListArguments")
 
@@ -45,19 +46,19 @@ class List(Tool[ListArguments]):
     arguments_type = ListArguments
     parallel = True
 
-    def title(self, given: ListArguments, work: CoderSession) -> str:
+    def title(self, given: ListArguments, work: ToolContext) -> str:
         """Name the directory."""
         return f"List {work.files.shown(given.path)}"
 
-    def locations(self, given: ListArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: ListArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the directory."""
         return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: ListArguments, work: CoderSession) -> Access:
+    def access(self, given: ListArguments, work: ToolContext) -> Access:
         """Reads the directory."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def run(self, given: ListArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: ListArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Return the paths."""
         top = await _folder(given.path, work)
 
@@ -93,20 +94,20 @@ class Glob(Tool[GlobArguments]):
     arguments_type = GlobArguments
     parallel = True
 
-    def title(self, given: GlobArguments, work: CoderSession) -> str:
+    def title(self, given: GlobArguments, work: ToolContext) -> str:
         """Name the pattern, and the directory unless it is the session's."""
         where = work.files.shown(given.path)
         return f"Find {given.pattern}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, given: GlobArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: GlobArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the directory."""
         return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: GlobArguments, work: CoderSession) -> Access:
+    def access(self, given: GlobArguments, work: ToolContext) -> Access:
         """Reads the directory."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def run(self, given: GlobArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: GlobArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Return the paths."""
         top = await _folder(given.path, work)
         fits = matcher(given.pattern.removesuffix("/"))
@@ -146,7 +147,7 @@ class _FoundPaths(NamedTuple):
     is_complete: bool
 
 
-async def _folder(path: str, work: CoderSession) -> str:
+async def _folder(path: str, work: ToolContext) -> str:
     """Return where a directory really is; raise `ToolFailed`."""
     real = await asyncio.to_thread(work.files.roots.resolve, work.files.absolute(path))
     if not await asyncio.to_thread(os.path.isdir, real):
@@ -158,7 +159,7 @@ async def _folder(path: str, work: CoderSession) -> str:
 def _collect(
     entries: Iterable[Entry],
     given: ListArguments | GlobArguments,
-    work: CoderSession,
+    work: ToolContext,
     limit: _TimeLimit,
 ) -> _FoundPaths:
     """Return the first paths as models are told of them, and how many there are."""

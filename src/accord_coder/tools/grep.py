@@ -15,16 +15,17 @@ from msgspec import Meta, Struct
 from accord import ToolCallLocation
 from accord.local.command import LocalCommand
 from accord_coder.permissions.sensitive_files import is_secret
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.environment import environment_without_keys
 from accord_coder.tools.formatting import count_noun, fenced, one_line
 from accord_coder.tools.grep_matches import Matches
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 from accord_coder.tools.searcher import MAX_FILE_BYTES, Search
 from accord_coder.tools.walk import matcher
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Grep", "GrepArguments")
 
@@ -57,22 +58,22 @@ class Grep(Tool[GrepArguments]):
     parallel = True
     cancellable = True
 
-    def title(self, given: GrepArguments, work: CoderSession) -> str:
+    def title(self, given: GrepArguments, work: ToolContext) -> str:
         """Name the expression, and where it is searched for."""
         where = work.files.shown(given.path)
         if given.glob is not None:
             where = given.glob if where == "." else f"{where} ({given.glob})"
         return f"Search for {one_line(given.pattern)}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, given: GrepArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: GrepArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at what is searched; at the matches in the end."""
         return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: GrepArguments, work: CoderSession) -> Access:
+    def access(self, given: GrepArguments, work: ToolContext) -> Access:
         """Reads the directory."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def run(self, given: GrepArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: GrepArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Return the lines that match."""
         base = work.files.absolute(given.path)
         real = await asyncio.to_thread(work.files.roots.resolve, base)
@@ -93,7 +94,7 @@ class Grep(Tool[GrepArguments]):
 
 
 async def _search(
-    given: GrepArguments, base: str, real: str, work: CoderSession, notes: list[str]
+    given: GrepArguments, base: str, real: str, work: ToolContext, notes: list[str]
 ) -> Matches:
     """Run the search until it ends or has found enough; add to the notes what is left out."""
     enough = asyncio.Event()

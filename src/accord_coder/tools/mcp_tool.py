@@ -13,7 +13,8 @@ import msgspec
 from accord import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
 from accord_coder.mcp_client import McpConnection, McpError, McpServers
 from accord_coder.models.base import ToolSpec
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from accord.agent import ToolCallHandle
     from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("McpTool", "connect_servers", "offer_tools")
 
@@ -91,15 +93,15 @@ class McpTool(Tool[Any]):
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise ToolFailed(f"The arguments of {self.name} are no JSON object: {exc}") from exc
 
-    def title(self, given: dict[str, Any], work: CoderSession) -> str:
+    def title(self, given: dict[str, Any], work: ToolContext) -> str:
         """Name the tool and its server."""
         return f"{self._shown} ({self._connection.name})"
 
-    def access(self, given: dict[str, Any], work: CoderSession) -> Access:
+    def access(self, given: dict[str, Any], work: ToolContext) -> Access:
         """Touches what the server touches."""
         return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
 
-    async def run(self, given: dict[str, Any], call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: dict[str, Any], call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Have the server do it."""
         title = call.title
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Delete", "DeleteArguments", "Move", "MoveArguments")
 
@@ -39,11 +40,11 @@ class Move(Tool[MoveArguments]):
     )
     arguments_type = MoveArguments
 
-    def title(self, given: MoveArguments, work: CoderSession) -> str:
+    def title(self, given: MoveArguments, work: ToolContext) -> str:
         """Name both paths."""
         return f"Move {work.files.shown(given.source)} to {work.files.shown(given.target)}"
 
-    def locations(self, given: MoveArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: MoveArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at both."""
         files = work.files
         return (
@@ -51,19 +52,19 @@ class Move(Tool[MoveArguments]):
             ToolCallLocation(files.absolute(given.target)),
         )
 
-    def access(self, given: MoveArguments, work: CoderSession) -> Access:
+    def access(self, given: MoveArguments, work: ToolContext) -> Access:
         """Changes both paths."""
         paths = (work.files.absolute(given.source), work.files.absolute(given.target))
         return Access("edit", paths, itself=True)
 
-    async def preview(self, given: MoveArguments, call: ToolCallHandle, work: CoderSession) -> None:
+    async def preview(self, given: MoveArguments, call: ToolCallHandle, work: ToolContext) -> None:
         """Ask nobody about what cannot be done."""
         files = work.files
         await files.require_entry(given.source)
         if await files.is_reachable(given.target) and await files.has_entry(given.target):
             raise _in_the_way(files.shown(given.target))
 
-    async def run(self, given: MoveArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: MoveArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Rename it."""
         files = work.files
         source, target = files.absolute(given.source), files.absolute(given.target)
@@ -104,20 +105,20 @@ class Delete(Tool[DeleteArguments]):
     description = "Delete a file, a link (not what it leads to), or an empty directory."
     arguments_type = DeleteArguments
 
-    def title(self, given: DeleteArguments, work: CoderSession) -> str:
+    def title(self, given: DeleteArguments, work: ToolContext) -> str:
         """Name the path."""
         return f"Delete {work.files.shown(given.path)}"
 
-    def locations(self, given: DeleteArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: DeleteArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at it."""
         return (ToolCallLocation(work.files.absolute(given.path)),)
 
-    def access(self, given: DeleteArguments, work: CoderSession) -> Access:
+    def access(self, given: DeleteArguments, work: ToolContext) -> Access:
         """Deletes the path."""
         return Access("delete", (work.files.absolute(given.path),), itself=True)
 
     async def preview(
-        self, given: DeleteArguments, call: ToolCallHandle, work: CoderSession
+        self, given: DeleteArguments, call: ToolCallHandle, work: ToolContext
     ) -> None:
         """Show what would be gone, of a text that may be looked at."""
         await work.files.require_entry(given.path)
@@ -129,9 +130,7 @@ class Delete(Tool[DeleteArguments]):
                 return  # no text
             await call.add_diff(path, loaded.raw, None)
 
-    async def run(
-        self, given: DeleteArguments, call: ToolCallHandle, work: CoderSession
-    ) -> Outcome:
+    async def run(self, given: DeleteArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Delete it."""
         path = work.files.absolute(given.path)
         await _check_saved(path, work)
@@ -149,7 +148,7 @@ class Delete(Tool[DeleteArguments]):
         return Outcome((text,))
 
 
-async def _check_saved(path: str, work: CoderSession) -> None:
+async def _check_saved(path: str, work: ToolContext) -> None:
     """Raise `ToolFailed` when changes that are in the editor alone would be lost."""
     if await asyncio.to_thread(_is_file, path):
         await work.files.check_saved(path)

@@ -9,12 +9,13 @@ from msgspec import Meta, Struct
 from accord import PermissionOption, PlanEntry
 from accord_coder.permissions.gate import PermissionDenied
 from accord_coder.permissions.modes import switch_mode
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.formatting import count_noun
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("ExitPlan", "ExitPlanArguments", "Plan", "PlanArguments", "Step")
 
@@ -44,16 +45,16 @@ class Plan(Tool[PlanArguments]):
     )
     arguments_type = PlanArguments
 
-    def title(self, given: PlanArguments, work: CoderSession) -> str:
+    def title(self, given: PlanArguments, work: ToolContext) -> str:
         """Say how much is done."""
         done = sum(step.status == "completed" for step in given.entries)
         return f"Plan: {done} of {count_noun(len(given.entries), 'step', 'steps')} done"
 
-    def access(self, given: PlanArguments, work: CoderSession) -> Access:
+    def access(self, given: PlanArguments, work: ToolContext) -> Access:
         """Touches nothing."""
         return Access("none")
 
-    async def run(self, given: PlanArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: PlanArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Show the steps."""
         await work.session.plan(
             PlanEntry(step.content, step.status, step.priority) for step in given.entries
@@ -85,16 +86,16 @@ class ExitPlan(Tool[ExitPlanArguments]):
     )
     arguments_type = ExitPlanArguments
 
-    def title(self, given: ExitPlanArguments, work: CoderSession) -> str:
+    def title(self, given: ExitPlanArguments, work: ToolContext) -> str:
         """Ask."""
         return "Ready to carry out this plan?"
 
-    def access(self, given: ExitPlanArguments, work: CoderSession) -> Access:
+    def access(self, given: ExitPlanArguments, work: ToolContext) -> Access:
         """Touches nothing; the user is asked all the same."""
         return Access("none")
 
     async def preview(
-        self, given: ExitPlanArguments, call: ToolCallHandle, work: CoderSession
+        self, given: ExitPlanArguments, call: ToolCallHandle, work: ToolContext
     ) -> None:
         """Show the plan."""
         if work.mode != "plan":
@@ -102,7 +103,7 @@ class ExitPlan(Tool[ExitPlanArguments]):
         await call.add_content(given.plan)
 
     async def run(
-        self, given: ExitPlanArguments, call: ToolCallHandle, work: CoderSession
+        self, given: ExitPlanArguments, call: ToolCallHandle, work: ToolContext
     ) -> Outcome:
         """Ask, and switch the mode as the user wants."""
         chosen = await call.request_choice(_APPROVALS.values())

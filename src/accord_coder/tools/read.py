@@ -11,12 +11,13 @@ from msgspec import Meta, Struct
 
 from accord import ImageContent, ToolCallLocation
 from accord_coder.files import MAX_BYTES, in_thread
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.formatting import MAX_CHARACTERS, fenced
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Read", "ReadArguments")
 
@@ -45,25 +46,25 @@ class Read(Tool[ReadArguments]):
     arguments_type = ReadArguments
     parallel = True
 
-    def title(self, given: ReadArguments, work: CoderSession) -> str:
+    def title(self, given: ReadArguments, work: ToolContext) -> str:
         """Name the file."""
         return f"Read {work.files.shown(given.path)}"
 
-    def locations(self, given: ReadArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: ReadArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the first line read."""
         return (ToolCallLocation(work.files.absolute(given.path), given.line),)
 
-    def access(self, given: ReadArguments, work: CoderSession) -> Access:
+    def access(self, given: ReadArguments, work: ToolContext) -> Access:
         """Reads the file."""
         return Access("read", (work.files.absolute(given.path),))
 
-    async def preview(self, given: ReadArguments, call: ToolCallHandle, work: CoderSession) -> None:
+    async def preview(self, given: ReadArguments, call: ToolCallHandle, work: ToolContext) -> None:
         """Ask nobody about a file that is not there."""
         files = work.files
         if await files.is_reachable(given.path) and not await files.has_entry(given.path):
             await files.load(given.path)  # the editor may have it
 
-    async def run(self, given: ReadArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: ReadArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Return the text, or the image."""
         files, path = work.files, given.path
         head = await files.head(path)
@@ -139,9 +140,7 @@ def _lines(text: str) -> list[str]:
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
-def _part_of_large(
-    given: ReadArguments, work: CoderSession, stop: Callable[[], bool]
-) -> _LineRange:
+def _part_of_large(given: ReadArguments, work: ToolContext, stop: Callable[[], bool]) -> _LineRange:
     """Read what is too large to be held; such a file can be read and not edited."""
     part = _LineRange(given, given.path)
     fd = work.files.roots.open(work.files.absolute(given.path))
@@ -156,7 +155,7 @@ def _part_of_large(
 
 
 async def _image(
-    mime_type: str, given: ReadArguments, call: ToolCallHandle, work: CoderSession
+    mime_type: str, given: ReadArguments, call: ToolCallHandle, work: ToolContext
 ) -> Outcome:
     data = await work.files.bytes(given.path, _MAX_IMAGE_BYTES + 1)
     if data is None or len(data) > _MAX_IMAGE_BYTES:

@@ -17,7 +17,7 @@ from accord_coder.tools.run_command import Execute
 from accord_coder.tools.write import Write
 
 if TYPE_CHECKING:
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("TOOLS", "tools_for")
 
@@ -38,6 +38,6 @@ TOOLS: tuple[Tool[Any], ...] = (
 )
 
 
-def tools_for(work: CoderSession) -> dict[str, Tool[Any]]:
+def tools_for(work: ToolContext) -> dict[str, Tool[Any]]:
     """Return the tools of a session as it is set up now, by name."""
     return {tool.name: tool for tool in TOOLS if tool.name != "fetch" or work.settings.fetch}

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from accord_coder.permissions.command_line import argv_of
-from accord_coder.tools.base import Access, Outcome, Tool, ToolFailed
+from accord_coder.tools.base import Tool
 from accord_coder.tools.environment import command_environment
 from accord_coder.tools.formatting import cut_middle, escape_lines, fenced, one_line
+from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Execute", "ExecuteArguments")
 
@@ -53,17 +54,17 @@ class Execute(Tool[ExecuteArguments]):
     arguments_type = ExecuteArguments
     cancellable = True
 
-    def title(self, given: ExecuteArguments, work: CoderSession) -> str:
+    def title(self, given: ExecuteArguments, work: ToolContext) -> str:
         """Name the command."""
         return one_line(given.command)
 
-    def access(self, given: ExecuteArguments, work: CoderSession) -> Access:
+    def access(self, given: ExecuteArguments, work: ToolContext) -> Access:
         """Runs the command."""
         cwd = work.files.absolute(given.cwd or ".")
         return Access("execute", (cwd,), subject=given.command)
 
     async def preview(
-        self, given: ExecuteArguments, call: ToolCallHandle, work: CoderSession
+        self, given: ExecuteArguments, call: ToolCallHandle, work: ToolContext
     ) -> None:
         """Show all of a command whose title does not; refuse what terminals do not do."""
         if given.cwd is not None and not await work.files.is_reachable(given.cwd):
@@ -75,7 +76,7 @@ class Execute(Tool[ExecuteArguments]):
             await call.add_content(fenced(escape_lines(given.command), "sh"))
 
     async def run(
-        self, given: ExecuteArguments, call: ToolCallHandle, work: CoderSession
+        self, given: ExecuteArguments, call: ToolCallHandle, work: ToolContext
     ) -> Outcome:
         """Run it to its end."""
         ran = await work.session.terminals.run(

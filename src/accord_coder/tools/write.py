@@ -9,12 +9,13 @@ from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
 from accord_coder.files import LoadedText
-from accord_coder.tools.base import Access, Outcome, Tool
+from accord_coder.tools.base import Tool
 from accord_coder.tools.formatting import count_noun
+from accord_coder.tools.result import Access, Outcome
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.tools.context import ToolContext
 
 __all__ = ("Write", "WriteArguments")
 
@@ -37,26 +38,24 @@ class Write(Tool[WriteArguments]):
     )
     arguments_type = WriteArguments
 
-    def title(self, given: WriteArguments, work: CoderSession) -> str:
+    def title(self, given: WriteArguments, work: ToolContext) -> str:
         """Name the file."""
         return f"Write {work.files.shown(given.path)}"
 
-    def locations(self, given: WriteArguments, work: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, given: WriteArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the file."""
         return (ToolCallLocation(work.files.absolute(given.path), 1),)
 
-    def access(self, given: WriteArguments, work: CoderSession) -> Access:
+    def access(self, given: WriteArguments, work: ToolContext) -> Access:
         """Changes the file."""
         return Access("edit", (work.files.absolute(given.path),))
 
-    async def preview(
-        self, given: WriteArguments, call: ToolCallHandle, work: CoderSession
-    ) -> None:
+    async def preview(self, given: WriteArguments, call: ToolCallHandle, work: ToolContext) -> None:
         """Show the change, of a file that may be looked at."""
         if await work.files.is_reachable(given.path):
             await _changed(given, call, work, previews=True)
 
-    async def run(self, given: WriteArguments, call: ToolCallHandle, work: CoderSession) -> Outcome:
+    async def run(self, given: WriteArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
         """Write the text."""
         old = await _changed(given, call, work, previews=False)
         await work.files.store(given.path, old, given.text)
@@ -67,7 +66,7 @@ class Write(Tool[WriteArguments]):
 
 
 async def _changed(
-    given: WriteArguments, call: ToolCallHandle, work: CoderSession, *, previews: bool
+    given: WriteArguments, call: ToolCallHandle, work: ToolContext, *, previews: bool
 ) -> LoadedText | None:
     """Show the change; return the text that exists, which the model knows."""
     old = await work.files.load_for_change(given.path, previews=previews)

@@ -1,0 +1,91 @@
+"""The coder's imports: only public names of Accord, in one direction, at the top of the module."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import accord_coder
+
+ROOT = Path(accord_coder.__file__).parent
+# The packages whose modules are public, with the names in their `__all__`.
+PUBLIC_PACKAGES = ("accord.types", "accord.local", "accord.text")
+PUBLIC_MODULES = ("accord", "accord.agent", "accord.errors")
+# Where imports are delayed: what answers `initialize`, and what opens a model with its libraries.
+LAZY_SEAM = {"accord_coder.agent", "accord_coder.auth", "accord_coder.models.selection"}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")}
+
+
+def imports(tree: ast.AST, *, of: str) -> Iterator[tuple[str, str]]:
+    """Yield what is imported from the modules of a package: module and name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names):
+                for alias in names:
+                    if alias.name.split(".")[0] == of:
+                        yield alias.name, ""
+            case ast.ImportFrom(module=str() as module, names=names):
+                if module.split(".")[0] == of:
+                    for alias in names:
+                        yield module, alias.name
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_only_public_names_of_accord_are_imported(module: str) -> None:
+    for source, name in imports(MODULES[module], of="accord"):
+        package = ".".join(source.split(".")[:2])
+        assert source in PUBLIC_MODULES or package in PUBLIC_PACKAGES, (source, name)
+        assert name in importlib.import_module(source).__all__, (source, name)
+
+
+def test_private_attributes_of_accord_are_not_used() -> None:
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+                owner = ast.unparse(node.value)
+                own = owner in ("self", "os", "url", "message", "building")
+                assert own or node.attr.startswith("__"), f"{module}: {owner}.{node.attr}"
+
+
+def test_there_are_no_import_cycles_even_for_types() -> None:
+    edges: dict[str, set[str]] = {}
+    for module, tree in MODULES.items():
+        edges[module] = {
+            f"{source}.{name}" if f"{source}.{name}" in MODULES else source
+            for source, name in imports(tree, of="accord_coder")
+        } - {module}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path[path.index(module) :], module))
+        if module not in done:
+            for target in sorted(edges[module]):
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in MODULES:
+        visit(module, ())
+
+
+def test_own_modules_are_imported_at_the_top_but_for_one_seam() -> None:
+    for module, tree in MODULES.items():
+        functions = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        late = {found for function in functions for found in imports(function, of="accord_coder")}
+        assert not late or module in LAZY_SEAM, (module, late)
