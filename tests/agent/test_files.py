@@ -62,6 +62,8 @@ async def test_v1_files_of_the_client_come_first(tmp_path: Path) -> None:
         await turn.say(await turn.files.read("a.txt"))
         await turn.say(await turn.files.read("a.txt", line=3, limit=2))
         await turn.files.write("b.txt", "new")
+        assert turn.client.reads_files
+        assert turn.client.writes_files
 
     async with talk(Does(work), V1, cwd=str(tmp_path), client=Editor) as client:
         client.files[str(tmp_path / "a.txt")] = "unsaved, "
@@ -122,9 +124,12 @@ async def test_written_file_is_a_diff_in_the_tool_call_around_it(
     (tmp_path / "a.txt").write_text("old\n")
 
     async def work(turn: Turn) -> None:
+        assert not turn.client.reads_files
+        assert not turn.client.writes_files
         async with turn.tool("Edit", kind="edit"):
             await turn.files.write("a.txt", "new\n")
             await turn.files.write("b.txt", "new\n")
+            await turn.files.write("c.txt", "new\n", show=False)
 
     async with talk(Does(work), version, cwd=str(tmp_path)) as client:
         await client.prompt("go")
@@ -136,3 +141,4 @@ async def test_written_file_is_a_diff_in_the_tool_call_around_it(
             assert "-old\n+new\n" in first.patch.text
             assert "new file mode" in second.patch.text
         assert client.statuses()[-2:] == ["in_progress", "completed"]
+        assert (tmp_path / "c.txt").read_text() == "new\n"

@@ -458,3 +458,37 @@ async def test_nothing_unstable_is_offered_unless_the_agent_says_so(version: int
         assert client.remote.supports("list_sessions")
         for call in ("fork_session", "archive_session", "session_status", "set_session_title"):
             assert not client.remote.supports(call)
+
+
+@BOTH
+async def test_history_of_a_turn_ends_before_its_prompt(version: int) -> None:
+    found: list[list[str]] = []
+
+    class Counts(Agent):
+        store = MemoryStore()
+
+        async def prompt(self, turn: Turn) -> None:
+            assert turn.client is turn.session.client
+            assert turn.client.version == version
+            updates = await turn.history()
+            assert updates == (await turn.session.history())[: len(updates)]
+            found.append([str(one.content[0]) for one in updates if isinstance(one, MessageUpdate)])
+            await turn.say("yes")
+
+    async with talk(Counts(), version) as client:
+        await client.prompt("one")
+        await client.prompt("two")
+    assert found == [[], ["one", "yes"]]
+
+
+@BOTH
+async def test_history_of_a_turn_without_a_store_is_empty(version: int) -> None:
+    found: list[object] = []
+
+    class Forgets(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            found.append(await turn.history())
+
+    async with talk(Forgets(), version) as client:
+        await client.prompt("one")
+    assert found == [[]]
