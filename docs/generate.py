@@ -17,6 +17,7 @@ from msgspec import Struct
 from accord.cli.ask.json_lines import event_name
 from accord.client import events
 from accord.rules.quirks import QUIRKS, Quirk
+from accord.script_agent.registry import COMMANDS as SCRIPT_COMMANDS
 from accord.types import content, permission, session, tool_calls
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
@@ -25,6 +26,7 @@ from accord.wire.method import Method
 from accord_coder.models.demo_commands import table as demo_table
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
+SCRIPT_PAGE = Path(__file__).parent / "reference" / "script-agent.md"
 DEMO_PAGE = Path(__file__).parent / "reference" / "demo-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 QUIRKS_PAGE = Path(__file__).parent / "reference" / "compatibility.md"
@@ -306,6 +308,8 @@ def _quirk(row: Quirk) -> Iterator[str]:
     yield ""
 
 
+SCRIPT_START = "<!-- made by `make reference` from src/accord/script_agent -->"
+SCRIPT_END = "<!-- end of the table -->"
 DEMO_INTRO = """\
 # The demonstration model
 
@@ -330,6 +334,21 @@ DEMO_END = """\
 """
 
 
+def script_page() -> str:
+    """Return the text of `docs/reference/script-agent.md`: its prose, with a new table."""
+    before, _, rest = SCRIPT_PAGE.read_text("utf-8").partition(SCRIPT_START)
+    _, _, after = rest.partition(SCRIPT_END)
+    rows = ["| Command | What it sends, in order |", "|---|---|"]
+    for command in SCRIPT_COMMANDS:
+        texts = (command.sends,) if isinstance(command.sends, str) else command.sends
+        alternatives = command.arguments.split(" | ")
+        for arguments, text in zip(alternatives, texts, strict=True):
+            usage = f"{command.name} {arguments}".rstrip().replace("|", "\\|")
+            rows.append(f"| `{usage}` | {text} |")
+    table = "\n".join(rows)
+    return f"{before}{SCRIPT_START}\n\n{table}\n\n{SCRIPT_END}{after}"
+
+
 def demo_page() -> str:
     """Return the text of `docs/reference/demo-model.md`."""
     return f"{DEMO_INTRO}{demo_table()}\n{DEMO_END}"
@@ -339,5 +358,6 @@ if __name__ == "__main__":
     METHODS_PAGE.write_text(methods_page(), "utf-8")
     COMMANDS_PAGE.write_text(commands_page(), "utf-8")
     DEMO_PAGE.write_text(demo_page(), "utf-8")
+    SCRIPT_PAGE.write_text(script_page(), "utf-8")
     EVENTS_PAGE.write_text(events_page(), "utf-8")
     QUIRKS_PAGE.write_text(quirks_page(), "utf-8")

@@ -154,7 +154,7 @@ AGENTS: dict[str, Any] = {
     "pushes_anyway": PushesAnyway,
     "long_command": LongCommand,
     "streams": Streams,
-    "script": lambda: ScriptAgent(leave=os._exit),
+    "script": lambda: ScriptAgent(exit_process=os._exit),
     "stored": Stored,
     "stubborn": Stubborn,
     "shy": Shy,

@@ -26,12 +26,14 @@ def test_every_error_is_listed_with_its_code() -> None:
             assert text == str(cls.default_code)
 
 
-def test_every_command_of_the_script_agent_is_listed() -> None:
-    page = (DOCS / "reference" / "script-agent.md").read_text("utf-8")
+def test_page_of_the_script_agent_has_its_commands_and_options() -> None:
+    generate = runpy.run_path(str(DOCS / "generate.py"))
+    page = generate["SCRIPT_PAGE"].read_text("utf-8")
+    assert page == generate["script_page"](), "make reference"
     rows = [row.replace("\\|", "|") for row in re.findall(r"^\| `(.+?)` \| ", page, re.MULTILINE)]
-    for act in COMMANDS:
-        for takes in act.takes.split(" | "):
-            assert f"{act.name} {takes}".rstrip() in rows
+    for command in COMMANDS:
+        for arguments in command.arguments.split(" | "):
+            assert f"{command.name} {arguments}".rstrip() in rows
     assert {option.id for option in OPTIONS} <= set(rows)
 
 

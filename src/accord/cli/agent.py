@@ -125,7 +125,7 @@ def _serve_script(options: dict[str, str]) -> int:
         raise _UsageError(f"the script agent has no option --{next(iter(options))}")
     from accord.script_agent.agent import ScriptAgent
 
-    return _serve(ScriptAgent(leave=os._exit).run)
+    return _serve(ScriptAgent(exit_process=os._exit).run)
 
 
 def _serve_coder(options: dict[str, str]) -> int:

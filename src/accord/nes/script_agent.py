@@ -73,6 +73,6 @@ class ScriptNextEdits(NextEditsMixin):
 class NextEditsScriptAgent(ScriptNextEdits, ScriptAgent):
     """Runs the commands of the script agent, and suggests edits."""
 
-    def __init__(self, *, leave: Callable[[int], object] | None = None) -> None:
+    def __init__(self, *, exit_process: Callable[[int], object] | None = None) -> None:
         ScriptNextEdits.__init__(self)
-        ScriptAgent.__init__(self, leave=leave)
+        ScriptAgent.__init__(self, exit_process=exit_process)

@@ -1,4 +1,4 @@
-"""An agent that does what it is told, for those who write clients."""
+"""A test agent for developers of clients: each prompt is a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acts that ask the user for something."""
+"""Commands that ask the user for permission or input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _URL = "https://example.com/sign-in"
 class _Form(Struct, kw_only=True):
     """One field of each kind."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=40, description="Whoever is asked")]
+    name: Annotated[str, Meta(min_length=1, max_length=40, description="Your name")]
     count: Annotated[int, Meta(ge=0, le=100)] = 3
     ratio: Annotated[float, Meta(ge=0, le=1)] = 0.5
     sure: bool = False
@@ -47,25 +47,41 @@ async def _elicit(turn: Turn, rest: str) -> None:
     try:
         match rest:
             case "" | "form":
-                answer = await turn.elicit_form(_Form, "Fill in one field of each kind.")
-                if answer is None:
+                values = await turn.elicit_form(_Form, "Fill in one field of each kind.")
+                if values is None:
                     await turn.say("The form was not filled in.")
                 else:
-                    await turn.say(f"The form says: `{msgspec.json.encode(answer).decode()}`")
+                    await turn.say(f"The form contains: `{msgspec.json.encode(values).decode()}`")
             case "url":
-                page = await turn.elicit_url(_URL, "Open a page, which needs nothing of you.")
-                if page is None:
+                elicitation = await turn.elicit_url(
+                    _URL, "Open a page. You do not have to do anything there."
+                )
+                if elicitation is None:
                     await turn.say("The page was not opened.")
                 else:
-                    await page.done()
+                    await elicitation.done()
                     await turn.say("The page was opened.")
             case _:
                 raise UsageError(f"Expected `form` or `url`, got `{rest}`.")
     except NotOffered:
-        await turn.say("The client does not offer that.")
+        await turn.say("The client does not support that.")
 
 
 COMMANDS = (
-    ScriptCommand("permission", "[N]", "asks for permission for N tool calls (1)", _permission),
-    ScriptCommand("elicit", "[form|url]", "asks to fill in a form, or to open a page", _elicit),
+    ScriptCommand(
+        "permission",
+        "[N]",
+        "Ask for permission for N tool calls (1)",
+        _permission,
+        "N tool calls (1) of kind `edit`, one after another; each asks for permission. `2 of "
+        '3 allowed.` After an "always" answer, the agent does not ask again.',
+    ),
+    ScriptCommand(
+        "elicit",
+        "[form|url]",
+        "Ask to fill in a form, or to open a URL",
+        _elicit,
+        "A form with a field of each kind, or the URL `https://example.com/sign-in`; then "
+        "the result. For a URL, it also reports at once that the request is complete.",
+    ),
 )

@@ -1,4 +1,4 @@
-"""What a script is made of: acts, each with a name, what it takes, and what it does."""
+"""What the script agent's commands have in common."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ __all__ = ("ScriptCommand", "UsageError", "parse_number")
 
 
 class ScriptCommand(Struct, frozen=True):
-    """Something that the agent does when it is told to; `run` returns a stop reason or None."""
+    """A command; `run` gets the turn and the arguments, and returns a stop reason or None."""
 
     name: str
-    takes: str
-    does: str
+    arguments: str
+    summary: str
     run: Callable[[Turn, str], Awaitable[str | None]]
+    sends: str | tuple[str, ...]  # for the reference; one text for each alternative of `arguments`
 
     @property
     def usage(self) -> str:
-        """How to ask for it."""
-        return f"{self.name} {self.takes}".rstrip()
+        """The command with its arguments."""
+        return f"{self.name} {self.arguments}".rstrip()
 
 
 class UsageError(Exception):
-    """An act was asked for with something that it does not take."""
+    """The arguments of a command are invalid."""
 
 
 def parse_number(word: str, *, default: int, minimum: int = 0, maximum: int) -> int:
-    """Return the number that a word says; raise `Misused`."""
+    """Return a number, or the default for no word. Raises `UsageError`."""
     if not word:
         return default
     try:

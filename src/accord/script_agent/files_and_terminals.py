@@ -1,4 +1,4 @@
-"""Acts that work on files and run commands."""
+"""Commands that work on files and run commands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ("COMMANDS",)
 
 
 async def _fs(turn: Turn, rest: str) -> None:
-    what, _, rest = rest.partition(" ")
-    if what == "read" and rest:
+    action, _, rest = rest.partition(" ")
+    if action == "read" and rest:
         await _read(turn, rest)
-    elif what == "write" and rest:
+    elif action == "write" and rest:
         path, _, text = rest.partition(" ")
         await _write(turn, path, text)
     else:
@@ -23,8 +23,10 @@ async def _fs(turn: Turn, rest: str) -> None:
 
 
 async def _read(turn: Turn, path: str) -> None:
-    where = str(Path(turn.session.cwd, path))
-    async with turn.tool(f"Read {path}", kind="read", name="read_file", locations=[where]) as call:
+    absolute = str(Path(turn.session.cwd, path))
+    async with turn.tool(
+        f"Read {path}", kind="read", name="read_file", locations=[absolute]
+    ) as call:
         try:
             text = await turn.files.read(path)
         except (OSError, ValueError, RequestError) as error:
@@ -36,9 +38,9 @@ async def _read(turn: Turn, path: str) -> None:
 
 
 async def _write(turn: Turn, path: str, text: str) -> None:
-    where = str(Path(turn.session.cwd, path))
+    absolute = str(Path(turn.session.cwd, path))
     async with turn.tool(
-        f"Write {path}", kind="edit", name="write_file", locations=[where]
+        f"Write {path}", kind="edit", name="write_file", locations=[absolute]
     ) as call:
         try:
             await turn.files.write(path, f"{text}\n")
@@ -50,39 +52,56 @@ async def _write(turn: Turn, path: str, text: str) -> None:
 
 
 def _error_reason(error: Exception) -> str:
-    """Say what went wrong, the same on every machine."""
+    """Return a reason that is the same on every machine."""
     match error:
         case FileNotFoundError():
-            return "it is not there"
+            return "the file does not exist"
         case PermissionError():
-            return "that is not allowed"
+            return "permission denied"
         case RequestError():
-            return f"the client says {error.code}"
+            return f"the client responded with error {error.code}"
         case UnicodeDecodeError():
-            return "it is not text"
+            return "it is not a text file"
         case _:
-            return "it is no file"
+            return "it is not a file"
 
 
 async def _terminal(turn: Turn, rest: str) -> None:
     try:
         argv = shlex.split(rest)
     except ValueError:
-        raise UsageError("A quotation mark is not closed.") from None
+        raise UsageError("Expected a closing quotation mark.") from None
     if not argv:
-        raise UsageError("There is nothing to run.")
+        raise UsageError("Expected a command.")
     try:
-        ran = await turn.terminals.run(*argv)
+        result = await turn.terminals.run(*argv)
     except (StartError, RequestError):
         await turn.say(f"`{argv[0]}` could not be started.")
         return
-    end = f"signal {ran.signal}" if ran.signal else f"status {ran.exit_code}"
-    await turn.say(f"`{argv[0]}` ended with {end} and {len(ran.output)} characters of output.")
+    end = f"signal {result.signal}" if result.signal else f"status {result.exit_code}"
+    await turn.say(f"`{argv[0]}` ended with {end} and {len(result.output)} characters of output.")
 
 
 COMMANDS = (
     ScriptCommand(
-        "fs", "read PATH | write PATH TEXT", "reads or writes a file of the session", _fs
+        "fs",
+        "read PATH | write PATH TEXT",
+        "Read or write a file of the session",
+        _fs,
+        (
+            "A tool call of kind `read` that reads the file (through the client if it supports "
+            "that, in version 1) and shows its text; `a.txt has 10 characters in 1 lines.`",
+            "A tool call of kind `edit` that writes TEXT and a line feed, and shows the diff; "
+            "`a.txt is written.`",
+        ),
     ),
-    ScriptCommand("terminal", "COMMAND…", "runs a command, without a shell", _terminal),
+    ScriptCommand(
+        "terminal",
+        "COMMAND…",
+        "Run a command, without a shell",
+        _terminal,
+        "A tool call of kind `execute` that runs the command without a shell (in a terminal "
+        "of the client if it supports that, in version 1) and shows its output; ``` `make` "
+        "ended with status 0 and 12 characters of output.```",
+    ),
 )

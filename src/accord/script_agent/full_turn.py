@@ -1,4 +1,4 @@
-"""Acts that show everything at once: each kind of update, and a turn as users see them."""
+"""Commands that send every kind of update, or a complete turn as users see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accord.script_agent.command import ScriptCommand
 __all__ = ("COMMANDS",)
 
 SUMMARY = "accord-demo.md"
-# One write: it is shown the same every time.
+# A single write, so that it is always shown as one chunk.
 _MEASURE = f'import os; os.write(1, b"%d bytes\\n" % os.path.getsize("{SUMMARY}"))'
 
 
@@ -22,7 +22,7 @@ async def _updates(turn: Turn, _: str) -> None:
     plan = await turn.plan(["One step"])
     await plan.update(0, status="completed")
     async with turn.tool("A tool call", kind="read", raw_input={"n": 1}) as call:
-        await call.add_content("What it shows.")
+        await call.add_content("Some content.")
         await call.set_raw_output({"n": 2})
     commands = session.commands
     await turn.set_commands([AvailableCommand("first", "does the first thing")])
@@ -37,8 +37,8 @@ async def _updates(turn: Turn, _: str) -> None:
 
 async def _full(turn: Turn, rest: str) -> None:
     source = rest or "README.md"
-    await turn.set_title(f"Sum up {source}")
-    await turn.think(f"First I have to read {source}. Then I can write down what is in it.")
+    await turn.set_title(f"Summarise {source}")
+    await turn.think(f"First I have to read {source}. Then I can write the summary.")
     steps = [f"Read {source}", f"Write {SUMMARY}", "Check it", "Clean up"]
     plan = await turn.plan(_entries(steps, 0))
     text = await _read(turn, source)
@@ -52,30 +52,30 @@ async def _full(turn: Turn, rest: str) -> None:
         return
     try:
         await plan.replace(_entries(steps, 2))
-        told = await _measure(turn)
+        size = await _measure(turn)
         await plan.replace(_entries(steps, 3))
     finally:
-        _remove(turn)  # however the turn ends, the folder is as it was
+        _remove(turn)  # however the turn ends
     async with turn.tool(f"Delete {SUMMARY}", kind="delete", locations=[_path(turn)]) as call:
         await call.add_diff(_path(turn), summary, None)
     await plan.replace(_entries(steps, 4))
     await turn.set_context_usage(2_400, 200_000, cost=Cost(0.02))
     await turn.say(
         f"**{source}** has {len(text.splitlines())} lines and {len(text.split())} words. "
-        f"The summary had {told}; I have deleted it again."
+        f"The summary had {size}; I have deleted it again."
     )
 
 
 def _entries(steps: list[str], at: int) -> list[PlanEntry]:
-    """Return the plan with the work at this step."""
+    """Return the plan with this step in progress."""
     statuses = ["completed"] * at + ["in_progress"] + ["pending"] * len(steps)
     return [PlanEntry(step, status) for step, status in zip(steps, statuses, strict=False)]
 
 
 async def _read(turn: Turn, source: str) -> str | None:
-    where = str(Path(turn.session.cwd, source))
+    absolute = str(Path(turn.session.cwd, source))
     async with turn.tool(
-        f"Read {source}", kind="read", name="read_file", locations=[where]
+        f"Read {source}", kind="read", name="read_file", locations=[absolute]
     ) as call:
         try:
             text = await turn.files.read(source)
@@ -87,7 +87,7 @@ async def _read(turn: Turn, source: str) -> str | None:
 
 
 async def _write(turn: Turn, summary: str) -> bool:
-    """Write the summary where no file is yet, if the user lets us."""
+    """Write the summary, unless the file exists or the user rejects it; return True if written."""
     async with turn.tool(
         f"Write {SUMMARY}", kind="edit", name="write_file", locations=[_path(turn)]
     ) as call:
@@ -96,12 +96,12 @@ async def _write(turn: Turn, summary: str) -> bool:
         except (OSError, RequestError):
             pass
         else:
-            await call.fail("It is there already.")
+            await call.fail("The file already exists.")
             return False
-        # Shown before the user is asked: the user decides on the change, not on its name.
+        # Shown before the user is asked, so that the user can decide about the change.
         await call.add_diff(_path(turn), None, summary)
         if not await call.permission():
-            await call.fail("It was not allowed.")
+            await call.fail("Permission denied.")
             return False
         try:
             await turn.files.write(SUMMARY, summary)
@@ -112,17 +112,17 @@ async def _write(turn: Turn, summary: str) -> bool:
 
 
 async def _measure(turn: Turn) -> str:
-    """Return what a command says of the summary."""
+    """Run a command that prints the size of the summary; return its output."""
     argv = [sys.executable, "-c", _MEASURE]
     async with turn.tool(
         f"Measure {SUMMARY}", kind="execute", name="run_command", raw_input={"command": argv}
     ) as call:
         try:
-            ran = await turn.terminals.run(*argv)
+            result = await turn.terminals.run(*argv)
         except (StartError, RequestError):
             await call.fail("It could not be run.")
             return "some bytes"
-        return ran.output.strip()
+        return result.output.strip()
 
 
 def _summary(source: str, text: str) -> str:
@@ -145,6 +145,20 @@ def _path(turn: Turn) -> str:
 
 
 COMMANDS = (
-    ScriptCommand("updates", "", "sends one update of each kind", _updates),
-    ScriptCommand("full", "[FILE]", f"sums up FILE (README.md) in {SUMMARY}, and cleans up", _full),
+    ScriptCommand(
+        "updates",
+        "",
+        "Send one update of each kind",
+        _updates,
+        "A thought; a message; a plan of one step, which is then completed; a tool call with "
+        "raw input, content and raw output; commands, twice; the mode (in version 1) and "
+        "options, changed and changed back; a title; usage; `One of each.`",
+    ),
+    ScriptCommand(
+        "full",
+        "[FILE]",
+        f"Summarise FILE (README.md) in {SUMMARY}, and clean up",
+        _full,
+        "A complete turn as users see it, [below](#a-complete-turn).",
+    ),
 )

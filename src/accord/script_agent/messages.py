@@ -1,4 +1,4 @@
-"""Acts that say something, in every kind of content."""
+"""Commands that send messages, in every kind of content."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ AUDIO = AudioContent(
 
 
 async def _echo(turn: Turn, text: str) -> None:
-    told = next((index for index, part in enumerate(turn.content) if isinstance(part, str)), None)
+    first = next((index for index, part in enumerate(turn.content) if isinstance(part, str)), None)
     if text:
-        whole = "" if told is None else turn.content[told]
-        if isinstance(whole, TextContent):
-            await turn.say(TextContent(text, annotations=whole.annotations, meta=whole.meta))
+        prompt = "" if first is None else turn.content[first]
+        if isinstance(prompt, TextContent):
+            await turn.say(TextContent(text, annotations=prompt.annotations, meta=prompt.meta))
         else:
             await turn.say(text)
-    others = [part for index, part in enumerate(turn.content) if index != told]
+    others = [part for index, part in enumerate(turn.content) if index != first]
     for part in others:
         await turn.say(part)
     if not text and not others:
-        raise UsageError("There is nothing to say.")
+        raise UsageError("Expected TEXT.")
 
 
 async def _stream(turn: Turn, rest: str) -> None:
@@ -74,8 +74,33 @@ async def _content(turn: Turn, _: str) -> None:
 
 
 COMMANDS = (
-    ScriptCommand("echo", "TEXT", "says TEXT, then the other content of the prompt", _echo),
-    ScriptCommand("stream", "[N] [TEXT]", "says TEXT, or numbers, in N pieces (10)", _stream),
-    ScriptCommand("think", "[TEXT]", "thinks TEXT", _think),
-    ScriptCommand("content", "", "says something in each kind of content", _content),
+    ScriptCommand(
+        "echo",
+        "TEXT",
+        "Say TEXT, then the other content of the prompt",
+        _echo,
+        "TEXT, then all other content of the prompt, unchanged: images, audio, resources, links.",
+    ),
+    ScriptCommand(
+        "stream",
+        "[N] [TEXT]",
+        "Say TEXT, or numbers, in N chunks (10)",
+        _stream,
+        "N chunks (10) of one message: TEXT and a space, or the numbers `1 `, `2 `, …",
+    ),
+    ScriptCommand(
+        "think",
+        "[TEXT]",
+        "Think TEXT",
+        _think,
+        "TEXT as a thought; `I have thought.`",
+    ),
+    ScriptCommand(
+        "content",
+        "",
+        "Say something in each kind of content",
+        _content,
+        "One message with a text, a link, a text resource, a binary resource, an image (PNG, "
+        "8 by 8) and audio (WAV).",
+    ),
 )

@@ -22,31 +22,31 @@ _PROVIDERS = (
 
 
 class ScriptProviders(ProvidersMixin):
-    """Two providers, `main` and `spare`, which no model is behind."""
+    """Two providers, `main` and `spare`, without models."""
 
     def __init__(self) -> None:
         self.providers = {provider.id: provider for provider in _PROVIDERS}
 
     async def list_providers(self) -> Sequence[ProviderInfo]:
-        """Return both."""
+        """Return both providers."""
         return list(self.providers.values())
 
     async def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
     ) -> None:
-        """Take note of it; headers are forgotten at once."""
+        """Store the settings of a provider; discard the headers."""
         self._change(provider_id, api_type, base_url)
 
     async def disable_provider(self, provider_id: str) -> None:
-        """Take note of it."""
+        """Clear the settings of a provider."""
         self._change(provider_id, None, None)
 
     def _change(self, provider_id: str, api_type: str | None, base_url: str | None) -> None:
-        was = self.providers[provider_id]
+        before = self.providers[provider_id]
         self.providers[provider_id] = ProviderInfo(
-            id=was.id,
-            supported=was.supported,
-            required=was.required,
+            id=before.id,
+            supported=before.supported,
+            required=before.required,
             api_type=api_type,
             base_url=base_url,
         )

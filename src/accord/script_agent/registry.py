@@ -1,4 +1,4 @@
-"""All that the script agent can be told."""
+"""All commands of the script agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _help(turn: Turn, _: str) -> None:
 
 
 COMMANDS = (
-    ScriptCommand("help", "", "says what there is", _help),
+    ScriptCommand("help", "", "List the commands", _help, "The list of commands, as Markdown."),
     *messages.COMMANDS,
     *full_turn.COMMANDS,
     *tools_and_plans.COMMANDS,
@@ -34,15 +34,15 @@ COMMANDS = (
     *session_settings.COMMANDS,
     *stop.COMMANDS,
 )
-_BY_NAME = {act.name: act for act in COMMANDS}
+_BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def find_command(name: str) -> ScriptCommand | None:
-    """Return the act of this name."""
+    """Return the command of this name."""
     return _BY_NAME.get(name)
 
 
 def help_text() -> str:
-    """Return the list of all acts, as Markdown."""
-    lines = [f"- `{act.usage}`: {act.does}" for act in COMMANDS]
-    return "\n".join(["Tell me one of these:", "", *lines])
+    """Return the list of all commands, as Markdown."""
+    lines = [f"- `{command.usage}`: {command.summary}" for command in COMMANDS]
+    return "\n".join(["Each prompt is one of these commands:", "", *lines])

@@ -1,4 +1,4 @@
-"""Acts that change what a session has: options, mode, commands, title, usage."""
+"""Commands that change a session: options, mode, slash commands, title, usage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def _usage(turn: Turn, _: str) -> None:
 
 async def _title(turn: Turn, text: str) -> None:
     if not text:
-        raise UsageError("A title is wanted.")
+        raise UsageError("Expected a title.")
     await turn.set_title(text)
     await turn.say(f"The title is: {text}")
 
@@ -63,15 +63,15 @@ async def _mode(turn: Turn, mode: str) -> None:
 
 
 async def _option(turn: Turn, rest: str) -> None:
-    option_id, _, word = rest.partition(" ")
-    await _set(turn, option_id, {"on": True, "off": False}.get(word, word))
-    await turn.say(f"{option_id} is {word}.")
+    option_id, _, value = rest.partition(" ")
+    await _set(turn, option_id, {"on": True, "off": False}.get(value, value))
+    await turn.say(f"{option_id} is {value}.")
 
 
 async def _logout(turn: Turn, _: str) -> None:
     agent = turn.session.agent
     if not isinstance(agent, AuthenticationMixin):
-        raise UsageError("Nobody has to log in here.")
+        raise UsageError("This agent does not require login.")
     await agent.logout()
     await turn.say("You are logged out; log in before the next prompt.")
 
@@ -81,20 +81,53 @@ async def _set(turn: Turn, option_id: str, value: str | bool) -> None:
         await turn.session.set_option(option_id, value)
     except KeyError:
         known = ", ".join(f"`{option.id}`" for option in turn.session.options)
-        raise UsageError(f"There is no option `{option_id}`; there are {known}.") from None
+        raise UsageError(f"Unknown option `{option_id}`: expected one of {known}.") from None
     except ValueError:
         raise UsageError(f"The option `{option_id}` cannot be `{value}`.") from None
 
 
 COMMANDS = (
-    ScriptCommand("usage", "", "says how full the context is, and what it cost", _usage),
-    ScriptCommand("title", "TEXT", "gives the session a title", _title),
     ScriptCommand(
-        "commands", "[NAME…]", "offers other slash commands (`first` and `second`)", _commands
+        "usage",
+        "",
+        "Report the context usage and the cost",
+        _usage,
+        "Context usage: 12000 of 200000 tokens, 0.25 USD; `12000 of 200000 tokens are used.`",
     ),
-    ScriptCommand("mode", "ID", "switches the mode: `ask`, `auto` or `read`", _mode),
     ScriptCommand(
-        "logout", "", "logs the user out: the next prompt fails until the client logs in", _logout
+        "title",
+        "TEXT",
+        "Set the title of the session",
+        _title,
+        "The title; `The title is: TEXT`",
     ),
-    ScriptCommand("option", "ID VALUE", "sets a config option; a switch is `on` or `off`", _option),
+    ScriptCommand(
+        "commands",
+        "[NAME…]",
+        "Set other slash commands (`first` and `second`)",
+        _commands,
+        "Other slash commands (`first` and `second`); `2 commands: first, second.`",
+    ),
+    ScriptCommand(
+        "mode",
+        "ID",
+        "Set the mode: `ask`, `auto` or `read`",
+        _mode,
+        "The mode; `The mode is auto.`",
+    ),
+    ScriptCommand(
+        "logout",
+        "",
+        "Log out: the next prompt fails until the client logs in",
+        _logout,
+        "`You are logged out; log in before the next prompt.` Prompts and new sessions then "
+        "fail with -32000 until the client logs in.",
+    ),
+    ScriptCommand(
+        "option",
+        "ID VALUE",
+        "Set a config option; a boolean option is `on` or `off`",
+        _option,
+        "All options with the new value, `on` or `off` for a boolean option; `model is tiny.`",
+    ),
 )

@@ -1,4 +1,4 @@
-"""Acts that end the turn, or more than that."""
+"""Commands that end the turn or the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled
 
 async def _stop(_: Turn, reason: str) -> str | None:
     if reason not in _REASONS and not reason.startswith("_"):
-        own = "or a name that begins with an underscore"
+        own = "or a reason that begins with an underscore"
         raise UsageError(f"Expected {', '.join(f'`{known}`' for known in _REASONS)}, {own}.")
     return reason
 
@@ -33,17 +33,44 @@ async def _crash(_turn: Turn, _: str) -> None:
 
 async def _exit(turn: Turn, rest: str) -> None:
     status = parse_number(rest, default=0, maximum=255)
-    leave: Callable[[int], object] | None = turn.session.data["leave"]
-    if leave is None:
-        raise UsageError("This agent has no process of its own.")
-    leave(status)
+    exit_process: Callable[[int], object] | None = turn.session.data["exit_process"]
+    if exit_process is None:
+        raise UsageError("This agent does not run in its own process.")
+    exit_process(status)
 
 
 COMMANDS = (
-    ScriptCommand("stop", "REASON", "ends the turn with this stop reason", _stop),
-    ScriptCommand("error", "[CODE]", "fails with this JSON-RPC error (-32603)", _error),
-    ScriptCommand("crash", "", "fails with an exception that it did not expect", _crash),
     ScriptCommand(
-        "exit", "[N]", "ends the process with status N (0), in the middle of the turn", _exit
+        "stop",
+        "REASON",
+        "End the turn with this stop reason",
+        _stop,
+        "Nothing; the turn ends with this stop reason: one that the protocol defines, or one "
+        "that begins with an underscore. Version 1 has fewer stop reasons: unknown ones "
+        "become `end_turn`, and `error` becomes an error.",
+    ),
+    ScriptCommand(
+        "error",
+        "[CODE]",
+        "Fail with this JSON-RPC error (-32603)",
+        _error,
+        'The error CODE (-32603) with the message `The script says so` and `{"code": CODE}` '
+        "as data: in version 1 as the response to the prompt, in version 2 in the idle "
+        "state.",
+    ),
+    ScriptCommand(
+        "crash",
+        "",
+        "Fail with an unexpected exception",
+        _crash,
+        "The error -32603, `Internal error`, as if the agent had a bug; the traceback is "
+        "written to its stderr.",
+    ),
+    ScriptCommand(
+        "exit",
+        "[N]",
+        "Exit the process with status N (0), in the middle of the turn",
+        _exit,
+        "Nothing; the process exits at once with status N (0), in the middle of the turn.",
     ),
 )

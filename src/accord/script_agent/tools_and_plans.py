@@ -1,4 +1,4 @@
-"""Acts that show work: tool calls and plans."""
+"""Commands that show tool calls and plans."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ async def _tools(turn: Turn, _: str) -> None:
         async with turn.tool(
             f"A call of kind {kind}", kind=kind, name=f"script_{kind}", raw_input=raw_input
         ) as call:
-            await call.add_content(f"What {kind} shows.")
-    await _tools_that_show(turn)
+            await call.add_content(f"The content of {kind}.")
+    await _tool_content(turn)
     async with turn.tool("A title to be corrected") as call:
         await call.update(title="A corrected title", kind="search", raw_input={"corrected": True})
     async with turn.tool("The first of two") as first, turn.tool("The second of two") as second:
         await first.add_content("One.")
         await second.add_content("Two.")
     async with turn.tool("A call that fails") as call:
-        await call.fail("It failed, as it was told to.")
+        await call.fail("It failed on request.")
     await turn.say("19 tool calls: 18 completed, 1 failed.")
 
 
-async def _tools_that_show(turn: Turn) -> None:
-    """Show each thing that a tool call can show."""
+async def _tool_content(turn: Turn) -> None:
+    """Make a tool call with each kind of content."""
     folder = Path(turn.session.cwd, "script")
-    places = [ToolCallLocation(str(folder / "a.py")), ToolCallLocation(str(folder / "b.py"), 3)]
-    async with turn.tool("A call with locations", kind="read", locations=places) as call:
+    locations = [ToolCallLocation(str(folder / "a.py")), ToolCallLocation(str(folder / "b.py"), 3)]
+    async with turn.tool("A call with locations", kind="read", locations=locations) as call:
         await call.start()
     request = {"url": "https://example.com/"}
     async with turn.tool("A call with raw output", kind="fetch", raw_input=request) as call:
@@ -93,10 +93,25 @@ async def _wait(turn: Turn, rest: str) -> None:
 
 COMMANDS = (
     ScriptCommand(
-        "tools", "", "makes tool calls of each kind, with each content and each end", _tools
+        "tools",
+        "",
+        "Make tool calls of each kind, with each kind of content and each final status",
+        _tools,
+        "19 tool calls, [below](#tool-calls); `19 tool calls: 18 completed, 1 failed.`",
     ),
-    ScriptCommand("plan", "", "shows a plan and does it", _plan),
     ScriptCommand(
-        "wait", "[SECONDS|forever]", "waits in a tool call (1 second), or until a cancel", _wait
+        "plan",
+        "",
+        "Show a plan and carry it out",
+        _plan,
+        "A plan of three steps with the priorities `high`, `medium`, `low`; each step "
+        "becomes `in_progress` and then `completed`; `The plan is done.`",
+    ),
+    ScriptCommand(
+        "wait",
+        "[SECONDS|forever]",
+        "Wait in a tool call (1 second), or until a cancel",
+        _wait,
+        "A tool call that is in progress for this time (1); `I have waited.` A cancel ends it.",
     ),
 )

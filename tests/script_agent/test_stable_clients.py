@@ -1,4 +1,4 @@
-"""What clients are sent that offer nothing unstable: the stable protocol, and what is decided."""
+"""Messages to clients that support nothing unstable: stable, except for listed decisions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _NOT_PLAYED = {"exit", "crash", "logout"}
 
 
 class _Stable:
-    """Finds what the stable schema of a version does not have."""
+    """Finds values that the stable schema of a version does not define."""
 
     def __init__(self, version: int) -> None:
         self._defs: dict[str, Any] = json_schema(f"v{version}")["$defs"]
@@ -87,7 +87,7 @@ class _Stable:
                 self._look(node["items"], item, name)
 
     def _look_at_union(self, options: list[Any], value: Any, name: str) -> None:
-        fits: list[set[str]] = []  # what each alternative does not have
+        fits: list[set[str]] = []  # what is undefined in each alternative
         tags: set[str] = set()
         before = self.found
         for option in options:
@@ -115,7 +115,7 @@ class _Stable:
 
 
 async def _heard(agent: Agent, version: Any, cwd: Path, prompts: list[str]) -> list[Any]:
-    """Return the messages that the agent sends to a client that offers nothing."""
+    """Return the messages that the agent sends to a client without capabilities."""
     heard: list[Any] = []
 
     def observe(direction: str, frame: Any) -> None:
@@ -144,11 +144,15 @@ async def _heard(agent: Agent, version: Any, cwd: Path, prompts: list[str]) -> l
 def _prompts() -> list[str]:
     rest = {"title": " A title", "mode": " auto", "option": " brief on", "stop": " refusal"}
     rest |= {"wait": " 0", "alone": " 0", "background": " 0"}
-    return [act.name + rest.get(act.name, "") for act in COMMANDS if act.name not in _NOT_PLAYED]
+    return [
+        command.name + rest.get(command.name, "")
+        for command in COMMANDS
+        if command.name not in _NOT_PLAYED
+    ]
 
 
 def _names(version: int, message: Any) -> str | None:
-    """Return what a message is, in the words of the schema."""
+    """Return the kind of a message, as the schema names it."""
     if message.get("method") == "session/update":
         return "SessionNotification" if version == 1 else "UpdateSessionNotification"
     result = message.get("result")
@@ -168,7 +172,7 @@ def _names(version: int, message: Any) -> str | None:
 
 @pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 @pytest.mark.parametrize("program", ["script", "coder"])
-async def test_client_that_offers_nothing_unstable_gets_what_is_decided(
+async def test_client_without_unstable_capabilities_gets_only_the_listed_exceptions(
     version: int, program: str, tmp_path: Path
 ) -> None:
     if program == "script":

@@ -1,4 +1,4 @@
-"""What the script agent does beside turns, and what is no part of the conversation."""
+"""Background work, subagents, and output outside the conversation."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any
 import pytest
 
 from accord import Compaction, Notice, StateChanged, ToolCall
-from scripted.conversation import BOTH, connected, conversation, tell
+from script_agent.conversation import BOTH, connected, conversation, run_prompt
 
 
 @BOTH
 @pytest.mark.parametrize(
     ("prompt", "text"),
     [
-        ("background 0", "It goes on in the background."),
+        ("background 0", "Work continues in the background."),
         ("background soon", "Expected seconds or `forever`, got `soon`."),
-        ("alone 0", "Nobody cancelled the call."),
+        ("alone 0", "The call was not cancelled."),
         ("pause", "I have paused."),
         ("notice loud", "Expected `info`, `warning` or `error`, got `loud`."),
         ("compact", "The context is shorter."),
-        ("compact fail", "The context is what it was."),
+        ("compact fail", "The context is unchanged."),
         ("compact now", "Expected `fail` or nothing, got `now`."),
         ("document", "One plan is left."),
         ("subagent", "The subagent is done."),
         ("tokens", "This took 30 tokens."),
-        ("system", "There is none."),
-        ("extension _test/hello", "The client says -32601."),
-        ("extension hello", "Expected a method, which begins with an underscore."),
-        ("extension _test/hello [1]", "Expected an object of JSON."),
-        ("extension _test/hello {", "Expected an object of JSON."),
+        ("system", "No system prompt."),
+        ("extension _test/hello", "The client responded with error -32601."),
+        ("extension hello", "Expected a method that begins with an underscore."),
+        ("extension _test/hello [1]", "Expected a JSON object."),
+        ("extension _test/hello {", "Expected a JSON object."),
     ],
 )
 async def test_agent_says(version: int, prompt: str, text: str, tmp_path: Path) -> None:
     async with conversation(version, tmp_path) as session:
-        done = await tell(session, prompt)
+        done = await run_prompt(session, prompt)
     assert done.text.split("\n\nUsage")[0] == text
     assert done.stop_reason == "end_turn"
 
 
 @BOTH
-async def test_work_in_the_background_ends_behind_its_turn(version: int, tmp_path: Path) -> None:
+async def test_background_work_outlives_its_turn(version: int, tmp_path: Path) -> None:
     async with conversation(version, tmp_path) as session:
-        await tell(session, "background 0.01")
+        await run_prompt(session, "background 0.01")
         async with asyncio.timeout(20):
             while not session.transcript.tool_calls[-1].is_final:
                 await asyncio.sleep(0)
@@ -52,9 +52,9 @@ async def test_work_in_the_background_ends_behind_its_turn(version: int, tmp_pat
         assert (call.title, call.status) == ("Work in the background", "completed")
 
 
-async def test_v2_work_in_the_background_is_listed_and_cancelled(tmp_path: Path) -> None:
+async def test_v2_background_work_is_listed_and_cancelled(tmp_path: Path) -> None:
     async with conversation(2, tmp_path) as session:
-        done = await tell(session, "background forever")
+        done = await run_prompt(session, "background forever")
         call = session.transcript.tool_calls[-1]
         assert done.of(StateChanged)[-1].background == (call.id,)
         await session.cancel_tool_call(call.id)
@@ -66,23 +66,25 @@ async def test_v2_work_in_the_background_is_listed_and_cancelled(tmp_path: Path)
 
 async def test_v2_notices_and_compactions_are_shown(tmp_path: Path) -> None:
     async with conversation(2, tmp_path) as session:
-        done = await tell(session, "notice warning")
+        done = await run_prompt(session, "notice warning")
         assert [notice.title for notice in done.of(Notice)] == ["A notice"]
-        done = await tell(session, "compact")
+        done = await run_prompt(session, "compact")
         assert done.of(Compaction)[-1].status == "completed"
 
 
 @BOTH
-async def test_pausing_shows_in_the_status_where_there_is_one(version: int, tmp_path: Path) -> None:
+async def test_pause_changes_the_status_if_the_version_has_one(
+    version: int, tmp_path: Path
+) -> None:
     async with conversation(version, tmp_path) as session:
-        done = await tell(session, "pause")
+        done = await run_prompt(session, "pause")
     statuses: list[Any] = [event.status for event in done.of(ToolCall)]
     assert ("paused" in statuses) is (version == 2)
     assert statuses[-1] == "completed"
 
 
 @BOTH
-async def test_extension_of_the_agent_echoes(version: int) -> None:
+async def test_echo_extension_returns_its_params(version: int) -> None:
     async with connected(version) as agent:
         answer = await agent.remote.call_extension("_accord/echo", {"a": 1})
     assert answer == {"params": {"a": 1}, "version": version}

@@ -1,4 +1,4 @@
-"""The script agent as a program: `python -m accord agent`, as editors start it."""
+"""The script agent as a program: `python -m accord agent script`, as editors start it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import accord
 from accord import ConnectionLost
-from scripted.conversation import BOTH, tell
+from script_agent.conversation import BOTH, run_prompt
 
 AGENT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 
@@ -26,11 +26,11 @@ async def test_program_serves_the_agent(version: int, tmp_path: Path) -> None:
     ):
         assert agent.version == version
         session = await agent.new_session(tmp_path)
-        assert (await tell(session, "echo hello")).text == "hello"
+        assert (await run_prompt(session, "echo hello")).text == "hello"
     assert noise == []
 
 
-async def test_newest_version_is_spoken(tmp_path: Path) -> None:
+async def test_newest_version_is_negotiated(tmp_path: Path) -> None:
     async with asyncio.timeout(30), accord.connect(AGENT) as agent:
         assert agent.version == 2
 
@@ -40,5 +40,5 @@ async def test_exit_ends_the_process_with_its_status(version: int, tmp_path: Pat
     async with asyncio.timeout(30), accord.connect(AGENT, versions=(version,)) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(ConnectionLost) as caught:
-            await tell(session, "exit 7")
+            await run_prompt(session, "exit 7")
     assert caught.value.exit_status == 7

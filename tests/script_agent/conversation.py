@@ -1,4 +1,4 @@
-"""A session with the script agent, as a client has it, in either version."""
+"""A client's session with the script agent, in either version."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from sides import QUICK
 
-__all__ = ("BOTH", "Done", "connected", "conversation", "tell")
+__all__ = ("BOTH", "FinishedTurn", "connected", "conversation", "run_prompt")
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
 @asynccontextmanager
 async def connected(version: int, **options: Any) -> AsyncGenerator[ConnectedAgent, None]:
-    """Connect in a version to a script agent in this process."""
+    """Connect to a script agent in this process, in one version of the protocol."""
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(ScriptAgent(), there, limits=QUICK))
@@ -35,13 +35,13 @@ async def connected(version: int, **options: Any) -> AsyncGenerator[ConnectedAge
 async def conversation(
     version: int, cwd: Path, **options: Any
 ) -> AsyncGenerator[ClientSession, None]:
-    """Open a session of a version with a script agent in this process."""
+    """Open a session with a script agent in this process."""
     async with connected(version, **options) as agent:
         yield await agent.new_session(cwd)
 
 
-class Done:
-    """A turn that is over: what it was, and its events."""
+class FinishedTurn:
+    """A turn that has ended, with its events."""
 
     def __init__(self, turn: ClientTurn, events: list[Any]) -> None:
         self.turn = turn
@@ -59,8 +59,8 @@ class Done:
         return [event for event in self.events if isinstance(event, cls)]
 
 
-async def tell(session: ClientSession, *contents: ContentBlock) -> Done:
+async def run_prompt(session: ClientSession, *contents: ContentBlock) -> FinishedTurn:
     """Prompt the agent and wait for the end of the turn."""
     async with session.prompt(*contents) as turn:
         events = [event async for event in turn]
-    return Done(turn, events)
+    return FinishedTurn(turn, events)

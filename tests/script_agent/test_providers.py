@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from accord import InvalidParams, v1, v2
-from scripted.conversation import BOTH, connected
+from script_agent.conversation import BOTH, connected
 
 MAIN = ("main", "openai", "https://models.example.com/v1")
 
 
 @BOTH
-async def test_providers_are_there_and_can_be_set_and_disabled(version: int) -> None:
+async def test_providers_are_listed_and_can_be_set_and_disabled(version: int) -> None:
     types: Any = v1 if version == 1 else v2
     async with connected(version) as agent:
         wire = agent.remote
