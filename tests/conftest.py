@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Tests start thousands of programs: each module is compiled once, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A machine that is busy makes an example slow, not wrong.
 settings.register_profile("local", deadline=None)

@@ -7,7 +7,7 @@ import gc
 import inspect
 import json
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -706,7 +706,7 @@ def both_started(here: Any, there: Any, routes: Any = None) -> Any:
     from sides import Raw
 
     @asynccontextmanager
-    async def run() -> Any:
+    async def run() -> AsyncGenerator[Any, None]:
         ours, other = Connection(here, limits=QUICK), Raw(there)
         await ours.start(routes or serving(ask_it=lambda p, c: 1))
         await there.start(other)

@@ -27,7 +27,7 @@ from quirk import quirk
 from requirement import requirement
 from sides import QUICK, Raw, cancel, request, success
 
-INFO = {"name": "c", "version": "1"}
+INFO: Any = {"name": "c", "version": "1"}
 
 
 class Agent1(v1.AgentRole):
@@ -239,6 +239,7 @@ async def test_one_role_of_each_version_is_expected(roles: Any) -> None:
 
 
 async def test_a_class_or_a_role_of_the_other_side_is_refused_at_once() -> None:
+    wrong: Any
     for wrong in (v1.AgentRole, v1.ClientRole()):
         with pytest.raises(TypeError, match="play the agent"):
             await serve(pair()[0], wrong)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from accord import Implementation, __version__
 from accord_coder.auth import ApiKeyAuth
@@ -27,8 +27,8 @@ class Coder(ApiKeyAuth):
     """Reads, writes and runs what the user wants, with a model of the user's choice."""
 
     info = Implementation("accord-coder", __version__, "Accord")
-    prompt_capabilities: ClassVar[frozenset[str]] = frozenset({"image", "audio", "resource"})
-    mcp_transports: ClassVar[frozenset[str]] = (
+    prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
+    mcp_transports: frozenset[str] = (
         frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse"})
     )
     system_prompt = frozenset({"append", "override"})

@@ -36,6 +36,7 @@ from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
 from agent.talk import BOTH, V1, talk
 from sides import QUICK
+from versions import only
 
 NOTES: dict[str, Any] = {
     "annotations": Annotations(("user",), 0.5, "2026-01-01T00:00:00Z", {"a": 1}),
@@ -99,7 +100,7 @@ async def _session(
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(agent, there, limits=QUICK))
-        async with accord.connect(here, limits=QUICK, versions=(version,)) as client:
+        async with accord.connect(here, limits=QUICK, versions=only(version)) as client:
             yield await client.new_session(cwd)
 
 

@@ -18,6 +18,7 @@ from accord.transports.memory import pair
 from agent.talk import BOTH, V1, talk
 from event_loop import drain_event_loop
 from sides import QUICK
+from versions import only
 
 
 def _agent(work: Callable[[Turn], Awaitable[Any]]) -> Agent:
@@ -136,7 +137,7 @@ def test_what_is_no_mistake_is_no_error() -> None:
 
         prompts = 0
 
-        def prompt(self, turn: Turn) -> Awaitable[None]:
+        def prompt(self, turn: Turn) -> Awaitable[None]:  # type: ignore[override]
             return turn.say("Hello")
 
         @wrapped
@@ -173,7 +174,7 @@ async def test_prompt_that_returns_nothing_to_await_is_refused(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Mine(Agent):
-        def prompt(self, turn: Turn) -> Awaitable[None]:
+        def prompt(self, turn: Turn) -> Awaitable[None]:  # type: ignore[override]
             return None  # type: ignore[return-value]
 
     said = await _failure(Mine(), version, caplog)
@@ -352,7 +353,7 @@ async def _asked(version: Any, policy: Any) -> str:
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(_Asks(), there, limits=QUICK))
         async with accord.connect(
-            here, permissions=policy, limits=QUICK, versions=(version,)
+            here, permissions=policy, limits=QUICK, versions=only(version)
         ) as agent:
             session = await agent.new_session("/")
             async with session.prompt("go") as turn:

@@ -17,6 +17,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 from sides import QUICK
+from versions import only
 
 __all__ = ("HARMLESS", "Corpus", "Tap", "corpus")
 
@@ -126,7 +127,7 @@ async def _record(version: int) -> Corpus:
         asyncio.timeout(60),
         connect(
             Tap(there, found.to_client),
-            versions=(version,),  # type: ignore[arg-type]  # 1 or 2
+            versions=only(version),
             permissions=allow("*"),
             on_elicit_form=fill,
             on_elicit_url=visit,

@@ -23,6 +23,7 @@ from attack.corpus import Corpus, corpus, session_id_of
 from attack.mutate import Mutator
 from attack.watch import watched
 from sides import QUICK
+from versions import only
 
 __all__ = ("FRAMES", "attack")
 
@@ -186,7 +187,7 @@ async def _client(rng: random.Random, version: int, material: Corpus) -> int:
         with suppress(AccordError):
             async with connect(
                 there,
-                versions=(version,),  # type: ignore[arg-type]  # 1 or 2
+                versions=only(version),
                 permissions=allow("*"),
                 on_elicit_form=fill,
                 on_elicit_url=visit,

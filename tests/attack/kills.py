@@ -51,7 +51,7 @@ async def _agent(rng: random.Random) -> None:
         session_id = ""
         async with asyncio.timeout(_LONGEST_S):
             with suppress(AccordError):
-                async with connect(transport, versions=(rng.choice((1, 2)),)) as agent:  # type: ignore[arg-type]  # 1 or 2
+                async with connect(transport, versions=(rng.choice((1, 2)),)) as agent:
                     session = await agent.new_session("/")
                     session_id = session.id
                     async with session.prompt("go") as turn:

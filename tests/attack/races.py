@@ -13,6 +13,7 @@ from accord.errors import AccordError
 from accord.transports.memory import pair
 from attack.watch import watched
 from sides import QUICK
+from versions import only
 
 __all__ = ("RACES", "attack")
 
@@ -74,14 +75,14 @@ async def _attack(rng: random.Random) -> int:
         here, there = pair(limit_bytes=rng.choice((1, 1000, 256 * 1024)))
         serving = asyncio.ensure_future(accord.serve(_Agent(rng), here, limits=QUICK))
 
-        async def decide(request: Any) -> str | None:
+        async def decide(request: Any) -> Any:
             await _later(rng)
             return rng.choice(["allow", "reject", None])
 
         # Only what peers may do to each other is an error here: anything else is a defect.
         with suppress(AccordError):
             async with connect(
-                there, versions=(version,), permissions=decide, limits=QUICK
+                there, versions=only(version), permissions=decide, limits=QUICK
             ) as client:
                 sessions = [await client.new_session("/") for _ in range(2)]
                 async with asyncio.TaskGroup() as group:

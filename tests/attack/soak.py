@@ -17,6 +17,7 @@ from accord.local.command import LocalCommand
 from accord.transports.memory import pair
 from attack.watch import watched
 from sides import QUICK
+from versions import only
 
 __all__ = ("attack",)
 
@@ -51,7 +52,7 @@ async def _attack(rng: random.Random, turns: int) -> int:
             here, there = pair()
             serving = asyncio.ensure_future(accord.serve(_Agent(), here, limits=QUICK))
             async with connect(
-                there, versions=(version,), permissions=allow("*"), limits=QUICK
+                there, versions=only(version), permissions=allow("*"), limits=QUICK
             ) as client:
                 for _ in range(10):
                     session = await client.new_session("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -104,7 +105,7 @@ BATCHES = pytest.mark.parametrize(
 
 @requirement("R-BATCH-10", "R-BATCH-12")
 @BATCHES
-def test_a_batch_gets_one_error_and_none_of_it_is_handled(batch: object, survivor: Program) -> None:
+def test_a_batch_gets_one_error_and_none_of_it_is_handled(batch: Any, survivor: Program) -> None:
     response = survivor.ask(batch)
     assert (response["id"], response["error"]["code"]) == (None, -32600)
     assert survivor.ask(request("seen", "_seen")) == answer("seen", 0)
@@ -112,7 +113,7 @@ def test_a_batch_gets_one_error_and_none_of_it_is_handled(batch: object, survivo
 
 @requirement("R-BATCH-10")
 @BATCHES
-def test_a_batch_before_initialize_gets_one_error(batch: object) -> None:
+def test_a_batch_before_initialize_gets_one_error(batch: Any) -> None:
     with program("agent.py") as running:
         response = running.ask(batch)
         assert (response["id"], response["error"]["code"]) == (None, -32600)

@@ -12,6 +12,7 @@ import pytest
 
 from accord import AuthRequired, RequestError, connect
 from accord.cli.main import main
+from versions import only
 
 AGENT = [sys.executable, "-W", "error", "-m", "accord", "agent"]
 USAGE = "usage: accord agent [coder|script] [OPTIONS]\n"
@@ -97,7 +98,7 @@ async def options_of(*arguments: str, cwd: Path, version: int) -> tuple[str, dic
     """Return the name of the agent that starts, and the options of its sessions."""
     async with (
         asyncio.timeout(50),
-        connect([*AGENT, *arguments], versions=(version,)) as agent,
+        connect([*AGENT, *arguments], versions=only(version)) as agent,
     ):
         session = await agent.new_session(cwd)
         return agent.info.name, {option.id: option for option in session.transcript.options}

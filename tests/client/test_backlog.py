@@ -182,7 +182,7 @@ async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: in
         session = await open_session(agent, raw, "a")
         await open_session(agent, raw, "b")
         async with session.events() as slow, session.events() as quick:
-            taking = asyncio.create_task(anext(aiter(quick)))
+            taking = asyncio.ensure_future(anext(aiter(quick)))
             await send_until_congested(raw, "a", most=600)
             await taking
             with pytest.raises(BacklogExceeded):

@@ -149,7 +149,7 @@ async def test_listing_has_the_directories_that_were_reported_and_no_others(vers
     found: list[tuple[str, ...]] = []
     async with agent_by_hand(version, initialize=offers) as (agent, raw):
         for roots in ({"additionalDirectories": ["/other"]}, {}):
-            listing = asyncio.create_task(anext(agent.list_sessions()))
+            listing = asyncio.ensure_future(anext(agent.list_sessions()))
             info = {"sessionId": "s1", "cwd": "/", **roots}
             raw.answer((await raw.get())["id"], {"sessions": [info]})
             found.append((await listing).additional_directories)

@@ -23,6 +23,7 @@ from accord import (
 from accord.transports.memory import pair
 from client.wire import BOTH
 from sides import QUICK
+from versions import only
 
 FRAME_BYTES = 50_000
 LARGE = "x" * FRAME_BYTES
@@ -52,7 +53,7 @@ async def session_with(
     here, there = pair(frame_bytes=FRAME_BYTES)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(serve(agent, there, limits=QUICK))
-        async with connect(here, limits=QUICK, versions=(version,), **options) as connected:
+        async with connect(here, limits=QUICK, versions=only(version), **options) as connected:
             yield await connected.new_session(cwd)
 
 

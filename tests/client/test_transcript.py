@@ -34,7 +34,7 @@ from requirement import requirement
 
 IDS = st.sampled_from(["a", "b"])
 TEXT = st.sampled_from(["", "x", "Grüße ", "\n"])
-PICTURE = {"data": "AAEC", "mime_type": "image/png"}
+PICTURE: Any = {"data": "AAEC", "mime_type": "image/png"}
 
 
 def blocks(types: Any) -> st.SearchStrategy[Any]:
@@ -183,7 +183,7 @@ class Recorder:
             self.events.append(event)
             apply(event)
 
-        self.feed.transcript.apply = record  # type: ignore[method-assign]
+        self.feed.transcript.apply = record
         for update in updates:
             self.feed.receive(update)
         self.transcript = self.feed.transcript

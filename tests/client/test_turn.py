@@ -34,6 +34,7 @@ from event_loop import drain_event_loop
 from quirk import quirk
 from requirement import requirement
 from sides import QUICK, Raw
+from versions import only
 
 
 async def greet(speaker: Speaker) -> None:
@@ -138,7 +139,7 @@ class Waiting(Agent):
 async def test_turn_can_be_cancelled_as_soon_as_it_is_entered(version: int) -> None:
     here, there = pair()
     serving = asyncio.ensure_future(serve(Waiting(), here, limits=QUICK))
-    async with asyncio.timeout(20), connect(there, versions=(version,), limits=QUICK) as agent:
+    async with asyncio.timeout(20), connect(there, versions=only(version), limits=QUICK) as agent:
         session = await agent.new_session("/here")
         for _ in range(3):
             async with session.prompt("Hi") as turn:

@@ -13,6 +13,7 @@ from accord import ClientSession, ConnectedAgent, connect, v1, v2
 from accord.roles import serve
 from accord.transports.memory import pair
 from sides import QUICK, Raw
+from versions import only
 
 __all__ = (
     "BOTH",
@@ -52,10 +53,10 @@ class Speaker:
             self.types.PermissionOption(option_id=f"id of {kind}", name=kind, kind=kind)
             for kind in kinds
         ]
-        details = self.types.ToolCallDetails(tool_call_id=call, **details)
-        more: dict[str, Any] = {"tool_call": details}
+        shown: Any = self.types.ToolCallDetails(tool_call_id=call, **details)
+        more: dict[str, Any] = {"tool_call": shown}
         if self.version == 2:
-            more = {"title": "May I?", "subject": v2.ToolCallPermissionSubject(tool_call=details)}
+            more = {"title": "May I?", "subject": v2.ToolCallPermissionSubject(tool_call=shown)}
         request = self.types.RequestPermissionRequest(
             session_id=self.session_id, options=options, **more
         )
@@ -140,7 +141,7 @@ async def session_with(
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(serve(there, scripted(version, script), limits=QUICK))
-        async with connect(here, limits=QUICK, versions=(version,), **options) as connected:
+        async with connect(here, limits=QUICK, versions=only(version), **options) as connected:
             yield await connected.new_session("/work")
 
 

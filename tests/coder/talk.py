@@ -38,6 +38,7 @@ from accord_coder.models.base import Model
 from accord_coder.settings import Settings
 from coder.told import ScriptedModel, tool_prompt
 from sides import QUICK
+from versions import only
 
 __all__ = ("BOTH", "CoderHarness", "coder_session")
 
@@ -147,7 +148,9 @@ async def coder_session(
     try:
         async with (
             asyncio.timeout(_LONGEST_S),
-            connect(here, limits=QUICK, versions=(version,), permissions=decide, **client) as agent,
+            connect(
+                here, limits=QUICK, versions=only(version), permissions=decide, **client
+            ) as agent,
         ):
             given: dict[str, Any] = {"additional_directories": roots, "mcp_servers": mcp_servers}
             if load is None:

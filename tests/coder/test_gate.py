@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accord import PermissionRequest
+from accord import PermissionRequest, SelectOption
 from accord_coder.settings import Settings
 from coder.talk import BOTH, CoderHarness, coder_session
 from coder.told import ScriptedModel
@@ -90,8 +90,9 @@ async def test_mode_that_never_asks_is_offered_with_its_flag_alone(
     version: int, project: Path
 ) -> None:
     async with coder_session(version, cwd=project, model=ScriptedModel()) as talk:
-        choices = talk.session.transcript.options[0].choices
-        assert [choice.value for choice in choices] == list(MODES[:4])
+        mode = talk.session.transcript.options[0]
+        assert isinstance(mode, SelectOption)
+        assert [choice.value for choice in mode.choices] == list(MODES[:4])
         with pytest.raises(Exception, match="no such value"):
             await talk.session.set_option("mode", "bypassPermissions")
 

@@ -16,16 +16,27 @@ pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
 from accord import EmbeddedResource, ImageContent, McpServerHttp, McpServerStdio, Notice
 from accord.types.mcp import McpServerSse
-from coder.talk import BOTH, coder_session
+from coder.talk import BOTH, CoderHarness, coder_session
 from coder.told import ScriptedModel
 
 pytestmark = pytest.mark.slow  # each starts a server that imports a lot
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 
+# Each test starts a server. The versions differ only in how a session is given its servers, and
+# in how calls are shown: `test_tools_of_a_server_are_used_as_the_coders` proves both.
+V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
+V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
+
 
 def stdio(name: str = "test", **env: str) -> McpServerStdio:
     return McpServerStdio(name, sys.executable, (str(SERVER),), env)
+
+
+def requests_of(talk: CoderHarness) -> list[Any]:
+    """Return what the model was asked."""
+    assert isinstance(talk.model, ScriptedModel)
+    return talk.model.requests
 
 
 @asynccontextmanager
@@ -88,12 +99,12 @@ async def test_tools_of_a_server_are_used_as_the_coders(
         assert talk.call.kind == "read"
         assert talk.call.title == "Add numbers (test)"
         assert talk.asked  # what a server says of its tools is no permission
-        spec = next(s for s in talk.model.requests[0].tools if s.name == "mcp__test__add")
+        spec = next(s for s in requests_of(talk)[0].tools if s.name == "mcp__test__add")
         assert spec.description == "Add two numbers."
         assert set(spec.parameters["properties"]) == {"a", "b"}
 
 
-@BOTH
+@V1
 async def test_images_and_resources_come_as_such(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
@@ -104,7 +115,7 @@ async def test_images_and_resources_come_as_such(version: int, tmp_path: Path) -
         assert document.content[0].content == "the notes"
 
 
-@BOTH
+@V2
 async def test_tool_that_fails_says_why(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
@@ -134,7 +145,7 @@ async def test_server_that_does_not_start_is_told_and_the_others_work(
         assert "dies cannot be used" in told
 
 
-@BOTH
+@V1
 async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     os.mkfifo(mark)
@@ -158,8 +169,9 @@ async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path:
         assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
 
 
-@BOTH
-@pytest.mark.parametrize("kind", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("version", "kind"), [(1, "http"), (2, "stdio")], ids=["v1-http", "v2-stdio"]
+)
 async def test_tools_that_come_later_are_offered(version: int, tmp_path: Path, kind: str) -> None:
     async with (
         given(kind) as server,
@@ -167,12 +179,12 @@ async def test_tools_that_come_later_are_offered(version: int, tmp_path: Path, k
     ):
         await talk.use("mcp__test__grow")
         async with asyncio.timeout(20):
-            while "mcp__test__grown" not in {s.name for s in talk.model.requests[-1].tools}:
+            while "mcp__test__grown" not in {s.name for s in requests_of(talk)[-1].tools}:
                 await talk.prompt("look again")
         assert (await talk.use("mcp__test__grown")).text == "grown"
 
 
-@BOTH
+@V2
 async def test_server_that_dies_is_an_error_and_is_started_again(
     version: int, tmp_path: Path
 ) -> None:
@@ -184,7 +196,7 @@ async def test_server_that_dies_is_an_error_and_is_started_again(
         assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
 
 
-@BOTH
+@V1
 async def test_server_has_no_key_of_ours_in_its_environment(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +210,7 @@ async def test_server_has_no_key_of_ours_in_its_environment(
         assert "OPENAI_API_KEY" not in names
 
 
-@BOTH
+@V2
 async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]

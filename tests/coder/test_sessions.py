@@ -28,6 +28,7 @@ from accord_coder.store import UserStore
 from coder.talk import BOTH, CoderHarness, coder_session
 from coder.told import ScriptedModel, tool_prompt
 from sides import QUICK
+from versions import only
 
 PIXEL = ImageContent(b"\x89PNG\r\n", "image/png")
 
@@ -266,7 +267,7 @@ async def _killed_in_a_turn(version: int, cwd: Path) -> None:
         connected = connect(
             PipeTransport(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())),
             limits=QUICK,
-            versions=(version,),
+            versions=only(version),
             permissions=lambda _request: "allow",
         )
         try:

@@ -41,12 +41,14 @@ def answering(*answers: Any) -> Any:
     """Return what fills in the forms that come, and keeps them."""
     waiting = list(answers)
 
-    async def fill(form: Any) -> Any:
-        fill.forms.append(form)
-        return waiting.pop(0)
+    class Fills:
+        forms: list[Any] = []
 
-    fill.forms = []
-    return fill
+        async def __call__(self, form: Any) -> Any:
+            self.forms.append(form)
+            return waiting.pop(0)
+
+    return Fills()
 
 
 @BOTH

@@ -13,6 +13,7 @@ import accord
 from accord.client.elicitation import ElicitationForm, UrlElicitationRequest
 from accord.client.permissions import allow
 from accord_conformance.traffic.frame import Side
+from versions import only
 
 AGENT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 Recorded = list[tuple[float, Side, bytes]]
@@ -58,7 +59,7 @@ async def record(version: int, cwd: Path, prompts: Iterable[str] = PROMPTS) -> R
         asyncio.timeout(50),
         accord.connect(
             AGENT,
-            versions=(version,),
+            versions=only(version),
             permissions=allow("*"),
             files="rw",
             terminals=True,

@@ -201,7 +201,7 @@ class Turn:
 class Unprepared(Peer):
     """Knows nothing of `session/cancel`: Accord cancels its prompt."""
 
-    cancel = v1.AgentRole.cancel
+    cancel = v1.AgentRole.cancel  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

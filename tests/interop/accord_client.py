@@ -35,7 +35,7 @@ class Screen(v1.ClientRole):
         self, params: v1.SessionNotification, context: v1.ClientContext
     ) -> Awaitable[None] | None:
         assert params.session_id == SESSION
-        self.updates.append(type(params.update).__struct_config__.tag)
+        self.updates.append(str(type(params.update).__struct_config__.tag))
         match params.update:
             case v1.CurrentModeUpdate(current_mode_id=mode):
                 self.seen["mode"] = mode

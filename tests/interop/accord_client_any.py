@@ -28,7 +28,7 @@ class User:
         self.asked: list[str] = []
         self.fed_up: accord.ClientTurn | None = None
 
-    async def decide(self, request: accord.PermissionRequest) -> str:
+    async def decide(self, request: accord.PermissionRequest) -> Any:
         assert request.tool_call
         kinds = ",".join(option.kind for option in request.options)
         self.asked.append(f"{request.tool_call.id} {kinds}")

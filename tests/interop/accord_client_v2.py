@@ -39,7 +39,7 @@ class Screen(v2.ClientRole):
         self, params: v2.UpdateSessionNotification, context: v2.ClientContext
     ) -> Awaitable[None] | None:
         assert params.session_id == SESSION
-        update = params.update
+        update: Any = params.update
         state = getattr(update, "state", None)
         self.updates.append(f"{type(update).__struct_config__.tag} {state or ''}".strip())
         match update:
@@ -154,7 +154,7 @@ async def turns(agent: v2.RemoteAgent, screen: Screen) -> dict[str, Any]:
         "protocolVersion": agent.initialized.protocol_version,
         "agent": agent.initialized.info.name,
         "embeddedContext": offered.prompt.embedded_context is not None,
-        "modes": [choice.value for choice in option.options],
+        "modes": [getattr(choice, "value", None) for choice in option.options],
         "mode": changed.current_value,
         "echo": echo,
         "missing": missing,

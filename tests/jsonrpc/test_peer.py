@@ -556,7 +556,7 @@ def test_every_request_gets_exactly_one_answer_under_its_id(
         frame(id=request_id, method=kind, params=params) if kind == "ask" else frame(method=kind)
         for kind, request_id, params in messages
     ]
-    events = [event for text in frames for event in peer.receive([text])]
+    events: list[Any] = [event for text in frames for event in peer.receive([text])]
     requests = [event for event in events if event.id is not ABSENT]
     random.shuffle(requests)
     for number, request in enumerate(requests):

@@ -7,6 +7,7 @@ shape reads as absent; `~skip`: items of the wrong shape are left out too.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 Node = dict[str, Any]
@@ -152,14 +153,14 @@ def schema() -> Node:
     return {"$defs": defs}
 
 
-def _object(keys: list[str], properties: Node) -> Node:
+def _object(keys: Sequence[str], properties: Node) -> Node:
     required: list[str] = []
     properties = dict(properties)
     for key in keys:
         match = re.fullmatch(r"(\w+)(\??):(\w+)(\[])?(\|null)?(~)?(skip)?", key)
         assert match is not None, key
         name, optional, kind, many, null, lenient, skip = match.groups()
-        node = _plain(kind) if kind[0].islower() else {"$ref": f"#/$defs/{kind}"}
+        node: Any = _plain(kind) if kind[0].islower() else {"$ref": f"#/$defs/{kind}"}
         if many:
             node = {"type": "array", "items": node}
             if skip:

@@ -28,7 +28,7 @@ def named_in(path: Path) -> set[str]:
                 keys = [key]
             case _:
                 continue
-        found |= {key.value for key in keys if isinstance(key, ast.Constant)}
+        found |= {str(key.value) for key in keys if isinstance(key, ast.Constant)}
     return found
 
 

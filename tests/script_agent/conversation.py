@@ -15,6 +15,7 @@ from accord import ClientSession, ClientTurn, ConnectedAgent, ContentBlock
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from sides import QUICK
+from versions import only
 
 __all__ = ("BOTH", "FinishedTurn", "connected", "conversation", "run_prompt")
 
@@ -27,7 +28,7 @@ async def connected(version: int, **options: Any) -> AsyncGenerator[ConnectedAge
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(ScriptAgent(), there, limits=QUICK))
-        async with accord.connect(here, limits=QUICK, versions=(version,), **options) as agent:
+        async with accord.connect(here, limits=QUICK, versions=only(version), **options) as agent:
             yield agent
 
 

@@ -11,6 +11,7 @@ import pytest
 import accord
 from accord import ConnectionLost
 from script_agent.conversation import BOTH, run_prompt
+from versions import only
 
 AGENT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 
@@ -21,7 +22,7 @@ async def test_program_serves_the_agent(version: int, tmp_path: Path) -> None:
     async with (
         asyncio.timeout(30),
         accord.connect(
-            AGENT, versions=(version,), on_stderr=noise.append, on_stdout_noise=noise.append
+            AGENT, versions=only(version), on_stderr=noise.append, on_stdout_noise=noise.append
         ) as agent,
     ):
         assert agent.version == version
@@ -37,7 +38,7 @@ async def test_newest_version_is_negotiated(tmp_path: Path) -> None:
 
 @BOTH
 async def test_exit_ends_the_process_with_its_status(version: int, tmp_path: Path) -> None:
-    async with asyncio.timeout(30), accord.connect(AGENT, versions=(version,)) as agent:
+    async with asyncio.timeout(30), accord.connect(AGENT, versions=only(version)) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(ConnectionLost) as caught:
             await run_prompt(session, "exit 7")

@@ -19,6 +19,7 @@ from accord.transports.memory import pair
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
 from sides import QUICK
+from versions import only
 
 # As the last table of docs/how-to/send-notices-and-plans.md: advertised capabilities, which every
 # client receives; the token usage of a turn; and in version 2, where a client cannot advertise
@@ -126,7 +127,7 @@ async def _heard(agent: Agent, version: Any, cwd: Path, prompts: list[str]) -> l
     async with asyncio.timeout(50), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(agent, here, limits=QUICK))
         async with accord.connect(
-            there, limits=QUICK, versions=(version,), observers=[observe]
+            there, limits=QUICK, versions=only(version), observers=[observe]
         ) as client:
             session = await client.new_session(cwd)
             for prompt in prompts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -77,7 +77,7 @@ class SimulatedAgent(Agent):
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.unstable = world.program.unstable  # type: ignore[misc]
+        self.unstable = world.program.unstable
         if (spec := world.program.store) is not None:
             chance = random.Random(f"store {world.program.seed}")
             self.store = FaultyStore(spec, chance)
@@ -138,7 +138,7 @@ class _Player:
         return None
 
     @asynccontextmanager
-    async def showing(self, *, kept: bool = True, later: bool = False) -> Any:
+    async def showing(self, *, kept: bool = True, later: bool = False) -> AsyncGenerator[Any, None]:
         """Give the label of a new piece, and know whether it was sent."""
         piece, label = self.branch.next(kept=kept)
         try:

@@ -178,7 +178,11 @@ class SimulatedClient:
                     return
                 if "A turn is running" in str(error):
                     return
-                if isinstance(error, RequestCancelled) and session.id in world.may_be_cancelled:
+                if (
+                    isinstance(error, RequestCancelled)
+                    and session
+                    and session.id in world.may_be_cancelled
+                ):
                     return  # held behind a turn that another object of the session cancelled
             case _:
                 pass

@@ -74,7 +74,7 @@ class SimulatedCommand:
 def _clock(loop: SimulatedLoop) -> type[datetime.datetime]:
     class Clock(datetime.datetime):
         @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:  # type: ignore[override]
+        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
             return datetime.datetime.fromtimestamp(1_700_000_000 + loop.time(), tz)
 
     return Clock

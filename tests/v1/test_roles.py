@@ -241,7 +241,8 @@ async def test_extensions_go_both_ways(side: str) -> None:
 
     def ask(self: Any, method: str, params: Any, context: Any) -> Any:
         if method != "_acme/ask":
-            return super(type(self), self).extension_request(method, params, context)
+            above: Any = super(type(self), self)
+            return above.extension_request(method, params, context)
         return [method, params]
 
     def tell(self: Any, method: str, params: Any, context: Any) -> None:

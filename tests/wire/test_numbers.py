@@ -99,7 +99,7 @@ def test_types_keep_their_keys_that_the_schema_says_so_of() -> None:
 
 
 def test_idle_state_of_an_unknown_reason_is_idle() -> None:
-    state: Any = decode(b'{"state":"idle","stopReason":"_paused","until":"noon"}', v2.SessionState)  # type: ignore[arg-type]  # a union
+    state: Any = decode(b'{"state":"idle","stopReason":"_paused","until":"noon"}', v2.SessionState)
     match state:
         case v2.IdleState(stop_reason=reason):
             assert reason == "_paused"

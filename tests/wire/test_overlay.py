@@ -41,7 +41,7 @@ def test_no_change_gives_the_raw_value_itself():
 
 def test_a_changed_field_changes_nothing_else():
     raw = update(kind="bogus")
-    before = convert(raw, v1.SessionNotification)
+    before: Any = convert(raw, v1.SessionNotification)
     after = replace(before, update=replace(before.update, title="New"))
     assert overlay(raw, before, after) == update(kind="bogus", title="New")
 
@@ -50,7 +50,7 @@ def test_an_edited_item_keeps_the_items_that_were_skipped():
     raw = update(
         content=[{"type": "bogus"}, {"type": "diff", "path": "/a", "newText": "n", "h": 1}]
     )
-    before = convert(raw, v1.SessionNotification)
+    before: Any = convert(raw, v1.SessionNotification)
     diff = replace(before.update.content[0], path="/b")
     after = replace(before, update=replace(before.update, content=[diff]))
     assert overlay(raw, before, after)["update"]["content"] == [
@@ -63,7 +63,7 @@ def test_a_removed_item_goes_and_the_others_keep_their_raw_form():
     raw = update(
         locations=[{"path": "/a", "odd": 1}, {"path": "/b", "odd": 2}, {"path": "/c", "odd": 3}]
     )
-    before = convert(raw, v1.SessionNotification)
+    before: Any = convert(raw, v1.SessionNotification)
     kept = [before.update.locations[0], before.update.locations[2]]
     after = replace(before, update=replace(before.update, locations=kept))
     assert overlay(raw, before, after)["update"]["locations"] == [
@@ -89,7 +89,7 @@ def test_a_cleared_three_state_field_is_written_as_null():
 @given(extra=st.dictionaries(st.sampled_from(["_x", "_y"]), JSON), title=st.text(max_size=3))
 def test_decoding_the_overlay_gives_the_edited_value(extra: dict[str, Any], title: str):
     raw = update(**extra)
-    before = convert(raw, v1.SessionNotification)
+    before: Any = convert(raw, v1.SessionNotification)
     after = replace(before, update=replace(before.update, title=title))
     laid = overlay(raw, before, after)
     assert convert(laid, v1.SessionNotification) == after

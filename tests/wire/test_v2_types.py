@@ -586,9 +586,10 @@ def test_gates_lead_to_capabilities() -> None:
         here: Any = roots[side]
         for step in steps:
             (info,) = [f for f in msgspec.structs.fields(here) if f.name == step]
+            union: Any = msgspec.inspect.type_info(info.type)
             (here,) = [
                 member.cls
-                for member in msgspec.inspect.type_info(info.type).types
+                for member in union.types
                 if isinstance(member, msgspec.inspect.StructType)
             ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from accord.agent.agent_connection import connections_of
 from accord.agent.hooks import check_hooks
@@ -35,12 +35,12 @@ class Agent:
     """
 
     info: Implementation | None = None  # by default the name of the class
-    prompt_capabilities: ClassVar[frozenset[str]] = frozenset()
-    mcp_transports: ClassVar[frozenset[str]] = frozenset()
-    system_prompt: ClassVar[frozenset[str]] = frozenset()
+    prompt_capabilities: frozenset[str] = frozenset()
+    mcp_transports: frozenset[str] = frozenset()
+    system_prompt: frozenset[str] = frozenset()
     store: SessionStore | None = None
-    unstable: ClassVar[bool] = False
-    spec_v1: ClassVar[ProtocolSpec | None] = None  # version 1 with a protocol family added to it
+    unstable: bool = False
+    spec_v1: ProtocolSpec | None = None  # version 1 with a protocol family added to it
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

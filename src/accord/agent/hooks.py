@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from accord import v1, v2
@@ -40,14 +40,21 @@ _HOOKS = (
 class AgentHooks(Protocol):
     """What the machinery of a connection uses of an agent; see `Agent`."""
 
-    store: SessionStore | None
-    info: Implementation | None
-
-    prompt_capabilities: ClassVar[frozenset[str]]
-    mcp_transports: ClassVar[frozenset[str]]
-    system_prompt: ClassVar[frozenset[str]]
-    unstable: ClassVar[bool]
-    spec_v1: ClassVar[ProtocolSpec | None]
+    # Read-only, so that a subclass may declare a narrower type.
+    @property
+    def store(self) -> SessionStore | None: ...
+    @property
+    def info(self) -> Implementation | None: ...
+    @property
+    def prompt_capabilities(self) -> frozenset[str]: ...
+    @property
+    def mcp_transports(self) -> frozenset[str]: ...
+    @property
+    def system_prompt(self) -> frozenset[str]: ...
+    @property
+    def unstable(self) -> bool: ...
+    @property
+    def spec_v1(self) -> ProtocolSpec | None: ...
 
     async def prompt(self, turn: Turn) -> StopReason | None: ...
     async def open_session(self, session: Session) -> None: ...

@@ -408,7 +408,8 @@ class Agent:
         return {}
 
     def cancel_terminal(self, params: dict[str, Json]) -> Json:
-        self.session(params), shapes.text(params, "terminalId")
+        self.session(params)
+        shapes.text(params, "terminalId")
         raise shapes.wrong("No such terminal can be cancelled")
 
     def main(self) -> None:

@@ -80,7 +80,7 @@ class Client:
     # --- what the agent says ---
 
     def note(self, method: str, params: dict[str, Json]) -> None:
-        update, session = params.get("update"), params.get("sessionId")
+        update, session = params.get("update"), str(params.get("sessionId"))
         if method != "session/update" or not isinstance(update, dict):
             return  # also `$/cancel_request`: everything is answered at once
         with self.lock:

@@ -21,6 +21,7 @@ from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import read_settings
 from accord_conformance.reports.run_result import RunResult
 from conformance.live import _form
+from versions import only
 
 HERE = Path(__file__).parent
 AGENT = (sys.executable, str(HERE / "agent.py"))
@@ -177,7 +178,7 @@ async def test_our_client_and_the_independent_agent_understand_each_other(
         asyncio.timeout(PATIENCE_S),
         accord.connect(
             AGENT,
-            versions=(version,),
+            versions=only(version),
             permissions=allow("*"),
             files="rw",
             terminals=True,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from peer import CANCELLED, GONE, INTERNAL, VARY, Refused, Withdrawn
 
 if TYPE_CHECKING:
-    from agent import Agent, Session
+    from conformance.independent.agent import Agent, Session
 
 Json = Any
 BREAK = os.environ.get("BREAK", "")
@@ -242,10 +242,11 @@ class Turn:
         except Refused:
             return False
         outcome = answer.get("outcome") if isinstance(answer, dict) else None
-        chosen = isinstance(outcome, dict) and outcome.get("outcome") == "selected"
+        if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
+            return False
         if BREAK == "unknown-option":
-            return chosen and outcome.get("optionId") != "no"
-        return chosen and outcome.get("optionId") == "yes"
+            return outcome.get("optionId") != "no"
+        return outcome.get("optionId") == "yes"
 
     def touch(self) -> None:
         tool = self.tool("Run touch permitted.txt", "execute")

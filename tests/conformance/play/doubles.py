@@ -551,7 +551,7 @@ class Failing(Bend):
     words = ""
 
     def up(self, message: Json) -> Json | None:
-        params = message.get("params")
+        params: Any = message.get("params")
         if message.get("method") != "session/prompt" or capabilities(self.sent[0]["params"]):
             return message
         if params["prompt"][0]["text"].startswith(self.words):

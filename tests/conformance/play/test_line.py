@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,10 +15,10 @@ from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 class Echo:
     """Answers every request, a while later."""
 
-    def __init__(self, transport: object) -> None:
+    def __init__(self, transport: Any) -> None:
         self.transport = transport
 
-    def frames_received(self, frames: object) -> None:
+    def frames_received(self, frames: Any) -> None:
         for frame in frames:
             said = msgspec.json.decode(bytes(frame))
             answer = msgspec.json.encode({"jsonrpc": "2.0", "id": said["id"], "result": {}})

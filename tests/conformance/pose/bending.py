@@ -58,7 +58,7 @@ def without(update: Json, *keys: str) -> Json:
 
 def _bent(bend: Bend) -> Callable[[Json], Json | list[Json]]:
     def from_agent(message: Json) -> Json | list[Json]:
-        params = message.get("params")
+        params: Any = message.get("params")
         update = params.get("update") if isinstance(params, dict) else None
         if not isinstance(update, dict) or "sessionUpdate" not in update:
             return message

@@ -25,6 +25,7 @@ from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.client.scenarios.user_cancel import CANCEL
 from accord_conformance.client.state_probe import PROBE_METHOD
 from accord_conformance.reports.run_result import RunResult
+from versions import only
 
 __all__ = ("PROMPTS", "Between", "Json", "check", "converse", "log_in", "look_around")
 
@@ -50,7 +51,7 @@ async def check(
     run = ClientRun(
         here,
         client_scenarios(),
-        versions=(version,),
+        versions=only(version),
         answer=answer,
         pause_s=0.02,
         login=login,

@@ -21,7 +21,7 @@ def part(words: str) -> Json:
 def at(kind: str, into: Any, /, **fields: Any) -> Bend:
     """Take updates of a kind with these fields as something else, or as nothing."""
 
-    def bend(update: Json) -> Json | list[Json] | None:
+    def bend(update: Json) -> Any:
         if update["sessionUpdate"] == kind and all(
             update.get(key, ...) == value for key, value in fields.items()
         ):
@@ -300,7 +300,7 @@ bends(
 
 
 def at_plan(ident: str, into: Any, **fields: Any) -> Bend:
-    def bend(update: Json) -> Json | list[Json] | None:
+    def bend(update: Json) -> Any:
         plan = update.get("plan") or {}
         if plan.get("planId") == ident and all(plan.get(key) == fields[key] for key in fields):
             return into if isinstance(into, list) else {**update, "plan": into(plan)}

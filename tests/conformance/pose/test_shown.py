@@ -36,6 +36,9 @@ async def outcome(one: ExpectedState, *shown: Any) -> list[bool]:
     answers = list(shown)
     found: list[bool] = []
 
+    def keep(rule: str, passed: bool, *seen: Any, expected: str = "", got: str = "") -> None:
+        found.append(passed)
+
     def serve(call: Any) -> None:
         assert call.method == PROBE_METHOD
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -45,7 +48,7 @@ async def outcome(one: ExpectedState, *shown: Any) -> list[bool]:
     peer.on_request = serve
     line = RawConnection(here, "agent", answer_s=5.0)
     await _open(line, peer)
-    window = StateProbe(line, "s1", lambda _, kept, *__, **___: found.append(kept), 0.0)
+    window = StateProbe(line, "s1", keep, 0.0)
     try:
         await window.check([], one)
         if not found:

@@ -15,6 +15,10 @@ from accord.transports.process import process
 FAMILY = [sys.executable, str(Path(__file__).parent / "family.py")]
 
 
+def _write(text: bytes) -> None:
+    os.write(1, text)
+
+
 async def main() -> None:
     kind, *how = sys.argv[1:]
     if "fork" in how:
@@ -27,7 +31,7 @@ async def main() -> None:
             os.read(0, 1)
             os._exit(0)
     if kind == "command":
-        command = LocalCommand([*FAMILY, *how], cwd="/", on_output=lambda text: os.write(1, text))
+        command = LocalCommand([*FAMILY, *how], cwd="/", on_output=_write)
         await command.wait()
     else:
         process_group._GUARD_AGENT_AFTER_S = 0.0
