@@ -608,7 +608,7 @@ async def test_the_call_whose_response_is_over_the_limit_fails() -> None:
         other.answer((await other.get())["id"], "x" * 300)
         error = await error_of(call)
         assert isinstance(error, RemoteProtocolError)
-        assert str(error) == "it: the response is too large: A frame has at most 200 bytes"
+        assert str(error) == "it: the response is too large: The frame exceeds 200 bytes"
         assert ours.transport is here
 
 

@@ -1,3 +1,3 @@
-"""One JSON-RPC connection on asyncio: order, bounds, request handlers."""
+"""One JSON-RPC connection on asyncio: calls, lanes, back-pressure, request handlers."""
 
 __all__ = ()

@@ -1,7 +1,7 @@
-"""The messages that were read and wait to be taken, by session, and the bounds on them.
+"""Counts the received messages that wait for a consumer, by session, and bounds them.
 
-Beyond the first bound of a session the connection stops reading, if only slow consumers would
-miss what it does not read. Beyond the second bound the session's consumer fails.
+Above the first bound of a session, the connection pauses reading if that delays only slow
+consumers. Above the second bound, the session's consumer fails.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from accord.text.excerpt import excerpt
 
 __all__ = ("Backlog", "Backlogs")
 
-_ITEM_BYTES = 300  # the memory that a waiting message takes in addition to its text, about
+_ITEM_BYTES = 300  # approximate memory of a waiting message in addition to its text
 
 
 class Backlog:
     """The messages that wait for one consumer of a session.
 
-    `exceeded` is called once with the error when a bound is exceeded. `calls` is the number of
-    responses that the consumer does not need before it has taken these messages.
+    `exceeded` is called once with the error when the second bound is exceeded. `calls` is the
+    number of pending calls whose responses the consumer handles after these messages.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Backlog:
         self._max_bytes = min(limits.waiting_bytes, limits.max_waiting_bytes)
 
     def add(self, size: int) -> None:
-        """Count a message that waits from now on."""
+        """Count a message that starts to wait."""
         size += _ITEM_BYTES
         self.items += 1
         self.size_bytes += size
@@ -75,7 +75,7 @@ class Backlog:
             backlogs.check(self)
 
     def remove(self, size: int) -> None:
-        """Count a message that was taken."""
+        """Count a message that the consumer received."""
         size += _ITEM_BYTES
         self.items -= 1
         self.size_bytes -= size
@@ -88,24 +88,24 @@ class Backlog:
             self.ignore()
 
     def ignore(self) -> None:
-        """Let reading continue, however much waits here: the consumer keeps up, or gets no more."""
+        """Let reading continue regardless of this backlog."""
         if self.is_full:
             self._backlogs.leave(self)
 
     def clear(self) -> None:
-        """Count nothing as waiting any more."""
+        """Count no message as waiting."""
         self._backlogs.size_bytes -= self.size_bytes
         self.items = self.size_bytes = 0
         self.ignore()
 
 
 class Backlogs:
-    """The backlogs of one connection; `changed` is called when fewer of them are full."""
+    """The backlogs of one connection. `changed` is called when one is no longer full."""
 
     def __init__(self, limits: Limits, changed: Callable[[], None]) -> None:
         self.limits = limits
         self.size_bytes = 0  # of all
-        self.full: set[Backlog] = set()  # those beyond the first bound
+        self.full: set[Backlog] = set()  # above the first bound
         self._changed = changed
 
     def open(
@@ -115,17 +115,17 @@ class Backlogs:
         return Backlog(self, session, exceeded, is_lane=is_lane)
 
     def changed(self) -> None:
-        """Consider again whether to read."""
+        """Decide again whether to read."""
         self._changed()
 
     def leave(self, backlog: Backlog) -> None:
-        """Regard a backlog as not full."""
+        """Mark a backlog as not full."""
         backlog.is_full = False
         self.full.discard(backlog)
         self._changed()
 
     def check(self, backlog: Backlog) -> None:
-        """Compare a backlog, and all of them, with the bounds."""
+        """Compare a backlog and the total with the bounds."""
         if backlog.error is not None:
             return
         limits = self.limits
@@ -147,7 +147,7 @@ class Backlogs:
         session = "" if backlog.session is None else f" {excerpt(str(backlog.session))!r}"
         error = BacklogExceeded(
             f"The session{session} has {what} waiting (Limits.{limit}): "
-            f"they come faster than they are taken",
+            f"they arrive faster than they are handled",
             limit=limit,
         )
         backlog.error = error

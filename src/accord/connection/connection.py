@@ -1,8 +1,9 @@
-"""A JSON-RPC connection on asyncio: calls, handlers, order, bounds, and an end that always comes.
+"""A JSON-RPC connection on asyncio.
 
-One reader: all frames of one read are decoded and dispatched in one go. Plain functions are
-called directly; coroutines of notifications go through the lane of their session, those of
-requests get a task each, started in order. All frames of one loop turn leave in one write.
+All frames of one read are decoded and dispatched together. Handlers that are plain functions are
+called directly. Coroutines of notifications run in the lane of their session; each coroutine of a
+request runs in a task, started in order. The frames of one iteration of the event loop are
+written together.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
 
 class _QueuedMessage(Struct, gc=False):
-    """A message of the peer that waits in a lane."""
+    """A message from the peer that waits in a lane."""
 
     route: Route
     method: str
@@ -67,7 +68,7 @@ class _QueuedMessage(Struct, gc=False):
 
 
 class _QueuedResponse(Struct, gc=False):
-    """An answer of the peer that waits in a lane."""
+    """A response from the peer that waits in a lane."""
 
     answer: Response
     method: str
@@ -76,7 +77,7 @@ class _QueuedResponse(Struct, gc=False):
 
 
 class Connection:
-    """Speaks JSON-RPC with one peer over a transport."""
+    """A JSON-RPC connection to one peer over a transport."""
 
     def __init__(self, transport: Transport, *, limits: Limits | None = None) -> None:
         self.transport = transport
@@ -85,7 +86,7 @@ class Connection:
         self._log = FloodLog(log, self._loop.time)
         self._peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
         self._tasks = Tasks()
-        self._works: set[asyncio.Task[None]] = set()  # those that were spawned
+        self._works: set[asyncio.Task[None]] = set()  # started by `spawn`
         self.flow = Flow(transport, self.limits, self._reject_overflow)
         self._lanes = Lanes(
             self._tasks,
@@ -113,36 +114,36 @@ class Connection:
         self._outbox = Outbox(transport, self._peer.frames_to_send)
         self.message_bytes = 0  # the size of the params that are being handled
 
-    # Life.
+    # Start and end.
 
     async def start(self, routes: Routes) -> None:
-        """Begin to read and serve; raise `TransportError` when there is no way to the peer."""
+        """Start reading and serving; raise `TransportError` if the transport cannot start."""
         self.serve(routes)
         await self.transport.start(self)
         log.debug("= started")
 
     def serve(self, routes: Routes) -> None:
-        """Serve these from the next message on."""
+        """Use these routes, from the next message on."""
         self._routes = routes
         self._shared = routes.context(None)
 
     def refuse_null_ids(self) -> None:
-        """Answer requests with a null id with an error from now on (R-GEN-14)."""
+        """Reject requests with a null id from now on (R-GEN-14)."""
         self._peer.null_ids = False
 
     def hold(self) -> None:
-        """Keep what arrives, answers apart, until `release`."""
+        """Hold incoming requests and notifications until `release`."""
         self._held = []
         self._held_bytes = 0
 
     def release(self) -> None:
-        """Handle what was kept, in order."""
+        """Handle the messages that were held, in order."""
         held, self._held = self._held, None
         for message in held or ():
             self._dispatch(message)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something as long as the connection lives; what it raises is logged."""
+        """Run a coroutine until the connection ends; its exceptions are logged."""
         task = self._tasks.spawn(logged(work), name="accord work")
         self._works.add(task)
 
@@ -153,22 +154,25 @@ class Connection:
         task.add_done_callback(ended)
 
     def observe(self, observer: Observer) -> None:
-        """Show every frame from now on, both ways; the observer must not raise."""
+        """Pass every frame to the observer from now on, in both directions. It must not raise."""
         self._observers.append(observer)
         self._outbox.sent = self._show_sent
 
     @property
     def has_ended(self) -> bool:
-        """Whether no answer of the peer can come any more."""
+        """Whether the peer has disconnected, so that no response can come."""
         return self._hung_up is not None
 
     async def wait_ended(self) -> TransportError | None:
-        """Say why once the peer has hung up and its requests are done, or after `aclose`."""
+        """Wait until the peer has disconnected and its requests are done, or until `aclose`.
+
+        Return the reason.
+        """
         await self._ended.wait()
         return self._closed or self._hung_up
 
     async def aclose(self) -> None:
-        """End the connection: fail what waits, cancel what runs, free the transport."""
+        """Close the connection: fail pending calls, cancel handlers, close the transport."""
         if self._closing is None:
             self._fail_everything(ConnectionClosed("The connection was closed"))
             self._closing = self._loop.create_task(self._close(), name="accord close")
@@ -187,7 +191,7 @@ class Connection:
         log.debug("x closed")
 
     def _fail_everything(self, error: TransportError) -> None:
-        """Fail everything that waits for the peer, now and later."""
+        """Fail all calls and sends, pending and future."""
         if self._closed is None:
             self._closed = error
         self._fail_calls(error)
@@ -204,12 +208,12 @@ class Connection:
             self._tasks.spawn(self._finish(error), name="accord finish")
 
     async def _finish(self, error: Exception | None) -> None:
-        """The peer has hung up: say so to whoever waits, let the handlers come to an end."""
+        """Fail the pending calls after the peer disconnected, and let handlers finish."""
         try:
             reason = await self._why_ended(error)
             log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
             self._fail_calls(reason)
-            # It may still read what they have to say.
+            # The peer may still read their responses.
             await self._wait_for_handlers(self.limits.eof_grace_s)
             self._outbox.flush()
             self._fail_everything(reason)
@@ -221,11 +225,11 @@ class Connection:
             self._ended.set()
 
     async def _wait_for_handlers(self, timeout_s: float) -> None:
-        """Let requests, and what they have spawned, come to an end."""
+        """Wait for the handlers of requests and for spawned work."""
         deadline = self._loop.time() + timeout_s
         while tasks := self._works | self.serving.tasks:
             left_s = deadline - self._loop.time()
-            # Waiting for each in turn would take the square of their number.
+            # Waiting for each separately takes quadratic time.
             _, running = await asyncio.wait(tasks, timeout=max(left_s, 0.0))
             if running:
                 return
@@ -252,11 +256,11 @@ class Connection:
         *,
         session: Any = None,
     ) -> Any:
-        """Send a request and return its result as `decode` reads it.
+        """Send a request and return its result, decoded by `decode`.
 
-        Raise `RequestError` for an error answer, `RemoteProtocolError` for a result that does
-        not decode, `TransportError` when the connection ends first. Cancelling the task that
-        waits sends `$/cancel_request`.
+        Raise `RequestError` for an error response, `RemoteProtocolError` for a result that does
+        not decode, `TransportError` if the connection ends first. Cancelling the waiting task
+        sends `$/cancel_request`.
         """
         if self._hung_up is not None:
             raise self._closed or self._hung_up
@@ -285,7 +289,7 @@ class Connection:
         self._outbox.flush_soon()
 
     async def notify(self, method: str, params: Any) -> None:
-        """Send a notification; wait while the peer reads slower than we write."""
+        """Send a notification; wait while the transport is congested."""
         if self._closed is not None:
             raise self._closed
         size = self._peer.notify(method, with_trace(params))
@@ -311,7 +315,7 @@ class Connection:
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         if self._closing is not None:
-            return  # whoever would handle it is being cancelled
+            return  # the handlers are being cancelled
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)
@@ -336,18 +340,18 @@ class Connection:
         self._outbox.flush()
 
     def _handle_internal_error(self, event: object, exc: Exception) -> None:
-        """A mistake of ours must not cost the peer what came with it."""
+        """Report an error in this library, so that later messages are still handled."""
         self._log.exception("! could not handle a message", exc=exc)
         if type(event) is Message and event.id is not UNSET:
             self.serving.fail(event.id, InternalError())
         elif type(event) is Response:
-            reject(event.call, ConnectionLost("The answer could not be handled"))
+            reject(event.call, ConnectionLost("The response could not be handled"))
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
         if self._closing is not None:
             return
         self._log.log(logging.WARNING, "! refused a frame of more than %d bytes", limit)
-        answer = self._peer.refuse(InvalidRequest(f"A frame has at most {limit} bytes"), head)
+        answer = self._peer.refuse(InvalidRequest(f"The frame exceeds {limit} bytes"), head)
         if answer is not None:
             self._receive_response(answer)
         self._count_rejected()
@@ -365,7 +369,7 @@ class Connection:
             self._end(ConnectionLost(reason))
 
     def _fail_session(self, session: Any, error: BacklogExceeded) -> None:
-        """Fail the calls of a session whose handlers are behind: messages of it get lost."""
+        """Fail the calls of a session whose handlers are too slow: its messages are dropped."""
         self._log.log(logging.ERROR, "! %s", error)
         for request_id, call in self._peer.calls():
             if call.caller is not None and call.caller.still_runs:
@@ -388,7 +392,7 @@ class Connection:
         self._held_bytes += 0 if message.params is UNSET else len(message.params)
         limits = self.limits
         if len(held) > limits.held or self._held_bytes > limits.all_waiting_bytes:
-            self._reject_overflow("The peer sends without answering `initialize`")
+            self._reject_overflow("The peer sends messages without responding to `initialize`")
 
     def _dispatch(self, message: Message) -> None:
         if self._held is not None:
@@ -435,7 +439,7 @@ class Connection:
         self._cancel_queued(lambda item: item.request_id == request_id)
 
     def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
-        """Cancel the requests whose method and params match; each is still answered."""
+        """Cancel the peer's requests whose method and params match; each still gets a response."""
         self.serving.cancel_where(matches)
         self._cancel_queued(lambda item: item.is_request and matches(item.method, item.params))
 
@@ -448,7 +452,7 @@ class Connection:
     def _handle(
         self, route: Route, method: Any, params: Any, request_id: Any
     ) -> Awaitable[None] | None:
-        """Call the handler; return what has to be awaited before the next of its session."""
+        """Call the handler; return an awaitable if the session's next message must wait for it."""
         if request_id is not UNSET:
             assert self._routes is not None
             if (session := session_id_of(params)) is not None:
@@ -474,7 +478,7 @@ class Connection:
         return None
 
     def _discard(self, item: _QueuedMessage | _QueuedResponse) -> None:
-        """Its lane was cancelled; nobody is left waiting, nor told that all was handled."""
+        """Discard a message whose lane was cancelled, and release its waiters."""
         if isinstance(item, _QueuedResponse):
             if self._closed is not None:
                 reject(item.answer.call, self._closed)
@@ -483,7 +487,7 @@ class Connection:
             self.serving.cancel_queued(item.route, item.method, item.request_id)
 
     def _reject(self, item: _QueuedMessage | _QueuedResponse, error: BacklogExceeded) -> None:
-        """Its lane has taken all that it may."""
+        """Refuse a message because the backlog of its lane is exceeded."""
         if isinstance(item, _QueuedResponse):
             reject(item.answer.call, error)
         elif item.is_request:
@@ -491,7 +495,7 @@ class Connection:
 
     def _receive_response(self, answer: Response) -> None:
         call: PendingCall = answer.call
-        # A response that belongs to no session waits for no handler.
+        # A response without a session does not wait for handlers.
         lane = None if call.session is None else self._lanes.by_key.get(call.session)
         if lane is not None and not (call.caller is not None and call.caller.still_runs):
             size = len(answer.result) if answer.result is not None else 0

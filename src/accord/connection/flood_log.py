@@ -1,4 +1,4 @@
-"""Logs what a peer can cause any number of times: a flood of it takes one line."""
+"""Limits log lines that a peer can cause any number of times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_KINDS = 256
 
 
 class FloodLog:
-    """Logs the first of each kind at once, and counts the others for the next line of the kind.
+    """Logs the first line of each kind, and counts the others for the next line of the kind.
 
-    A kind is a message before its arguments are filled in, with whatever else sets it apart.
+    A kind is a log message without its arguments, together with the argument `kind`.
     """
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,12 +31,12 @@ class FloodLog:
         kind: object = None,
         exc_info: BaseException | None = None,
     ) -> None:
-        """Log as `logging` does, unless that was logged in the last minute."""
+        """Log a line, unless one of its kind was logged in the last minute."""
         if not self._logger.isEnabledFor(level):
             return
         key: tuple[str, object] = (message, kind)
         if key not in self._kinds and len(self._kinds) >= _MAX_KINDS:
-            key = ("", None)  # all further kinds are one
+            key = ("", None)  # all further kinds count as one
         now = self._clock()
         found = self._kinds.get(key)
         if found is None:
@@ -51,12 +51,12 @@ class FloodLog:
         self._logger.log(level, message, *args, exc_info=exc_info, stacklevel=2)
 
     def exception(self, message: str, *args: object, exc: BaseException, about: str = "") -> None:
-        """Log an exception with its traceback; each type of exception is a kind."""
+        """Log an exception with its traceback. Each type of exception is a kind."""
         self.log(logging.ERROR, message, *args, kind=(type(exc), about), exc_info=exc)
 
 
 class _Kind:
-    """When something of a kind was logged, and how often it was not logged since."""
+    """When a kind was last logged, and how many lines were suppressed since."""
 
     __slots__ = ("logged_at", "suppressed")
 

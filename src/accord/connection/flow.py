@@ -1,6 +1,7 @@
-"""Decides whether a connection reads: it lets the peer wait only while nothing is awaited of it.
+"""Back-pressure: decides when a connection pauses reading.
 
-A connection has one stream, so a peer that waits sends no responses and nothing of any session.
+All sessions share one stream. While reading is paused, the peer can send neither responses nor
+messages of other sessions. So reading pauses only while nothing else is expected from the peer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from accord.transports.base import Transport
 
 __all__ = ("Flow",)
 
-_MAX_SESSIONS = 4096  # that are remembered in order to know that there are others
+_MAX_SESSIONS = 4096  # remembered, to know whether other sessions exist
 
 
 class Flow:
@@ -26,20 +27,20 @@ class Flow:
         self, transport: Transport, limits: Limits, overrun: Callable[[str], None]
     ) -> None:
         self.backlogs = Backlogs(limits, self.apply_backpressure)
-        # Whether a session other than these keeps up; by default: whether there is another one.
+        # Whether a session other than these keeps up. Default: whether another one exists.
         self.reads_others: Callable[[set[Any]], bool] = self._knows_others
         self._transport = transport
         self._limits = limits
         self._overrun = overrun
         self._sessions: set[Any] = set()  # of calls, requests and lanes
-        self._calls = 0  # of ours that wait for a response, or for room to be sent
-        self._calls_of: dict[Any, int] = {}  # those not made by the handler of their own session
-        self._senders = 0  # of notifications that wait for room
-        self._unread_bytes = 0  # of responses that the peer has not read
+        self._calls = 0  # waiting for a response, or to be sent
+        self._calls_of: dict[Any, int] = {}  # by session; not those made by its own handlers
+        self._senders = 0  # of notifications, waiting for the transport
+        self._unread_bytes = 0  # of responses, not read by the peer
         self._paused = False
 
     def begin_call(self, session: Any, caller: LaneHolder | None) -> None:
-        """A caller waits for the peer: what it sends must be read."""
+        """Count a call that waits for a response: reading must go on."""
         self._calls += 1
         if session is not None:
             self.note_session(session)
@@ -51,7 +52,7 @@ class Flow:
             self.apply_backpressure()
 
     def end_call(self, session: Any, caller: LaneHolder | None) -> None:
-        """The response has come, or the call was given up."""
+        """Count a call as finished or abandoned."""
         self._calls -= 1
         if caller is not None:
             caller.end_call()
@@ -64,7 +65,7 @@ class Flow:
 
     @contextmanager
     def sending(self) -> Generator[None]:
-        """A caller waits until the peer reads, which may itself wait until it is read."""
+        """Keep reading while a notification waits: the peer may wait to be read itself."""
         self._senders += 1
         if self._paused:
             self.apply_backpressure()
@@ -74,30 +75,30 @@ class Flow:
             self._senders -= 1
 
     def note_session(self, session: Any) -> None:
-        """Remember that there is this session."""
+        """Remember a session."""
         if len(self._sessions) < _MAX_SESSIONS:
             self._sessions.add(session)
 
     def add_unread(self, size: int) -> None:
-        """Count a response that the peer does not read."""
+        """Count a response that the peer has not read."""
         self._unread_bytes += size
 
     def all_read(self) -> None:
-        """The peer has read the responses."""
+        """Count all responses as read."""
         if self._unread_bytes:
             self._unread_bytes = 0
             self.apply_backpressure()
 
     def after_reading(self) -> None:
-        """Pause if too much waits by now."""
+        """Pause reading if the backlogs are full."""
         if self.backlogs.full or self._unread_bytes:
             self.apply_backpressure()
 
     def apply_backpressure(self) -> None:
-        """Let the peer wait while too much of it waits here, and nothing else is awaited of it."""
+        """Pause reading while backlogs are full and nothing else is expected from the peer."""
         limits = self._limits
         if self._unread_bytes > limits.all_waiting_bytes:
-            self._overrun("The peer sends requests and does not read the responses")
+            self._overrun("The peer sends requests but does not read the responses")
             return
         full = (
             self._unread_bytes > limits.unread_responses_bytes
@@ -111,7 +112,7 @@ class Flow:
                 self._transport.resume_reading()
 
     def _is_awaited(self) -> bool:
-        """Whether something of the peer is awaited by others than consumers that are behind."""
+        """Whether something other than a slow consumer waits for the peer."""
         if self._senders:
             return True
         lanes = {backlog.session for backlog in self.backlogs.full if backlog.is_lane}

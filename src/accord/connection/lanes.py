@@ -1,7 +1,7 @@
-"""Lanes: what arrives for one session is handled in the order it came.
+"""Lanes: the messages of a session are handled in the order in which they arrived.
 
-A lane exists only while something of its session is being awaited. Without lanes everything is
-handled at once, so the promise costs nothing where handlers are plain functions.
+A lane exists only while a handler of its session is being awaited. Without a lane, messages are
+handled immediately, so plain functions as handlers cost nothing extra.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _current: ContextVar[LaneHolder | None] = ContextVar("accord_lane", default=None
 
 
 class Item(Protocol):
-    """Something that came and is to be handled in order; `size` in bytes."""
+    """A message that waits for its turn; `size` is in bytes."""
 
     method: str
     size: int
@@ -35,21 +35,21 @@ class Item(Protocol):
 
 
 class Lane:
-    """What waits behind the handler of one session that runs now."""
+    """The queue of one session's messages behind its running handler."""
 
     __slots__ = ("backlog", "calls", "key", "task", "turn", "waiting")
 
     def __init__(self, key: Any) -> None:
         self.key = key
-        self.backlog: Backlog | None = None  # from the first item that waits
-        self.turn = 0  # counts the handlers that have returned
-        self.calls = 0  # that the running handler waits for
+        self.backlog: Backlog | None = None  # created for the first waiting item
+        self.turn = 0  # the number of handlers that have returned
+        self.calls = 0  # pending calls of the running handler
         self.waiting: deque[Item] = deque()
         self.task: asyncio.Task[None] | None = None
 
 
 class LaneHolder:
-    """A handler that holds a lane, as seen by the calls it makes."""
+    """A handler that holds a lane; its calls refer to it."""
 
     __slots__ = ("_lane", "_lanes", "_turn")
 
@@ -60,7 +60,7 @@ class LaneHolder:
 
     @staticmethod
     def current() -> LaneHolder | None:
-        """Return the handler on whose behalf this code runs, if it still holds its lane."""
+        """Return the handler that runs this code, if it still holds its lane."""
         caller = _current.get()
         return caller if caller is not None and caller.still_runs else None
 
@@ -73,7 +73,7 @@ class LaneHolder:
         return self._lane.key
 
     def begin_call(self) -> None:
-        """The handler waits for the peer: requests of the peer must not wait for the handler."""
+        """Count a call. The peer's requests must not wait for a handler that waits for the peer."""
         self._lane.calls += 1
         self._lanes.release_requests(self._lane)
 
@@ -85,10 +85,10 @@ class LaneHolder:
 class Lanes:
     """The lanes of one connection.
 
-    `begin(item)` handles an item and returns what has to be awaited before the next, if
-    anything; `dropped` is called with each item that will not be handled because the lane was
-    cancelled, `refused` with each that comes after the bounds of its lane's backlog were
-    exceeded, `exceeded` once with the key of such a lane.
+    `begin(item)` handles an item; it may return an awaitable that the next item waits for.
+    `dropped(item)` is called if the lane is cancelled first, `refused(item, error)` for items that
+    arrive after the backlog of the lane was exceeded, and `exceeded(key, error)` once for such a
+    lane.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Lanes:
         flood_log: FloodLog,
     ) -> None:
         self._log = flood_log
-        self.by_key: dict[Any, Lane] = {}  # those that new work has to join
+        self.by_key: dict[Any, Lane] = {}  # lanes that accept messages
         self._tasks = tasks
         self._backlogs = backlogs
         self._begin = begin
@@ -112,10 +112,10 @@ class Lanes:
         self._exceeded = exceeded
 
     def find(self, key: Any, *, is_request: bool) -> Lane | None:
-        """Return the lane that a message has to join, if there is one.
+        """Return the lane that a message must wait in, or None.
 
-        Beyond `MAX_LANES`, notifications of further sessions share the lane of no session: each
-        lane takes a task, and a peer can name any number of sessions.
+        Each lane needs a task, and a peer can name any number of sessions. Above `MAX_LANES`,
+        the notifications of further sessions share the lane of messages without a session.
         """
         lane = self.by_key.get(key)
         if lane is None and not is_request and len(self.by_key) >= MAX_LANES:
@@ -123,7 +123,7 @@ class Lanes:
         return lane
 
     def enqueue(self, lane: Lane, item: Item) -> None:
-        """Let an item wait for its turn."""
+        """Append an item to a lane."""
         if item.is_request and lane.calls:
             self._begin(item)
             return
@@ -139,7 +139,7 @@ class Lanes:
         backlog.add(item.size)
 
     def release_requests(self, lane: Lane) -> None:
-        """Begin the requests that wait: a handler may be waiting for what they lead to."""
+        """Start the waiting requests: the running handler may depend on them."""
         requests = [item for item in lane.waiting if item.is_request]
         if requests:
             lane.waiting = deque(item for item in lane.waiting if not item.is_request)
@@ -148,7 +148,7 @@ class Lanes:
                 self._begin(item)
 
     def remove_matching(self, matches: Callable[[Any], bool]) -> list[Any]:
-        """Take out the items that match, so that their turn does not come; return them."""
+        """Remove the items that match, and return them."""
         found: list[Any] = []
         for lane in self.by_key.values():
             if taken := [item for item in lane.waiting if matches(item)]:
@@ -159,7 +159,7 @@ class Lanes:
         return found
 
     def open(self, key: Any, method: str, first: Awaitable[None]) -> None:
-        """Open the lane of a session with a handler that has to be awaited."""
+        """Open the lane of a session for a handler that must be awaited."""
         if len(self.by_key) >= MAX_LANES:
             key = None
         lane = self.by_key[key] = Lane(key)
@@ -167,7 +167,7 @@ class Lanes:
         lane.task.add_done_callback(lambda task: self._abandon(lane, first, task))
 
     async def wait_empty(self, timeout_s: float) -> None:
-        """Let what has come be handled."""
+        """Wait until all lanes are empty."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while running := [lane.task for lane in self.by_key.values() if lane.task]:
@@ -185,7 +185,7 @@ class Lanes:
                     if _cancels() > cancelled_before:
                         raise
                     self._log.exception(
-                        "! the handler of %s awaited what was cancelled", method, exc=exc
+                        "! the handler of %s awaited a cancelled task", method, exc=exc
                     )
                 except BaseException as exc:
                     if is_dropped(exc, lane.task) or ends_process(exc):
@@ -202,7 +202,7 @@ class Lanes:
             running = self._begin(item)
 
     def _abandon(self, lane: Lane, first: Awaitable[None], task: asyncio.Task[None]) -> None:
-        """Clean up behind a lane that was cancelled."""
+        """Clean up a cancelled lane."""
         if not task.cancelled():
             return
         discard(first)
@@ -214,7 +214,7 @@ class Lanes:
 
 
 def _cancels() -> int:
-    """Return how often the task was cancelled; what a `TaskGroup` leaves of that is not ours."""
+    """Return the number of cancel requests of the task; a `TaskGroup` may leave some behind."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -1,4 +1,4 @@
-"""Params that ordinary decoding refuses: null, early spellings, and what nobody can read."""
+"""Params that the route's decoder rejects: null, early spellings, undecodable ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NO_PARAMS = b"{}"
 
 
 def session_id_of(params: Any) -> Any:
-    """Return the session that params belong to, or None."""
-    if is_object(params):  # an extension's
+    """Return the id of the session that params belong to, or None."""
+    if is_object(params):  # of an extension
         session = params.get("sessionId")
         return session if isinstance(session, str) else None
     return getattr(params, "session_id", None)
@@ -27,7 +27,7 @@ def session_id_of(params: Any) -> Any:
 def decode_leniently(
     routes: Routes, route: Route, method: Any, text: Raw | Any, exc: DecodeError
 ) -> Any:
-    """Read null params as none (R-GEN-09) and early spellings; else raise what was wrong."""
+    """Accept null params (R-GEN-09) and early spellings; otherwise raise `InvalidParams`."""
     if text is not UNSET:
         try:
             if bytes(text).strip() == b"null":
@@ -43,8 +43,8 @@ def decode_leniently(
 def report_undecodable(
     routes: Routes, method: Any, text: Raw | Any, error: DecodeError, flood_log: FloodLog
 ) -> None:
-    """Tell the role of a notification that nothing could read."""
+    """Report a notification that could not be decoded to the role."""
     try:
         routes.on_undecodable(method, NO_PARAMS if text is UNSET else bytes(text), error)
     except Exception as exc:  # noqa: BLE001  # logged
-        flood_log.exception("! the handler of unreadable notifications failed", exc=exc)
+        flood_log.exception("! the handler of undecodable notifications failed", exc=exc)

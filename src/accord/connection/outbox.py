@@ -1,4 +1,4 @@
-"""What is on its way out: one write per loop turn, and a fair wait while the peer is slow."""
+"""Outgoing frames: one write per iteration of the event loop, and fair waiting for the peer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from accord.transports.base import Frame, Transport
 
 __all__ = ("Outbox",)
 
-_TURN_BYTES = 16 * 1024  # what one task may send before others get their turn
-_FLUSH_BYTES = 64 * 1024  # what is held back for one write at most
+_TURN_BYTES = 16 * 1024  # one task may send before others run
+_FLUSH_BYTES = 64 * 1024  # at most collected for one write
 _SENDERS_AT_ONCE = 8
 
 
 class Outbox:
-    """Takes frames from `take` and writes them to the transport."""
+    """Writes the frames that `take` returns to the transport."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class Outbox:
         sent: Callable[[Sequence[Frame]], None] | None = None,
     ) -> None:
         self.blocked = False  # the transport is congested
-        self.sent = sent  # is shown what is written
+        self.sent = sent  # called with the written frames
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._take = take
         self._due = False
-        # What is left of a loop turn, where the loop shows it (asyncio's own does, to those who
-        # look); elsewhere every write waits for the end of the turn.
+        # The callbacks left in this iteration of the event loop, as asyncio's own loop keeps
+        # them. With other loops, every write waits for the end of the iteration.
         self._yet_to_run: deque[object] | None = getattr(self._loop, "_ready", None)
         self._turn_bytes = 0
         self._unsent_bytes = 0
@@ -40,7 +40,7 @@ class Outbox:
         self._closed: TransportError | None = None
 
     def frames_added(self, size: int) -> bool:
-        """Frames of this size were added; tell whether their sender should wait for `room`."""
+        """Count added frames; return True if their sender should call `wait_for_room`."""
         self._unsent_bytes += size
         self._turn_bytes += size
         if not self._due:
@@ -49,24 +49,24 @@ class Outbox:
         return self._turn_bytes > _TURN_BYTES or self.blocked
 
     def flush_soon(self) -> None:
-        """Write at the end of this loop turn."""
+        """Write at the end of this iteration of the event loop."""
         if not self._due:
             self._due = True
             self._loop.call_soon(self.flush)
 
     def flush_when_idle(self) -> None:
-        """Write as soon as nothing more can come in this loop turn: somebody waits for it."""
+        """Write now if no other callback is due in this iteration, else at its end."""
         if self._yet_to_run is None or self._yet_to_run:
             self.flush_soon()
         else:
             self.flush()
 
     def defer_flush(self) -> None:
-        """Whoever calls this calls `flush` in the same loop turn."""
+        """Do not schedule a write: the caller calls `flush` in the same iteration."""
         self._due = True
 
     def flush(self) -> None:
-        """Write what there is, at once."""
+        """Write all frames now."""
         self._due = False
         self._unsent_bytes = 0
         frames = self._take()
@@ -78,7 +78,7 @@ class Outbox:
         self.blocked = self._transport.congested
 
     async def wait_for_room(self) -> None:
-        """Let others send; while the peer reads slower, wait for one's turn.
+        """Let other tasks send, and wait while the transport is congested.
 
         Raise the error given to `close`.
         """
@@ -95,12 +95,12 @@ class Outbox:
             raise self._closed
 
     def resume(self) -> None:
-        """The transport takes more."""
+        """Wake waiting senders: the transport is no longer congested."""
         self.blocked = False
         self._wake_some()
 
     def close(self, error: TransportError) -> None:
-        """Nobody waits any more."""
+        """Make all waiting senders raise an error, now and later."""
         self._closed = error
         self.blocked = False
         while self._senders:
@@ -110,7 +110,7 @@ class Outbox:
         for _ in range(min(len(self._senders), _SENDERS_AT_ONCE)):
             _wake(self._senders.popleft())
         if self._senders:
-            # Comes up when those woken have had their turn.
+            # Runs after the tasks that were just woken.
             self._loop.call_soon(self._wake_more)
 
     def _wake_more(self) -> None:

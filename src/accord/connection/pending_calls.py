@@ -1,4 +1,4 @@
-"""The requests of ours that wait for an answer, and how one comes to them."""
+"""Requests of this side that wait for a response, and how they are resolved."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from accord.text import lenient_json
 __all__ = ("PendingCall", "reject", "resolve")
 
 
-class PendingCall(Struct):  # an error and the frames that it came through lead back here
-    """A request of ours that waits for its answer."""
+class PendingCall(Struct):  # tracked by gc: exceptions refer back to it
+    """A request of this side that waits for its response."""
 
     method: str
     future: asyncio.Future[Any]
@@ -27,14 +27,14 @@ class PendingCall(Struct):  # an error and the frames that it came through lead 
 
 
 def reject(call: PendingCall, error: AccordError) -> None:
-    """Raise an error where the call is awaited."""
+    """Make a call raise an error."""
     if not call.future.done():
         call.future.set_exception(error)
-        call.future.exception()  # whoever does not await it any more is not warned
+        call.future.exception()  # no warning if it is no longer awaited
 
 
 def resolve(answer: Response) -> None:
-    """Give a call its answer."""
+    """Complete a call with its response."""
     call: PendingCall = answer.call
     if call.future.done():
         return
@@ -45,12 +45,12 @@ def resolve(answer: Response) -> None:
         call.future.set_exception(RequestError.of(answer.code, answer.message, answer.data))
         return
     try:
-        value = call.decode(answer.result)  # type: ignore[arg-type]  # there without an error
+        value = call.decode(answer.result)  # type: ignore[arg-type]  # present unless it is an error
     except DecodeError as exc:
         raw = lenient_json.loads(bytes(answer.result or b"null"))
         error = RemoteProtocolError(f"The result of {call.method} does not fit: {exc}", raw=raw)
         call.future.set_exception(error)
-    except Exception as exc:  # noqa: BLE001  # raised where the call is awaited
+    except Exception as exc:  # noqa: BLE001  # raised by the call
         call.future.set_exception(exc)
     else:
         call.future.set_result(value)

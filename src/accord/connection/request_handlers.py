@@ -1,4 +1,4 @@
-"""The requests of the peer that are being handled: each is answered exactly once."""
+"""Runs the handlers of the peer's requests: each request gets exactly one response."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = ("RequestHandlers", "RunningRequest")
 
 log = logging.getLogger("accord.connection.connection")
 
-_MAX_MESSAGE = 10_000  # characters of an error that cannot be written as it is
+_MAX_MESSAGE = 10_000  # characters of an error whose data cannot be encoded
 
 
 class _Receiving(Protocol):
-    """The connection whose requests are handled."""
+    """The connection that receives the requests."""
 
     message_bytes: int
 
 
 class RunningRequest(Struct):
-    """A request whose handler has to be awaited."""
+    """A request whose handler is being awaited."""
 
     method: str
     params: Any
@@ -50,9 +50,9 @@ class RunningRequest(Struct):
 
 
 class RequestHandlers:
-    """Calls handlers of requests and answers with what they return or raise.
+    """Calls the handlers of requests, and responds with what they return or raise.
 
-    `answered(size)` is told of every answer, in bytes.
+    `answered(size)` is called with the size of each response in bytes.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RequestHandlers:
         self._answered = answered
         self._running: dict[RequestId, RunningRequest] = {}
         self._running_bytes = 0
-        self.ended_by: TransportError | None = None  # why no call to the peer succeeds any more
+        self.ended_by: TransportError | None = None  # why the peer is unreachable
 
     def __len__(self) -> int:
         return len(self._running)
@@ -80,13 +80,13 @@ class RequestHandlers:
     def start(
         self, route: Route, method: str, params: Any, request_id: RequestId, context: Any
     ) -> None:
-        """Handle one request: at once, or in a task of its own."""
+        """Handle a request, in a task if its handler returns an awaitable."""
         if len(self._running) >= self._limits.requests:
-            self.fail(request_id, InternalError("Too many requests at once"))
+            self.fail(request_id, InternalError("Too many requests in progress"))
             return
         size = self._connection.message_bytes
         if self._running and self._running_bytes + size > self._limits.all_waiting_bytes:
-            self.fail(request_id, InternalError("Too large requests at once"))
+            self.fail(request_id, InternalError("The requests in progress are too large"))
             return
         meta = getattr(params, "meta", None)
         scope = context_with_trace(meta) if meta else None
@@ -95,7 +95,7 @@ class RequestHandlers:
                 outcome = route.handler(params, context)
             else:
                 outcome = scope.run(route.handler, params, context)
-        except BaseException as exc:  # answered, and logged unless meant for the peer
+        except BaseException as exc:  # becomes the response
             self._failed(method, request_id, exc)
             if ends_process(exc):
                 raise
@@ -111,11 +111,11 @@ class RequestHandlers:
         running.task.add_done_callback(lambda _: self._never_started(running, request_id, outcome))
 
     def cancel_queued(self, route: Route, method: str, request_id: RequestId) -> None:
-        """Answer a request that was cancelled before its turn came."""
+        """Respond to a request that was cancelled while it waited in a lane."""
         self._cancelled(route, method, request_id)
 
     def cancel(self, request_id: RequestId) -> None:
-        """Cancel the handler of one request (R-REQCAN-03); it is still answered."""
+        """Cancel the handler of a request (R-REQCAN-03), which still gets a response."""
         if (running := self._running.get(request_id)) is not None:
             _cancel(running)
 
@@ -127,15 +127,15 @@ class RequestHandlers:
 
     @property
     def tasks(self) -> set[asyncio.Task[None]]:
-        """The handlers that have not come to an end."""
+        """The tasks of the running handlers."""
         return {running.task for running in self._running.values() if running.task is not None}
 
     def fail(self, request_id: RequestId, error: RequestError) -> None:
-        """Answer with an error."""
+        """Respond with an error."""
         try:
             size = self._peer.fail(request_id, error)
         except Exception as exc:  # noqa: BLE001  # logged
-            self._log.exception("! the data of an error cannot be written", exc=exc)
+            self._log.exception("! the data of an error cannot be encoded", exc=exc)
             message = excerpt(error.message, _MAX_MESSAGE)
             size = self._peer.fail(request_id, RequestError(message, code=error.code))
         self._answered(size)
@@ -151,7 +151,7 @@ class RequestHandlers:
             if is_dropped(exc, running.task):
                 raise
             if running.cancelled and running.route.cancelled_result is not None:
-                # R-CANCEL-06: what an aborted operation raises is not an error.
+                # R-CANCEL-06: an exception of a cancelled operation is not an error.
                 log.debug("! %r failed while being cancelled", running.method, exc_info=True)
                 self._cancelled(running.route, running.method, request_id)
             else:
@@ -166,7 +166,7 @@ class RequestHandlers:
     def _never_started(
         self, running: RunningRequest, request_id: RequestId, outcome: Awaitable[Any]
     ) -> None:
-        """Answer for a task that was cancelled before its first step."""
+        """Respond for a task that was cancelled before its first step."""
         if self._running.get(request_id) is running:
             self._remove(request_id)
             discard(outcome)
@@ -193,7 +193,7 @@ class RequestHandlers:
             error = InternalError(f"{what}, the limit is {exc.limit_bytes}", data=data)
             self.fail(request_id, error)
         except Exception as exc:  # noqa: BLE001  # logged
-            self._log.exception("! a result cannot be written", exc=exc)
+            self._log.exception("! a result cannot be encoded", exc=exc)
             self.fail(request_id, InternalError())
         else:
             self._answered(size)
@@ -202,11 +202,11 @@ class RequestHandlers:
         if isinstance(exc, RequestError) and exc.origin is not self._connection:
             self.fail(request_id, exc)
         elif exc is self.ended_by:
-            # The peer has hung up on a handler that was asking it something: no fault of it.
+            # The handler failed because the peer disconnected during its call.
             log.debug("! the handler of %s ended with the connection", method)
             self.fail(request_id, InternalError())
         else:
-            # Nothing of it goes to the peer (R-ERR-05).
+            # The peer must not see its text (R-ERR-05).
             self._log.exception("! the handler of %r failed", method, exc=exc, about=method)
             self.fail(request_id, InternalError())
 

@@ -1,4 +1,4 @@
-"""The tasks of one owner: started here, ended here, none left behind unseen."""
+"""The tasks of one owner, which cancels all of them at its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _stopped: WeakSet[asyncio.Task[Any]] = WeakSet()
 
 
 class Tasks:
-    """Owns tasks until they are done."""
+    """A set of tasks that are not done."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -49,67 +49,66 @@ class Tasks:
         return task
 
     async def cancel(self, timeout_s: float) -> None:
-        """Cancel all but the caller and wait; name in the log those that do not stop."""
+        """Cancel all tasks except the caller's and wait; log those that do not stop."""
         tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:
             cancel(task)
         if tasks:
             _, stubborn = await asyncio.wait(tasks, timeout=timeout_s)
             for task in stubborn:
-                log.error("! %s does not stop when cancelled; left behind", task.get_name())
-                # Else the end of `asyncio.run` would wait for it, for ever.
-                asyncio._unregister_task(task)  # noqa: SLF001  # in asyncio's documentation
+                log.error("! %s does not stop when cancelled; abandoned", task.get_name())
+                # Otherwise `asyncio.run` would wait for it indefinitely at its end.
+                asyncio._unregister_task(task)  # noqa: SLF001  # documented by asyncio
 
 
 def discard(awaitable: Any) -> None:
-    """Drop a coroutine that will not be awaited, without the interpreter's warning."""
+    """Close a coroutine that will not be awaited, which avoids the interpreter's warning."""
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()
 
 
 def cancel(task: asyncio.Task[Any]) -> None:
-    """Cancel a task; `is_stopped` is true in it from now on."""
+    """Cancel a task; `is_stopped` returns True in it from now on."""
     _stopped.add(task)
     task.cancel()
 
 
 def is_stopped() -> bool:
-    """Return True if `cancel` has cancelled the task that runs, whatever it has raised since.
+    """Return True if `cancel` has cancelled the running task, whatever it has raised since.
 
-    `cancelling()` alone does not say that: before Python 3.13 a `TaskGroup` that fails leaves
-    it at 1.
+    `cancelling()` is not enough: before Python 3.13, a `TaskGroup` that fails leaves it at 1.
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0 and task in _stopped
 
 
 def is_being_cancelled() -> bool:
-    """Tell whether a `CancelledError` is meant for the task that runs, not for what it awaits."""
+    """Return True if a `CancelledError` is meant for the running task, not for what it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def ends_process(error: BaseException) -> bool:
-    """Tell whether an exception is meant for the program, so that a handler must not keep it."""
+    """Return True if an exception ends the program, so that it must propagate."""
     return isinstance(error, KeyboardInterrupt | SystemExit)
 
 
 def is_dropped(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Tell whether an exception says that the coroutine of this task is thrown away.
+    """Return True if an exception shows that the coroutine of this task was discarded.
 
-    What a handler raises itself may be a `GeneratorExit`, too: then its task runs.
+    A handler may also raise `GeneratorExit` itself; then its task is running.
     """
     if not isinstance(error, GeneratorExit):
         return False
     try:
         return task is None or asyncio.current_task() is not task
-    except RuntimeError:  # no loop runs any more
+    except RuntimeError:  # the event loop has stopped
         return True
 
 
 async def logged(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in the background; log what it raises."""
+    """Run a coroutine in the background and log its exceptions."""
     task = asyncio.current_task()
     try:
         await work
@@ -118,6 +117,6 @@ async def logged(work: Coroutine[Any, Any, None]) -> None:
     except BaseException as exc:
         if is_dropped(exc, task):
             raise
-        log.exception("! work beyond a handler failed")
+        log.exception("! background work failed")
         if ends_process(exc):
             raise

@@ -1,4 +1,4 @@
-"""W3C trace context: what came in `_meta` goes out again with what the handler sends (R-EXT-02)."""
+"""W3C trace context: copied from the `_meta` of a request to what its handler sends (R-EXT-02)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _trace: ContextVar[dict[str, Any] | None] = ContextVar("accord_trace", default=N
 
 
 def current_trace() -> dict[str, Any]:
-    """Return the trace context of the request that is being handled, or an empty dict."""
+    """Return the trace context of the current request, or an empty dict."""
     return dict(_trace.get() or {})
 
 
 def context_with_trace(meta: dict[str, Any]) -> Context | None:
-    """Return a context in which the trace of this `_meta` goes on, or None if it has none."""
+    """Return a context with the trace of this `_meta`, or None if it has none."""
     found = {key: meta[key] for key in TRACE_KEYS if key in meta}
     if not found:
         return None
@@ -33,7 +33,7 @@ def context_with_trace(meta: dict[str, Any]) -> Context | None:
 
 
 def with_trace(params: Any) -> Any:
-    """Return params that carry the trace of the request being handled, if there is one."""
+    """Return params with the trace of the current request, if it has one."""
     trace = _trace.get()
     if trace is None:
         return params
