@@ -115,8 +115,15 @@ def client_report(agent: Peer, version: int) -> dict[str, Any]:
         "missing": MISSING,
         "stops": wire["stops"],
         "events": [
-            *("Commands", "Media", "Permission", "Plan", "StateChanged", "Terminal"),
-            *("TerminalOutput", "Text", "Thought", "TitleChanged", "ToolCall"),
+            *(
+                "AgentTerminal",
+                "CommandsChanged",
+                "ContentChunk",
+                "PermissionDecided",
+                "Plan",
+                "StateChanged",
+            ),
+            *("TerminalOutputChunk", "Text", "Thought", "TitleChanged", "ToolCall"),
             *("UsageChanged", "UserText"),
         ],
         "sentence": SENTENCE.strip(),

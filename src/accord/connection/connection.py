@@ -1,9 +1,8 @@
 """A JSON-RPC connection on asyncio.
 
-All frames of one read are decoded and dispatched together. Handlers that are plain functions are
-called directly. Coroutines of notifications run in the lane of their session; each coroutine of a
-request runs in a task, started in order. The frames of one iteration of the event loop are
-written together.
+Handlers that are plain functions are called directly. Coroutines of notifications run in the lane
+of their session; each coroutine of a request runs in a task, started in order. The frames of one
+read are dispatched together, and those of one iteration of the event loop are written together.
 """
 
 from __future__ import annotations
@@ -164,10 +163,7 @@ class Connection:
         return self._hung_up is not None
 
     async def wait_ended(self) -> TransportError | None:
-        """Wait until the peer has disconnected and its requests are done, or until `aclose`.
-
-        Return the reason.
-        """
+        """Wait for `aclose`, or for the peer to disconnect; return the reason."""
         await self._ended.wait()
         return self._closed or self._hung_up
 
