@@ -1,7 +1,7 @@
 """Hooks of mkdocs: file names above code blocks, and llms.txt and llms-full.txt.
 
-llms.txt lists the pages with their first sentences; each page is there as Markdown, too. The pages
-of the API reference have their text from docstrings: they are converted from HTML.
+llms.txt lists the pages with their first sentences; each page is also written as Markdown. The
+pages of the API reference have their text from docstrings: they are converted from HTML.
 """
 
 from __future__ import annotations

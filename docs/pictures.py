@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def run(argv: list[str], columns: int, until: str | None) -> Any:
-    """Run a program at a terminal, to its end or to a text; return the screen."""
+    """Run a program at a terminal until it exits or shows a text; return the screen."""
     screen: Any = pyte.Screen(columns, LINES)
     stream: Any = pyte.ByteStream(screen)
     with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,7 @@ def test_wrapped_phrase_is_found_on_its_first_line(tool: dict[str, Any], tmp_pat
 
 
 def test_plain_english_is_not_a_hit(tool: dict[str, Any], tmp_path: Path) -> None:
-    page = "There is no file. It is no longer open, and nobody else has it. Going on disk.\n"
+    page = "There is no file. It is no longer open, and nobody else has it. Say `x, say, y`.\n"
     assert hits(tool, tmp_path / "a.md", page) == []
 
 

@@ -94,6 +94,7 @@ EXPRESSIONS = {
 WEAK = {"L13", "L18", "L21", "L24", "L26", "L30"}
 PATTERNS = {name: re.compile(pattern) for name, (pattern, _) in EXPRESSIONS.items()}
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+CODE_SPAN = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 MARKDOWN = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/*.md", "docs/**/*.md")
 PYTHON = ("src/**/*.py", "docs/**/*.py")
 
@@ -206,9 +207,9 @@ def passages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def paragraphs(page: str) -> Iterator[tuple[int, str]]:
-    """Yield the paragraphs of a Markdown page."""
+    """Yield the paragraphs of a Markdown page, with code spans made empty."""
     lines: list[str] = []
-    for number, line in enumerate([*page.splitlines(), ""], 1):
+    for number, line in enumerate([*CODE_SPAN.sub("`x`", page).splitlines(), ""], 1):
         if line.strip():
             lines.append(line)
         elif lines:
