@@ -62,6 +62,7 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
 
     async def open_session(self, session: Session) -> None:
         """Set the options and the slash commands."""
+        # Here and in `prompt`, because `initialize` does not need the commands.
         from accord.script_agent.registry import COMMANDS, OPTIONS
 
         session.data["exit_process"] = self.exit_process
@@ -85,17 +86,6 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
 
     async def prompt(self, turn: Turn) -> str | None:
         """Run the command in the prompt."""
-        from accord.script_agent.command import UsageError
-        from accord.script_agent.registry import find_command, help_text
+        from accord.script_agent.registry import run_prompt
 
-        words = next((part for part in turn.content if isinstance(part, str)), "").split(None, 1)
-        name = words[0].removeprefix("/") if words else "help"
-        command = find_command(name)
-        if command is None:
-            await turn.say(f"Unknown command `{name}`.\n\n{help_text()}")
-            return None
-        try:
-            return await command.run(turn, words[1].strip() if len(words) > 1 else "")
-        except UsageError as error:
-            await turn.say(f"{error}\n\nUsage: `{command.usage}`")
-            return None
+        return await run_prompt(turn)

@@ -1,4 +1,4 @@
-"""All commands of the script agent."""
+"""All commands of the script agent, and how a prompt runs one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from accord.script_agent import (
     stop,
     tools_and_plans,
 )
-from accord.script_agent.command import ScriptCommand
+from accord.script_agent.command import ScriptCommand, UsageError
 from accord.script_agent.session_settings import OPTIONS
 
-__all__ = ("COMMANDS", "OPTIONS", "find_command", "help_text")
+__all__ = ("COMMANDS", "OPTIONS", "help_text", "run_prompt")
 
 
 async def _help(turn: Turn, _: str) -> None:
@@ -37,9 +37,19 @@ COMMANDS = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 
 
-def find_command(name: str) -> ScriptCommand | None:
-    """Return the command of this name."""
-    return _BY_NAME.get(name)
+async def run_prompt(turn: Turn) -> str | None:
+    """Run the command in a prompt; return the stop reason, if the command defines one."""
+    words = next((part for part in turn.content if isinstance(part, str)), "").split(None, 1)
+    name = words[0].removeprefix("/") if words else "help"
+    command = _BY_NAME.get(name)
+    if command is None:
+        await turn.say(f"Unknown command `{name}`.\n\n{help_text()}")
+        return None
+    try:
+        return await command.run(turn, words[1].strip() if len(words) > 1 else "")
+    except UsageError as error:
+        await turn.say(f"{error}\n\nUsage: `{command.usage}`")
+        return None
 
 
 def help_text() -> str:
