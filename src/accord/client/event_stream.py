@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from accord.client.events import (
@@ -30,7 +30,7 @@ from accord.client.transcript import Transcript
 from accord.connection.backlog import Backlog, Backlogs
 from accord.rules.quirks import tolerates
 
-__all__ = ("EventQueue", "SessionEventStream", "UpdateReader")
+__all__ = ("EventQueue", "MessageText", "SessionEventStream", "UpdateReader")
 
 # Reads an update of one version: what it says is so from now on.
 UpdateReader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
@@ -86,6 +86,18 @@ class EventQueue:
         self.backlog.add(size)
         if self._waiter is not None:
             self._wake()
+
+    def extend(self, events: Sequence[Event], sizes: Sequence[int]) -> bool:
+        """Add events with their sizes; return False, and add none, if a bound would be exceeded."""
+        if self._closed:
+            return True
+        if not self.backlog.add_all(sizes):
+            return False
+        self._events.extend(events)
+        self._sizes.extend(sizes)
+        if self._waiter is not None:
+            self._wake()
+        return True
 
     @property
     def is_full(self) -> bool:
@@ -184,14 +196,14 @@ class SessionEventStream:
             return self.queue.is_full
         return any(listener.is_full for listener in self._listeners)
 
-    def receive(self, update: Any, size: int = 0) -> None:
-        """Take an update that came in so many bytes."""
+    def receive(self, update: Any, size: int = 0) -> Text | None:
+        """Apply an update of `size` bytes; return the event if it is text of a running turn."""
         event = self._events_from_update(update, self.transcript)
         if type(event) is Text and (queue := self.queue) is not None:
             # What streams, without a detour.
             self.transcript.apply(event)
             queue.put(event, size)
-            return
+            return event
         if self.drops_history:
             event = _without_history(event)
         if event is None or (
@@ -204,6 +216,7 @@ class SessionEventStream:
                 size = 0
         else:
             self.publish(event, size)  # type: ignore[arg-type]  # no tuple
+        return None
 
     def end_replay(self, _response: object = None) -> None:
         """The session is open: what comes from now on is new."""
@@ -267,6 +280,41 @@ class SessionEventStream:
             self.on_disconnect(error)
         for queue in self._listeners:
             queue.end()
+
+
+class MessageText:
+    """Receives streamed text of one message, for the turn that runs."""
+
+    __slots__ = ("_message_id", "_read", "_stream", "text")
+
+    def __init__(self, stream: SessionEventStream, event: Text, read: UpdateReader) -> None:
+        self.text = event.text
+        self._message_id = event.message_id
+        self._stream = stream
+        self._read = read
+
+    def fits(self, method: str, params: Any, text: str) -> bool:
+        """Return whether these params append the text to the message, and mean nothing else."""
+        if method != "session/update" or params.session_id != self._stream.session_id:
+            return False
+        event = self._read(params.update, self._stream.transcript)
+        return type(event) is Text and event == Text(text, self._message_id)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the turn has ended, or the session was closed or loaded again."""
+        return self._stream.queue is None or self._stream.is_released
+
+    def receive(self, texts: list[str], sizes: list[int]) -> None:
+        """Append texts to the message."""
+        stream, message_id = self._stream, self._message_id
+        events = [Text(text, message_id) for text in texts]
+        assert stream.queue is not None, "the turn has not ended"
+        if stream.queue.extend(events, sizes):
+            stream.transcript.append_texts(message_id, texts)
+            return
+        for event, size in zip(events, sizes, strict=True):  # the turn can fail at any of them
+            stream.publish(event, size)
 
 
 @tolerates("replay-on-resume")

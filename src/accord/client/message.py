@@ -69,6 +69,12 @@ class Message:
         if len(parts) >= _MAX_PARTS:
             self._merge()
 
+    def extend(self, texts: list[str]) -> None:
+        """Append texts."""
+        self._parts += texts
+        if len(self._parts) >= _MAX_PARTS:
+            self._merge()
+
     def replace(self, content: tuple[ContentBlock, ...]) -> None:
         """Have this content and no other."""
         self._whole.clear()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from accord.client.agent_adapter import auth_status_from_wire
 from accord.client.elicitation import UrlElicitationRequest, form_from_schema
-from accord.client.event_stream import SessionEventStream, UpdateReader
+from accord.client.event_stream import MessageText, SessionEventStream, UpdateReader
 from accord.client.events import PermissionRequest
 from accord.client.services import ClientServices
 from accord.errors import InvalidParams
@@ -41,7 +41,10 @@ class SharedClientRole:
         stream = self._event_streams.get(params.session_id)
         if stream is None:
             stream = self._stream(params.session_id)
-        stream.receive(params.update, context.connection.message_bytes)
+        connection = context.connection
+        text = stream.receive(params.update, connection.message_bytes)
+        if text is not None:
+            connection.streamed_text.offered = MessageText(stream, text, self.events_from_update)
 
     # Asking the user.
 

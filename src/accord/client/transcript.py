@@ -198,6 +198,13 @@ class Transcript:
         if take is not None:
             take(self, event)
 
+    def append_texts(self, message_id: str | None, texts: list[str]) -> None:
+        """Apply several `Text` events of one message."""
+        last = self._last
+        if last is None or last.id != message_id or last.role != "agent":
+            last = self._message("agent", message_id)
+        last.extend(texts)
+
     def _message(self, role: Role, message_id: str | None) -> Message:
         last = self._last
         if message_id is None:

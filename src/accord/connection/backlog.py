@@ -6,7 +6,7 @@ consumers. Above the second bound, the session's consumer fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from accord.connection.limits import Limits
@@ -73,6 +73,22 @@ class Backlog:
             or backlogs.size_bytes > backlogs.limits.all_waiting_bytes
         ):
             backlogs.check(self)
+
+    def add_all(self, sizes: Sequence[int]) -> bool:
+        """Count several messages; return False, and count none, if a bound would be exceeded."""
+        items = self.items + len(sizes)
+        added = sum(sizes) + _ITEM_BYTES * len(sizes)
+        backlogs = self._backlogs
+        if (
+            items > self._max_items
+            or self.size_bytes + added > self._max_bytes
+            or backlogs.size_bytes + added > backlogs.limits.all_waiting_bytes
+        ):
+            return False
+        self.items = items
+        self.size_bytes += added
+        backlogs.size_bytes += added
+        return True
 
     def remove(self, size: int) -> None:
         """Count a message that the consumer received."""

@@ -28,6 +28,7 @@ from accord.connection.outbox import Outbox
 from accord.connection.pending_calls import PendingCall, reject, resolve
 from accord.connection.request_handlers import RequestHandlers
 from accord.connection.routes import Route, Routes
+from accord.connection.streamed_text import StreamedText
 from accord.connection.tasks import Tasks, discard, ends_process, logged
 from accord.connection.trace_context import with_trace
 from accord.errors import (
@@ -111,6 +112,7 @@ class Connection:
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
         self._outbox = Outbox(transport, self._peer.frames_to_send)
+        self.streamed_text = StreamedText()
         self.message_bytes = 0  # the size of the params that are being handled
 
     # Start and end.
@@ -125,6 +127,7 @@ class Connection:
         """Use these routes, from the next message on."""
         self._routes = routes
         self._shared = routes.context(None)
+        self.streamed_text.clear()
 
     def refuse_null_ids(self) -> None:
         """Reject requests with a null id from now on (R-GEN-14)."""
@@ -316,6 +319,8 @@ class Connection:
             for frame in frames:
                 observer("received", frame)
         self._outbox.defer_flush()
+        if self._held is None and not self._lanes.by_key:
+            frames = self._take_text(frames)
         for event in self._peer.receive(frames):
             try:
                 if type(event) is Message:
@@ -330,10 +335,25 @@ class Connection:
                     )
             except Exception as exc:  # noqa: BLE001  # logged there
                 self._handle_internal_error(event, exc)
+        if self.streamed_text.offered is not None:
+            self.streamed_text.search(frames, self._decode_notification)
         if self._peer.rejected_bytes:
             self._count_rejected()
         self.flow.after_reading()
         self._outbox.flush()
+
+    def _take_text(self, frames: Sequence[Frame]) -> Sequence[Frame]:
+        try:
+            return self.streamed_text.take(frames)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! the receiver of streamed text failed", exc=exc)
+            self.streamed_text.clear()
+            return frames
+
+    def _decode_notification(self, method: str, params: bytes) -> Any:
+        assert self._routes is not None
+        route = self._routes.notifications.get(method)
+        return None if route is None else route.decode(params)
 
     def _handle_internal_error(self, event: object, exc: Exception) -> None:
         """Report an error in this library, so that later messages are still handled."""
