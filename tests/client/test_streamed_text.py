@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 from typing import Any
 
@@ -13,6 +14,8 @@ from msgspec import structs
 from accord import BacklogExceeded, ClientTurn
 from accord.client.event_stream import MessageText
 from accord.connection import streamed_text
+from accord.connection.flood_log import FloodLog
+from accord.connection.routes import Route, Routes, not_served
 from accord.connection.streamed_text import StreamedText
 from client.test_backlog import begin_turn, end_turn, open_session, request_of
 from client.wire import BOTH, agent_by_hand
@@ -197,10 +200,16 @@ def _say(text: Any, **fields: Any) -> bytes:
 
 
 def test_frame_of_another_form_is_left() -> None:
-    def decode(method: str, params: bytes) -> Any:
-        return json.loads(params)
-
-    reader, receiver = StreamedText(), _Receiver()
+    reader, receiver = StreamedText(FloodLog(logging.getLogger("test"))), _Receiver()
+    route = Route(decode=lambda text: json.loads(bytes(text)), handler=lambda *_: None)
+    reader.serve(
+        Routes(
+            requests={},
+            notifications={"say": route},
+            context=lambda request_id: None,
+            fallback=not_served,
+        )
+    )
     for last in (
         _say("needle", id=1),  # a request
         _say("needle").replace(b'"say"', b'"shout"'),
@@ -210,11 +219,11 @@ def test_frame_of_another_form_is_left() -> None:
         b"needle",
     ):
         reader.offered = receiver
-        reader.search([last] * 600, decode)
+        reader.search([last] * 600)
         assert reader.receiver is None, last
     for _ in range(600):  # it searches less often after searches of no use
         reader.offered = receiver
-        reader.search([_say("needle")] * 8, decode)
+        reader.search([_say("needle")] * 8)
     assert reader.receiver is receiver
     odd = [_say(1), _say(None), _say("x", id=1), _say("x")[:-1], b"", _say("x") + b" "]
     for frame in odd:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from accord.connection.flood_log import FloodLog
 from accord.connection.flow import Flow
@@ -26,6 +26,7 @@ from accord.connection.lenient_params import (
 from accord.connection.limits import Limits
 from accord.connection.outbox import Outbox
 from accord.connection.pending_calls import PendingCall, reject, resolve
+from accord.connection.queued import QueuedMessage, QueuedResponse
 from accord.connection.request_handlers import RequestHandlers
 from accord.connection.routes import Route, Routes
 from accord.connection.streamed_text import StreamedText
@@ -51,29 +52,6 @@ __all__ = ("Connection", "Observer")
 log = logging.getLogger("accord.connection.connection")
 
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
-
-
-class _QueuedMessage(Struct, gc=False):
-    """A message from the peer that waits in a lane."""
-
-    route: Route
-    method: str
-    params: Any
-    request_id: Any
-    size: int
-
-    @property
-    def is_request(self) -> bool:
-        return self.request_id is not UNSET
-
-
-class _QueuedResponse(Struct, gc=False):
-    """A response from the peer that waits in a lane."""
-
-    answer: Response
-    method: str
-    size: int
-    is_request: bool = False
 
 
 class Connection:
@@ -112,7 +90,7 @@ class Connection:
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
         self._outbox = Outbox(transport, self._peer.frames_to_send)
-        self.streamed_text = StreamedText()
+        self.streamed_text = StreamedText(self._log)
         self.message_bytes = 0  # the size of the params that are being handled
 
     # Start and end.
@@ -127,7 +105,7 @@ class Connection:
         """Use these routes, from the next message on."""
         self._routes = routes
         self._shared = routes.context(None)
-        self.streamed_text.clear()
+        self.streamed_text.serve(routes)
 
     def refuse_null_ids(self) -> None:
         """Reject requests with a null id from now on (R-GEN-14)."""
@@ -320,7 +298,7 @@ class Connection:
                 observer("received", frame)
         self._outbox.defer_flush()
         if self._held is None and not self._lanes.by_key:
-            frames = self._take_text(frames)
+            frames = self.streamed_text.take(frames)
         for event in self._peer.receive(frames):
             try:
                 if type(event) is Message:
@@ -335,25 +313,11 @@ class Connection:
                     )
             except Exception as exc:  # noqa: BLE001  # logged there
                 self._handle_internal_error(event, exc)
-        if self.streamed_text.offered is not None:
-            self.streamed_text.search(frames, self._decode_notification)
+        self.streamed_text.search(frames)
         if self._peer.rejected_bytes:
             self._count_rejected()
         self.flow.after_reading()
         self._outbox.flush()
-
-    def _take_text(self, frames: Sequence[Frame]) -> Sequence[Frame]:
-        try:
-            return self.streamed_text.take(frames)
-        except Exception as exc:  # noqa: BLE001  # logged
-            self._log.exception("! the receiver of streamed text failed", exc=exc)
-            self.streamed_text.clear()
-            return frames
-
-    def _decode_notification(self, method: str, params: bytes) -> Any:
-        assert self._routes is not None
-        route = self._routes.notifications.get(method)
-        return None if route is None else route.decode(params)
 
     def _handle_internal_error(self, event: object, exc: Exception) -> None:
         """Report an error in this library, so that later messages are still handled."""
@@ -440,7 +404,7 @@ class Connection:
             lane = self._lanes.find(session_id_of(params), is_request=request_id is not UNSET)
             if lane is not None:
                 size = 0 if text is UNSET else len(text)
-                self._lanes.enqueue(lane, _QueuedMessage(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
+                self._lanes.enqueue(lane, QueuedMessage(route, method, params, request_id, size))  # type: ignore[arg-type]  # a message has a method
                 return
         self.message_bytes = 0 if text is UNSET else len(text)
         outcome = self._handle(route, method, params, request_id)
@@ -459,9 +423,9 @@ class Connection:
         self.serving.cancel_where(matches)
         self._cancel_queued(lambda item: item.is_request and matches(item.method, item.params))
 
-    def _cancel_queued(self, matches: Callable[[_QueuedMessage], bool]) -> None:
+    def _cancel_queued(self, matches: Callable[[QueuedMessage], bool]) -> None:
         for item in self._lanes.remove_matching(
-            lambda item: type(item) is _QueuedMessage and matches(item)
+            lambda item: type(item) is QueuedMessage and matches(item)
         ):
             self.serving.cancel_queued(item.route, item.method, item.request_id)
 
@@ -485,26 +449,26 @@ class Connection:
             return None
         return outcome if outcome is not None and hasattr(outcome, "__await__") else None
 
-    def _begin(self, item: _QueuedMessage | _QueuedResponse) -> Awaitable[None] | None:
-        if type(item) is _QueuedMessage:
+    def _begin(self, item: QueuedMessage | QueuedResponse) -> Awaitable[None] | None:
+        if type(item) is QueuedMessage:
             self.message_bytes = item.size
             return self._handle(item.route, item.method, item.params, item.request_id)
-        assert type(item) is _QueuedResponse
+        assert type(item) is QueuedResponse
         resolve(item.answer)
         return None
 
-    def _discard(self, item: _QueuedMessage | _QueuedResponse) -> None:
+    def _discard(self, item: QueuedMessage | QueuedResponse) -> None:
         """Discard a message whose lane was cancelled, and release its waiters."""
-        if isinstance(item, _QueuedResponse):
+        if isinstance(item, QueuedResponse):
             if self._closed is not None:
                 reject(item.answer.call, self._closed)
             resolve(item.answer)
         elif item.is_request:
             self.serving.cancel_queued(item.route, item.method, item.request_id)
 
-    def _reject(self, item: _QueuedMessage | _QueuedResponse, error: BacklogExceeded) -> None:
+    def _reject(self, item: QueuedMessage | QueuedResponse, error: BacklogExceeded) -> None:
         """Refuse a message because the backlog of its lane is exceeded."""
-        if isinstance(item, _QueuedResponse):
+        if isinstance(item, QueuedResponse):
             reject(item.answer.call, error)
         elif item.is_request:
             self.serving.fail(item.request_id, InternalError(str(error)))
@@ -515,6 +479,6 @@ class Connection:
         lane = None if call.session is None else self._lanes.by_key.get(call.session)
         if lane is not None and not (call.caller is not None and call.caller.still_runs):
             size = len(answer.result) if answer.result is not None else 0
-            self._lanes.enqueue(lane, _QueuedResponse(answer, call.method, size))
+            self._lanes.enqueue(lane, QueuedResponse(answer, call.method, size))
             return
         resolve(answer)

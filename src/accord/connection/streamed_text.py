@@ -8,11 +8,13 @@ another text, so only the string has to be decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
 
+from accord.connection.flood_log import FloodLog
+from accord.connection.routes import Route, Routes
 from accord.errors import DecodeError
 from accord.jsonrpc.message import Message
 from accord.transports.base import Frame
@@ -51,8 +53,9 @@ class StreamedText:
     """Recognizes the frames of the stream that was decoded last."""
 
     __slots__ = (
-        "_decode",
         "_head",
+        "_log",
+        "_notifications",
         "_overhead",
         "_skip",
         "_skipped",
@@ -61,7 +64,9 @@ class StreamedText:
         "receiver",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, flood_log: FloodLog) -> None:
+        self._log = flood_log
+        self._notifications: dict[str, Route] = {}
         self.offered: TextReceiver | None = None  # of the last text that was decoded
         self.receiver: TextReceiver | None = None
         self._head = b""
@@ -70,9 +75,10 @@ class StreamedText:
         self._skip = 0
         self._skipped = 0
 
-    def clear(self) -> None:
-        """Forget the stream: other handlers serve the connection from now on."""
+    def serve(self, routes: Routes) -> None:
+        """Forget the stream, and use these routes to recognize the next one."""
         self.offered = self.receiver = None
+        self._notifications = routes.notifications
 
     def take(self, frames: Sequence[Frame]) -> Sequence[Frame]:
         """Deliver the texts of the first frames, as long as they fit; return the other frames."""
@@ -97,10 +103,14 @@ class StreamedText:
         if not texts:
             return frames
         self._skip = 0
-        receiver.receive(texts, sizes)
+        try:
+            receiver.receive(texts, sizes)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! the receiver of streamed text failed", exc=exc)
+            self.receiver = None
         return frames[len(texts) :]
 
-    def search(self, frames: Sequence[Frame], decode: Callable[[str, bytes], Any]) -> None:
+    def search(self, frames: Sequence[Frame]) -> None:
         """Learn the form of the last frame if it contains the text that was decoded last."""
         offered, self.offered = self.offered, None
         if offered is None or len(frames) < _MIN_FRAMES:
@@ -123,7 +133,8 @@ class StreamedText:
             if method is msgspec.UNSET or message.id is not msgspec.UNSET:
                 return
             params = b"" if message.params is msgspec.UNSET else bytes(message.params)
-            if not offered.fits(method, decode(method, params), _PROBE):
+            route = self._notifications.get(method)
+            if route is None or not offered.fits(method, route.decode(params), _PROBE):
                 return
         except (msgspec.DecodeError, UnicodeDecodeError, DecodeError, TypeError):
             return
