@@ -72,47 +72,47 @@ class Coder(ApiKeyAuth):
         data = self.settings.data
         if self._trust is None:
             self._trust = TrustStore(None if data is None else data / "rules")
-        work = CoderSession(session, self.settings, ProjectRules(session.cwd, self._trust), self)
-        session.data["work"] = work
+        state = CoderSession(session, self.settings, ProjectRules(session.cwd, self._trust), self)
+        session.data["state"] = state
         local = await local_models(self.settings, self.keys)
         mode = mode_option(self.settings.mode, bypass=self.settings.bypass)
         await session.set_options([mode, model_option(self.settings, self.keys, local)])
-        await session.set_commands(await asyncio.to_thread(first_available_commands, work))
+        await session.set_commands(await asyncio.to_thread(first_available_commands, state))
 
     async def close_session(self, session: Session) -> None:
         """Close the connections of its models."""
-        await session.data["work"].aclose()
+        await session.data["state"].aclose()
 
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
         """Open the model that is chosen; the session keeps the old one where that fails."""
-        work: CoderSession = session.data["work"]
+        state: CoderSession = session.data["state"]
         if option_id == "model":
-            await self._open_model(work, str(value))
+            await self._open_model(state, str(value))
         elif option_id == "effort":
-            work.effort = None if value == "default" else str(value)
+            state.effort = None if value == "default" else str(value)
 
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
         from accord_coder.loop.prompt import handle_prompt
         from accord_coder.tools.registry import tools_for
 
-        work: CoderSession = turn.session.data["work"]
-        work.tools = tools_for(work)
-        return await handle_prompt(turn, work)
+        state: CoderSession = turn.session.data["state"]
+        state.tools = tools_for(state)
+        return await handle_prompt(turn, state)
 
-    def model_name(self, work: CoderSession) -> str:
+    def model_name(self, state: CoderSession) -> str:
         """Return the name of the model that a session has chosen."""
-        return self.model.name if self.model is not None else str(work.session.option("model"))
+        return self.model.name if self.model is not None else str(state.session.option("model"))
 
-    async def session_model(self, work: CoderSession) -> Model:
+    async def session_model(self, state: CoderSession) -> Model:
         """Return the model that a session has chosen, opened; raise `AuthRequired` for no key."""
         if self.model is not None:
             return self.model
-        if work.model is None:
-            return await self._open_model(work, self.model_name(work))
-        return work.model
+        if state.model is None:
+            return await self._open_model(state, self.model_name(state))
+        return state.model
 
-    async def _open_model(self, work: CoderSession, name: str) -> Model:
+    async def _open_model(self, state: CoderSession, name: str) -> Model:
         """Open a model for a session, and offer what it can be told."""
         from accord import AuthRequired, RequestError
         from accord_coder.models.base import KeyRejected, ModelError
@@ -124,10 +124,10 @@ class Coder(ApiKeyAuth):
             raise AuthRequired(str(error)) from error
         except ModelError as error:
             raise RequestError(str(error)) from error
-        work.set_model(model)
-        others = [option for option in work.session.options if option.id != "effort"]
-        effort = effort_option(model, work.effort)
-        work.effort = None if effort is None or effort.value == "default" else effort.value
-        if effort is not None or len(others) < len(work.session.options):
-            await work.session.set_options([*others, *([] if effort is None else [effort])])
+        state.set_model(model)
+        others = [option for option in state.session.options if option.id != "effort"]
+        effort = effort_option(model, state.effort)
+        state.effort = None if effort is None or effort.value == "default" else effort.value
+        if effort is not None or len(others) < len(state.session.options):
+            await state.session.set_options([*others, *([] if effort is None else [effort])])
         return model

@@ -100,7 +100,7 @@ class ApiKeyAuth(AuthenticationMixin, Agent):
 
     def _drop_models(self) -> None:
         for session in self.sessions.values():
-            session.data["work"].drop_model()
+            session.data["state"].drop_model()
 
 
 def _require_key(source: ModelProvider | None) -> None:

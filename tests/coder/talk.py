@@ -94,9 +94,9 @@ class CoderHarness:
     # What it has heard.
 
     @property
-    def work(self) -> CoderSession:
+    def state(self) -> CoderSession:
         """What the coder has of this session."""
-        return self.coder.sessions[self.session.id].data["work"]
+        return self.coder.sessions[self.session.id].data["state"]
 
     @property
     def calls(self) -> list[ToolCall]:

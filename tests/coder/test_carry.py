@@ -100,13 +100,13 @@ class Broken(Tool[Nothing]):
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def title(self, given: Nothing, work: Any) -> str:
+    def title(self, args: Nothing, context: Any) -> str:
         return "Break"
 
-    def access(self, given: Nothing, work: Any) -> Access:
+    def access(self, args: Nothing, context: Any) -> Access:
         return Access("none")
 
-    async def run(self, given: Nothing, call: Any, work: Any) -> Outcome:
+    async def run(self, args: Nothing, call: Any, context: Any) -> Outcome:
         raise self.error
 
 

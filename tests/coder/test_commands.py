@@ -104,12 +104,12 @@ async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "The mode is `default`" in await talk.prompt("/mode")
         assert "`plan` now" in await talk.prompt("/mode Plan")
-        assert talk.work.mode == "plan"
+        assert talk.state.mode == "plan"
         assert talk.session.transcript.mode == "plan"
         assert "There is no mode `bypassPermissions`" in await talk.prompt(
             "/mode bypassPermissions"
         )
-        assert talk.work.mode == "plan"
+        assert talk.state.mode == "plan"
 
 
 @BOTH

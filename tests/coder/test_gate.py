@@ -401,7 +401,7 @@ async def test_plan_ends_in_a_question_and_a_new_mode(version: int, project: Pat
     ) as talk:
         assert not await does(talk, "edit", project)
         assert not (await talk.use("exit_plan", plan="1. Write new.txt")).failed
-        assert talk.work.mode != "plan"
+        assert talk.state.mode != "plan"
         assert await does(talk, "edit", project)
 
 

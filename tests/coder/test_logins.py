@@ -76,7 +76,7 @@ async def test_switch_to_a_model_without_key_is_refused_and_the_old_one_goes_on(
         monkeypatch.delenv("MISTRAL_API_KEY")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
             await talk.session.set_option("model", "mistral:mistral-medium-latest")
-        assert talk.work.session.option("model") == "demo"
+        assert talk.state.session.option("model") == "demo"
         assert await talk.prompt("help")
 
 
@@ -145,7 +145,7 @@ async def test_effort_is_offered_where_the_model_can_be_told(
             assert "effort" not in str(before.get("output_config"))
             assert after["output_config"]["effort"] == "high"
             await talk.session.set_option("model", "demo")
-            assert "effort" not in {option.id for option in talk.work.session.options}
+            assert "effort" not in {option.id for option in talk.state.session.options}
 
 
 @BOTH

@@ -216,9 +216,9 @@ async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> Non
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
     ) as talk:
         await talk.use("mcp__test__add", a=1, b=1)
-        work = talk.work
+        state = talk.state
         await talk.session.close()
-        assert work.mcp is not None
-        assert not work.mcp.connections
+        assert state.mcp is not None
+        assert not state.mcp.connections
     left = [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
     assert not left

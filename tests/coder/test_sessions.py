@@ -142,7 +142,7 @@ async def test_commands_are_not_told_to_the_model_again(version: int, tmp_path: 
         await talk.prompt("go on")
         said = [m.content for m in told(talk) if isinstance(m, Prompt)]
         assert said == [("hello",), ("go on",)]
-        assert talk.work.mode == "acceptEdits"
+        assert talk.state.mode == "acceptEdits"
 
 
 @BOTH
@@ -158,7 +158,7 @@ async def test_mode_that_is_not_offered_any_more_is_not_taken_again(
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(data=data), load=session_id
     ) as talk:
-        assert talk.work.mode == "default"
+        assert talk.state.mode == "default"
 
 
 @BOTH

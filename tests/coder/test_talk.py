@@ -16,7 +16,7 @@ async def test_told_model_uses_the_tool_it_is_told_to(version: int, tmp_path: Pa
         assert result.text == "eins\nzwei\n"
         assert talk.call.status == "completed"
         assert talk.stop_reason == "end_turn"
-        assert talk.work.mode == "default"
+        assert talk.state.mode == "default"
 
 
 @BOTH

@@ -110,7 +110,7 @@ async def test_plan_that_is_approved_ends_plan_mode(
         result = await talk.use("exit_plan", plan="# Plan\n\n1. Do it")
         assert not result.failed
         assert talk.session.transcript.mode == mode
-        assert talk.work.mode == mode
+        assert talk.state.mode == mode
         assert talk.call.kind == "switch_mode"
         assert talk.call.content == ("# Plan\n\n1. Do it",)
 
@@ -124,7 +124,7 @@ async def test_plan_that_is_not_approved_leaves_plan_mode_on(version: int, tmp_p
         result = await talk.use("exit_plan", plan="1. Do it")
         assert result.failed
         assert "does not approve" in result.text
-        assert talk.work.mode == "plan"
+        assert talk.state.mode == "plan"
         assert talk.call.status == ("failed" if version == 1 else "cancelled")
 
 

@@ -156,7 +156,7 @@ async def test_session_that_is_loaded_goes_on_from_the_summary(
     async with coder_session(version, cwd=tmp_path, model=model, settings=settings) as talk:
         await talk.prompt("First")
         await talk.prompt("Second")
-        known = talk.work.messages
+        known = talk.state.messages
         session_id = talk.session.id
     again = Small(lambda _: "Good.", context_size=100_000)
     async with coder_session(
@@ -164,7 +164,7 @@ async def test_session_that_is_loaded_goes_on_from_the_summary(
     ) as talk:
         await talk.prompt("Third")
         assert list(again.requests[-1].messages[:-1]) == known
-        assert talk.work.cost == Cost(1.0)
+        assert talk.state.cost == Cost(1.0)
 
 
 def conversation(turns: int, length: int) -> list[Message]:

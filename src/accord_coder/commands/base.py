@@ -57,17 +57,19 @@ def parse_command(content: tuple[ContentBlock, ...]) -> CommandCall | None:
     return CommandCall(found[1].lower(), (found[2] or "").strip(), content[1:])
 
 
-async def use_tool(turn: Turn, work: CoderSession, tool: str, /, **arguments: object) -> ToolResult:
+async def use_tool(
+    turn: Turn, state: CoderSession, tool: str, /, **arguments: object
+) -> ToolResult:
     """Use a tool as a model does: with permission, shown, and part of the conversation."""
     written = msgspec.json.encode(arguments).decode()
-    asked = ToolUse(f"command-{len(work.messages)}", tool, written)
-    work.messages.append(Answer(uses=(asked,)))
-    results = await run_tools((asked,), turn, work)
-    work.messages.append(results)
+    asked = ToolUse(f"command-{len(state.messages)}", tool, written)
+    state.messages.append(Answer(uses=(asked,)))
+    results = await run_tools((asked,), turn, state)
+    state.messages.append(results)
     return results.results[0]
 
 
-async def say(turn: Turn, work: CoderSession, text: str) -> None:
+async def say(turn: Turn, state: CoderSession, text: str) -> None:
     """Say something that is part of the conversation."""
     await turn.say(text)
-    work.messages.append(Answer(text=text))
+    state.messages.append(Answer(text=text))

@@ -20,23 +20,23 @@ __all__ = ("compact", "export", "mode", "model")
 
 
 async def mode(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Show or switch the mode."""
-    await _show_or_set("mode", asked, turn, work)
+    await _show_or_set("mode", asked, turn, state)
     return None
 
 
 async def model(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Show or switch the model."""
-    await _show_or_set("model", asked, turn, work)
+    await _show_or_set("model", asked, turn, state)
     return None
 
 
-async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, work: CoderSession) -> None:
-    session = work.session
+async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, state: CoderSession) -> None:
+    session = state.session
     option = next((o for o in session.options if o.id == option_id), None)
     if not isinstance(option, SelectOption):
         await turn.say(f"There is no {option_id} to choose here.")
@@ -45,7 +45,7 @@ async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, work: Cod
     if wanted:
         match = [c for c in option.choices if wanted.lower() in (c.value.lower(), c.name.lower())]
         if match:
-            await work.hooks.set_option(session, option_id, match[0].value)
+            await state.hooks.set_option(session, option_id, match[0].value)
             await session.set_option(option_id, match[0].value)
             await turn.say(f"The {option_id} is `{match[0].value}` now.")
             return
@@ -58,26 +58,26 @@ async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, work: Cod
 
 
 async def compact(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Shorten the conversation."""
-    model = await work.hooks.session_model(work)
+    model = await state.hooks.session_model(state)
     if not model.is_language_model:
         await turn.say("Nothing to compact: the demonstration model reads only your last prompt.")
         return None
-    before = len(work.messages)
-    if await shorten(turn, work, model, hint=asked.arguments):
-        await turn.say(f"Of {before} messages, a summary and {len(work.messages)} are left.")
+    before = len(state.messages)
+    if await shorten(turn, state, model, hint=asked.arguments):
+        await turn.say(f"Of {before} messages, a summary and {len(state.messages)} are left.")
     else:
         await turn.say("There is nothing that could be left out.")
     return None
 
 
 async def export(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Write the conversation to a file."""
-    session = work.session
+    session = state.session
     if not await session.history():
         await turn.say("There is nothing to export: this session is not kept.")
         return None
@@ -86,7 +86,7 @@ async def export(
     text = to_markdown(await turn.history(), session.title)
     async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
         try:
-            await require_permission(Access("edit", (path,)), call, work)
+            await require_permission(Access("edit", (path,)), call, state)
             await turn.files.write(path, text)
         except PermissionDenied as error:
             await call.fail(str(error))

@@ -61,39 +61,39 @@ def prompt_for(arguments: str) -> str:
 
 
 async def run(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, write down what can be seen without understanding."""
-    model = await work.hooks.session_model(work)
+    model = await state.hooks.session_model(state)
     if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
-    work.messages.append(Prompt((prompt_for(asked.arguments),)))
-    there = await use_tool(turn, work, "glob", pattern="**/*")
+    state.messages.append(Prompt((prompt_for(asked.arguments),)))
+    there = await use_tool(turn, state, "glob", pattern="**/*")
     if there.failed:
-        await say(turn, work, f"I cannot look around here: {there.text}")
+        await say(turn, state, f"I cannot look around here: {there.text}")
         return None
     paths = [line for line in there.text.splitlines() if line and not line.startswith("[")]
     if "AGENTS.md" in paths:
         await say(
             turn,
-            work,
+            state,
             "AGENTS.md already exists and was not changed: improving it requires a language model.",
         )
         return None
     texts: dict[str, str] = {}
     for name in _READ:
         if name in paths:
-            result = await use_tool(turn, work, "read", path=name)
+            result = await use_tool(turn, state, "read", path=name)
             if not result.failed:
                 texts[name] = result.text
     text = describe_project(paths, texts, asked.arguments)
-    written = await use_tool(turn, work, "write", path="AGENTS.md", text=text)
+    written = await use_tool(turn, state, "write", path="AGENTS.md", text=text)
     if written.failed:
-        await say(turn, work, f"AGENTS.md is not written: {written.text}")
+        await say(turn, state, f"AGENTS.md is not written: {written.text}")
     else:
         await say(
             turn,
-            work,
+            state,
             "AGENTS.md lists what the files show: languages, directories, commands. Add what only"
             " you know: the demonstration model does not understand code.",
         )

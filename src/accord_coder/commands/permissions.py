@@ -26,7 +26,7 @@ A KIND is {", ".join(f"`{kind}`" for kind in KINDS[:-1])} or `{KINDS[-1]}`: `edi
 
 
 async def run(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Show the rules, or change them first."""
     verb, _, rest = asked.arguments.partition(" ")
@@ -35,21 +35,21 @@ async def run(
         case "":
             pass
         case "allow" | "reject":
-            await turn.say(await _add(verb, rest, work))
+            await turn.say(await _add(verb, rest, state))
         case "remove":
-            await turn.say(await _remove(rest, work))
+            await turn.say(await _remove(rest, state))
         case "trust" if not rest:
-            count = await asyncio.to_thread(work.rules.trust_all)
+            count = await asyncio.to_thread(state.rules.trust_all)
             await turn.say(f"{count} rules are yours now.\n\n" if count else "There were none.\n\n")
         case _:
             await turn.say(f"I do not know `{asked.arguments}`.\n\n{_USAGE}")
             return None
-    known = await asyncio.to_thread(work.rules.read)
-    await turn.say(_format_rules(known, work))
+    known = await asyncio.to_thread(state.rules.read)
+    await turn.say(_format_rules(known, state))
     return None
 
 
-async def _add(effect: str, rest: str, work: CoderSession) -> str:
+async def _add(effect: str, rest: str, state: CoderSession) -> str:
     kind, _, pattern = rest.partition(" ")
     pattern = pattern.strip().strip("`")
     if kind not in KINDS or not pattern:
@@ -59,27 +59,27 @@ async def _add(effect: str, rest: str, work: CoderSession) -> str:
         rules_from(rules_to([rule]))
     except ValueError as exc:
         return f"The rule was not added: {exc}\n\n"
-    problem = await asyncio.to_thread(work.rules.add, rule)
+    problem = await asyncio.to_thread(state.rules.add, rule)
     if problem is not None:
         return f"The rule holds until the session ends; it could not be written: {problem}\n\n"
     return f"Added: `{effect} {kind} {pattern}`\n\n"
 
 
-async def _remove(number: str, work: CoderSession) -> str:
-    known = await asyncio.to_thread(work.rules.read)
+async def _remove(number: str, state: CoderSession) -> str:
+    known = await asyncio.to_thread(state.rules.read)
     rules = (*known.rules, *known.untrusted)
     if not number.isdecimal() or not 1 <= int(number) <= len(rules):
         return f"There is no rule {number}.\n\n" if number else f"{_USAGE}\n\n"
     rule = rules[int(number) - 1]
     try:
-        await asyncio.to_thread(work.rules.remove, rule)
+        await asyncio.to_thread(state.rules.remove, rule)
     except (OSError, ValueError) as exc:
         return f"It could not be removed: {exc}\n\n"
     return f"Removed: `{rule}`\n\n"
 
 
-def _format_rules(known: EffectiveRules, work: CoderSession) -> str:
-    lines = [f"Mode: `{work.mode}`. Rules of this project, in `.accord/permissions.toml`:", ""]
+def _format_rules(known: EffectiveRules, state: CoderSession) -> str:
+    lines = [f"Mode: `{state.mode}`. Rules of this project, in `.accord/permissions.toml`:", ""]
     if known.error is not None:
         lines.append(f"The file cannot be used, so nothing is allowed by it: {known.error}")
     elif not known.rules and not known.untrusted:

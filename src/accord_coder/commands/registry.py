@@ -40,19 +40,19 @@ log = logging.getLogger("accord_coder")
 
 
 async def _help(
-    _asked: CommandCall, turn: Turn, work: CoderSession
+    _asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Say what there is."""
     lines = ["Commands:", ""]
-    theirs, wrong = await asyncio.to_thread(scan_commands, work.session.cwd)
+    theirs, wrong = await asyncio.to_thread(scan_commands, state.session.cwd)
     for command in _with_builtin(theirs):
         hint = f" {command.hint}" if command.hint else ""
         lines.append(f"- `/{command.name}{hint}` — {command.description}")
     if wrong:
         lines += ["", "No commands, of the files in `.accord/commands`:", ""]
         lines += [f"- {why}" for why in wrong]
-    chosen = work.hooks.model_name(work)
-    lines += ["", f"The mode is `{work.mode}`, the model `{chosen}`."]
+    chosen = state.hooks.model_name(state)
+    lines += ["", f"The mode is `{state.mode}`, the model `{chosen}`."]
     if chosen == DEMO:
         lines.append(
             "Type `help` for the commands of the demonstration model. " + HOW_TO_GET_A_MODEL
@@ -87,14 +87,14 @@ BUILTIN_COMMANDS: tuple[BuiltinCommand, ...] = (
 _BY_NAME = {act.name: act for act in BUILTIN_COMMANDS}
 
 
-def available_commands(work: CoderSession) -> list[AvailableCommand]:
+def available_commands(state: CoderSession) -> list[AvailableCommand]:
     """Return what clients are told of; reads the project's files."""
-    return _with_builtin(custom_commands(work.session.cwd))
+    return _with_builtin(custom_commands(state.session.cwd))
 
 
-def first_available_commands(work: CoderSession) -> list[AvailableCommand]:
+def first_available_commands(state: CoderSession) -> list[AvailableCommand]:
     """Return the same for a session that begins, and log which files are no commands."""
-    theirs, wrong = scan_commands(work.session.cwd)
+    theirs, wrong = scan_commands(state.session.cwd)
     for why in wrong:
         log.warning("! no command in .accord/commands: %s", why)
     return _with_builtin(theirs)
@@ -106,19 +106,19 @@ def _with_builtin(theirs: list[CustomCommand]) -> list[AvailableCommand]:
 
 
 async def run_command(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Do what a command says; return what the model is prompted with, None when all is done."""
     if (act := _BY_NAME.get(asked.name)) is not None:
-        return await act.run(asked, turn, work)
-    found = await asyncio.to_thread(find_command, work.session.cwd, asked.name)
+        return await act.run(asked, turn, state)
+    found = await asyncio.to_thread(find_command, state.session.cwd, asked.name)
     if found is not None and found.link is not None:
-        found = await _read_link(found, turn, work)
+        found = await _read_link(found, turn, state)
         if found is None:
             return None
     if found is not None:
         return (expand(found, asked.arguments), *asked.attachments)
-    names = [command.name for command in await asyncio.to_thread(available_commands, work)]
+    names = [command.name for command in await asyncio.to_thread(available_commands, state)]
     near = difflib.get_close_matches(asked.name, names, n=1)
     meant = f" Did you mean `/{near[0]}`?" if near else ""
     listed = ", ".join(f"`/{name}`" for name in names)
@@ -127,7 +127,7 @@ async def run_command(
 
 
 async def _read_link(
-    command: CustomCommand, turn: Turn, work: CoderSession
+    command: CustomCommand, turn: Turn, state: CoderSession
 ) -> CustomCommand | None:
     """Return a command that a link leads to, if the user allows that the model is told of it."""
     path = str(command.link)
@@ -135,9 +135,9 @@ async def _read_link(
     async with turn.tool(title, kind="read", locations=[path]) as call:
         try:
             await ask_always(
-                Access("read", (path,)), f"/{command.name} is a link to another file.", call, work
+                Access("read", (path,)), f"/{command.name} is a link to another file.", call, state
             )
-            return await asyncio.to_thread(read_linked, command, work.session.cwd)
+            return await asyncio.to_thread(read_linked, command, state.session.cwd)
         except PermissionDenied as error:
             await call.deny(str(error))
         except InvalidCommandFile as error:

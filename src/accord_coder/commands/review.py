@@ -63,19 +63,19 @@ def prompt_for(arguments: str) -> str:
 
 
 async def run(
-    asked: CommandCall, turn: Turn, work: CoderSession
+    asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
     """Prompt the model; without one, list the changes and what patterns find in them."""
-    model = await work.hooks.session_model(work)
+    model = await state.hooks.session_model(state)
     if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
-    work.messages.append(Prompt((prompt_for(asked.arguments),)))
-    result = await use_tool(turn, work, "execute", command=_DIFF)
+    state.messages.append(Prompt((prompt_for(asked.arguments),)))
+    result = await use_tool(turn, state, "execute", command=_DIFF)
     if result.failed or re.search(r"^\[(exit status|timed out)", result.text, re.MULTILINE):
         why = result.text.strip().partition("\n")[0]  # git may add all of its help
-        await say(turn, work, f"I cannot see the changes: {why}")
+        await say(turn, state, f"I cannot see the changes: {why}")
         return None
-    await say(turn, work, format_review(result.text))
+    await say(turn, state, format_review(result.text))
     return None
 
 

@@ -42,16 +42,16 @@ exit_plan. Do not try to change or run anything before it is approved.
 _SURROUNDINGS = "\nThe working directory is"
 
 
-def instructions_for(work: CoderSession) -> str:
+def instructions_for(state: CoderSession) -> str:
     """Return the instructions of a session as they are now; reads files."""
-    session = work.session
+    session = state.session
     own = session.system_prompt
     theirs = "" if own is None else text_of(own.content)
     parts = [theirs if own is not None and own.mode == "override" else _WORK]
-    if work.mode == "plan":
+    if state.mode == "plan":
         parts.append(_PLAN)
     parts.append(_surroundings(session.directories))
-    config = work.settings.config
+    config = state.settings.config
     for path, text in instruction_files(session.cwd, config):
         parts.append(f"\n# From {path}\n\n{text.strip()}\n")
     if own is not None and own.mode != "override":

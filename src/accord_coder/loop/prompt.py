@@ -22,30 +22,30 @@ __all__ = ("handle_prompt", "title_of")
 _MAX_TITLE = 60  # characters of a title
 
 
-async def handle_prompt(turn: Turn, work: CoderSession) -> str | None:
+async def handle_prompt(turn: Turn, state: CoderSession) -> str | None:
     """Work on a prompt; return why it stopped."""
-    await _restore(turn, work)
+    await _restore(turn, state)
     content = turn.content
     asked = parse_command(content)
     if asked is not None:
-        told = await run_command(asked, turn, work)
+        told = await run_command(asked, turn, state)
         if told is None:
             return None
         content = told
     if turn.session.title is None and (title := title_of(turn.content)):
         await turn.set_title(title)
-    model = await work.hooks.session_model(work)
-    instructions = await asyncio.to_thread(instructions_for, work)
-    return await run_turn(turn, work, model, instructions, content)
+    model = await state.hooks.session_model(state)
+    instructions = await asyncio.to_thread(instructions_for, state)
+    return await run_turn(turn, state, model, instructions, content)
 
 
-async def _restore(turn: Turn, work: CoderSession) -> None:
+async def _restore(turn: Turn, state: CoderSession) -> None:
     """Read the conversation again, if the session was opened again since."""
-    if work.history_loaded:
+    if state.history_loaded:
         return
-    work.history_loaded = True
+    state.history_loaded = True
     updates = await turn.history()
-    cwd = work.session.cwd
+    cwd = state.session.cwd
 
     def reread(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...] | None:
         if parse_command(content) is None:
@@ -54,8 +54,8 @@ async def _restore(turn: Turn, work: CoderSession) -> None:
 
     for update in updates:
         if isinstance(update, ContextUsageUpdate):
-            work.cost = update.usage.cost
-    work.messages = repair([*messages_from(updates, reread), *work.messages])
+            state.cost = update.usage.cost
+    state.messages = repair([*messages_from(updates, reread), *state.messages])
 
 
 def title_of(content: tuple[ContentBlock, ...]) -> str:

@@ -34,81 +34,83 @@ log = logging.getLogger("accord_coder")
 _MAX_PATH_CHARACTERS = 4096  # PATH_MAX of Linux: links in longer paths would not be resolved
 
 
-async def run_tools(uses: Sequence[ToolUse], turn: Turn, work: CoderSession) -> Results:
+async def run_tools(uses: Sequence[ToolUse], turn: Turn, state: CoderSession) -> Results:
     """Use the tools in this order, neighbours that only look at things side by side."""
     results: list[ToolResult] = []
     at = 0
     while at < len(uses):
         end = at + 1
         while (
-            end < len(uses) and _is_parallel(uses[end - 1], work) and _is_parallel(uses[end], work)
+            end < len(uses)
+            and _is_parallel(uses[end - 1], state)
+            and _is_parallel(uses[end], state)
         ):
             end += 1
-        results += await _run_parallel(uses[at:end], turn, work)
+        results += await _run_parallel(uses[at:end], turn, state)
         at = end
     return Results(tuple(results))
 
 
 async def _run_parallel(
-    uses: Sequence[ToolUse], turn: Turn, work: CoderSession
+    uses: Sequence[ToolUse], turn: Turn, state: CoderSession
 ) -> list[ToolResult]:
     if len(uses) == 1:
-        return [await _run_tool(uses[0], turn, work)]
+        return [await _run_tool(uses[0], turn, state)]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_run_tool(use, turn, work)) for use in uses]
+            tasks = [group.create_task(_run_tool(use, turn, state)) for use in uses]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None  # the client has gone, for all of them
     return [task.result() for task in tasks]
 
 
-def _is_parallel(use: ToolUse, work: CoderSession) -> bool:
-    tool = work.tools.get(use.name)
+def _is_parallel(use: ToolUse, state: CoderSession) -> bool:
+    tool = state.tools.get(use.name)
     return tool is not None and tool.parallel
 
 
-async def _run_tool(use: ToolUse, turn: Turn, work: CoderSession) -> ToolResult:
-    tool = work.tools.get(use.name)
+async def _run_tool(use: ToolUse, turn: Turn, state: CoderSession) -> ToolResult:
+    tool = state.tools.get(use.name)
     try:
         if tool is None:
-            known = ", ".join(sorted(work.tools))
+            known = ", ".join(sorted(state.tools))
             raise ToolFailed(f"There is no tool {use.name}; there are {known}.")
-        given = tool.parse(use.arguments)
+        args = tool.parse(use.arguments)
     except ToolFailed as error:
         async with turn.tool(use.name, name=use.name, raw_input=_json(use.arguments)) as call:
             await call.set_raw_output({"error": str(error)})
             await call.fail(str(error))
         return _result(use, (str(error),), failed=True)
     try:
-        return await _run_parsed(tool, given, use, turn, work)
+        return await _run_parsed(tool, args, use, turn, state)
     except WorkCancelled:
         return _result(use, ("The user stopped it.",), failed=True)
 
 
 async def _run_parsed(
-    tool: Tool[Any], given: Any, use: ToolUse, turn: Turn, work: CoderSession
+    tool: Tool[Any], args: Any, use: ToolUse, turn: Turn, state: CoderSession
 ) -> ToolResult:
     async with turn.tool(
-        tool.title(given, work),
+        tool.title(args, state),
         kind=tool.kind,
         name=tool.name,
-        locations=tool.locations(given, work),
+        locations=tool.locations(args, state),
         raw_input=_json(use.arguments),
         cancellable=tool.cancellable,
     ) as call:
         try:
-            access = tool.access(given, work)
+            access = tool.access(args, state)
             if any("\0" in text for text in (*access.paths, access.subject)):
                 raise ToolFailed("There is a null character in it, which no system takes.")
             if any(len(path) > _MAX_PATH_CHARACTERS for path in access.paths):
                 raise ToolFailed(f"A path is longer than {_MAX_PATH_CHARACTERS} characters.")
             # What is refused anyway is not looked at first: the preview would say what to mend.
-            judged = await evaluate(access, work)
-            await tool.preview(given, call, work)
+            judged = await evaluate(access, state)
+            await tool.preview(args, call, state)
             if judged.asks:
-                work.files.forget_previews()
-            await enforce(judged, call, work)
-            outcome = await tool.run(given, call, work)
+                state.files.forget_previews()
+            await enforce(judged, call, state)
+            outcome = await tool.run(args, call, state)
         except PermissionDenied as error:
             await call.deny(str(error), raw_output={"error": str(error)})
             return _result(use, (str(error),), failed=True)

@@ -38,27 +38,27 @@ _STOP_REASONS = {"max_tokens": "max_tokens", "refusal": "refusal"}
 
 async def run_turn(
     turn: Turn,
-    work: CoderSession,
+    state: CoderSession,
     model: Model,
     instructions: str,
     content: tuple[ContentBlock, ...] | None = None,
 ) -> str:
     """Let the model work on a prompt, or on `content` in its place; return why it stopped."""
     prompt = Prompt(turn.content if content is None else content)
-    work.messages = repair(work.messages)
-    work.messages.append(prompt)
+    state.messages = repair(state.messages)
+    state.messages.append(prompt)
     if turn.session.mcp_servers:
-        await connect_servers(turn, work)
+        await connect_servers(turn, state)
     try:
-        for _ in range(work.settings.max_requests):
-            answer, reason = await _request_with_compaction(turn, work, model, instructions)
+        for _ in range(state.settings.max_requests):
+            answer, reason = await _request_with_compaction(turn, state, model, instructions)
             if answer.text or answer.uses:
-                work.messages.append(answer)
+                state.messages.append(answer)
             if reason == "refusal":
-                _drop_prompt(prompt, work)
+                _drop_prompt(prompt, state)
             if not answer.uses:
                 return _STOP_REASONS.get(reason, "end_turn")
-            work.messages.append(await run_tools(answer.uses, turn, work))
+            state.messages.append(await run_tools(answer.uses, turn, state))
     except KeyRejected as error:
         raise AuthRequired(str(error)) from error
     except ModelError as error:
@@ -66,47 +66,47 @@ async def run_turn(
     return "max_turn_requests"
 
 
-def _drop_prompt(prompt: Prompt, work: CoderSession) -> None:
+def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:
     """Drop a refused prompt and what came of it: the next prompt does not build on them."""
-    for at, message in enumerate(work.messages):
+    for at, message in enumerate(state.messages):
         if message is prompt:
-            del work.messages[at:]
+            del state.messages[at:]
             return
 
 
 async def _request_with_compaction(
-    turn: Turn, work: CoderSession, model: Model, instructions: str
+    turn: Turn, state: CoderSession, model: Model, instructions: str
 ) -> tuple[Answer, str]:
     """Answer, after a compaction where the conversation is too long."""
-    if work.mcp is not None:
-        offer_tools(work)
-    if _estimate_context(work) > _COMPACT_ABOVE * model.context_size:
-        await compact(turn, work, model)
+    if state.mcp is not None:
+        offer_tools(state)
+    if _estimate_context(state) > _COMPACT_ABOVE * model.context_size:
+        await compact(turn, state, model)
     try:
-        return await _request(turn, work, model, instructions)
+        return await _request(turn, state, model, instructions)
     except ContextOverflow:
-        if not await compact(turn, work, model):
+        if not await compact(turn, state, model):
             raise
-    return await _request(turn, work, model, instructions)
+    return await _request(turn, state, model, instructions)
 
 
-def _estimate_context(work: CoderSession) -> int:
+def _estimate_context(state: CoderSession) -> int:
     """Return about how many tokens of the context the next request takes."""
-    if not work.context_used:  # nobody has counted yet: the session was opened again, say
-        return estimate_tokens(work.messages)
-    new = takewhile(lambda message: not isinstance(message, Answer), reversed(work.messages))
-    return work.context_used + estimate_tokens(list(new))
+    if not state.context_used:  # nobody has counted yet: the session was opened again, say
+        return estimate_tokens(state.messages)
+    new = takewhile(lambda message: not isinstance(message, Answer), reversed(state.messages))
+    return state.context_used + estimate_tokens(list(new))
 
 
 async def _request(
-    turn: Turn, work: CoderSession, model: Model, instructions: str
+    turn: Turn, state: CoderSession, model: Model, instructions: str
 ) -> tuple[Answer, str]:
     """Show the answer as it comes, and return it whole with why it ended."""
     request = Request(
         instructions=instructions,
-        messages=tuple(work.messages),
-        tools=[tool.spec for tool in work.tools.values()],
-        effort=work.effort,
+        messages=tuple(state.messages),
+        tools=[tool.spec for tool in state.tools.values()],
+        effort=state.effort,
     )
     texts: list[str] = []
     uses: list[ToolUse] = []
@@ -129,14 +129,14 @@ async def _request(
                     finished = piece
     except BaseException:
         if texts:  # the user has read it, so the model has said it
-            work.messages.append(Answer(text="".join(texts)))
+            state.messages.append(Answer(text="".join(texts)))
         raise
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()
     if finished is None:
         raise ModelError("The model has ended without a word of why.")
-    await _report_usage(finished, turn, work, model)
+    await _report_usage(finished, turn, state, model)
     return _assemble_answer("".join(texts), uses, finished), finished.reason
 
 
@@ -147,16 +147,16 @@ def _assemble_answer(text: str, uses: list[ToolUse], finished: Finished) -> Answ
     return Answer(text=text, native=None if uses else finished.native)
 
 
-async def _report_usage(finished: Finished, turn: Turn, work: CoderSession, model: Model) -> None:
+async def _report_usage(finished: Finished, turn: Turn, state: CoderSession, model: Model) -> None:
     """Tell what an answer took, and how full the context is with it."""
     if finished.tokens is not None:
         turn.token_usage = _add_usage(turn.token_usage, finished.tokens)
     if finished.cost is not None:
-        before = 0.0 if work.cost is None else work.cost.amount
-        work.cost = Cost(before + finished.cost.amount, finished.cost.currency)
+        before = 0.0 if state.cost is None else state.cost.amount
+        state.cost = Cost(before + finished.cost.amount, finished.cost.currency)
     if finished.context is not None:
-        work.context_used = finished.context
-        await turn.set_context_usage(work.context_used, model.context_size, cost=work.cost)
+        state.context_used = finished.context
+        await turn.set_context_usage(state.context_used, model.context_size, cost=state.cost)
 
 
 def _add_usage(before: TokenUsage | None, more: TokenUsage) -> TokenUsage:
@@ -176,32 +176,32 @@ def _add_usage(before: TokenUsage | None, more: TokenUsage) -> TokenUsage:
     )
 
 
-async def compact(turn: Turn, work: CoderSession, model: Model, *, hint: str = "") -> bool:
+async def compact(turn: Turn, state: CoderSession, model: Model, *, hint: str = "") -> bool:
     """Put a summary in place of what was said, all but the end; tell whether that was possible.
 
     The summary is stored as that of the compaction: who reads the session again goes on with it.
     """
-    messages = repair(work.messages)
+    messages = repair(state.messages)
     if nothing_to_drop(messages):
         return False
     if turn.client.version == 1:  # whose clients may show no compactions
         await turn.think("Shortening what was said so far, to make room.\n")
     async with turn.compaction() as shown:
         if not model.can_summarise:
-            work.messages = last_turns(messages)
-            return len(work.messages) < len(messages)
+            state.messages = last_turns(messages)
+            return len(state.messages) < len(messages)
         try:
             summary = await summarise(messages, model, hint)
         except ModelError as error:
             await shown.fail(str(error))
             return False
         await shown.summary(summary.text)
-        work.messages = compact_messages(messages, summary.text)
-    work.context_used = estimate_tokens(work.messages)
+        state.messages = compact_messages(messages, summary.text)
+    state.context_used = estimate_tokens(state.messages)
     took = summary.finished
     if took is not None:
         after = Finished(
-            reason="end", tokens=took.tokens, cost=took.cost, context=work.context_used
+            reason="end", tokens=took.tokens, cost=took.cost, context=state.context_used
         )
-        await _report_usage(after, turn, work, model)
+        await _report_usage(after, turn, state, model)
     return True

@@ -62,40 +62,42 @@ class PermissionCheck(Struct, frozen=True):
     asks: bool = False
 
 
-async def require_permission(access: Access, call: ToolCallHandle, work: ToolContext) -> None:
+async def require_permission(access: Access, call: ToolCallHandle, context: ToolContext) -> None:
     """Return when a tool may go on; raise `Refused`."""
-    await enforce(await evaluate(access, work), call, work)
+    await enforce(await evaluate(access, context), call, context)
 
 
-async def evaluate(access: Access, work: ToolContext) -> PermissionCheck:
+async def evaluate(access: Access, context: ToolContext) -> PermissionCheck:
     """Return what `go_on` has still to do; raise `Refused` where nobody has to be asked."""
     if access.kind == "none":
         return PermissionCheck(access)
     # Rules and paths are many and come from others: not for the event loop.
-    return await asyncio.to_thread(_evaluate, access, work, work.mode)
+    return await asyncio.to_thread(_evaluate, access, context, context.mode)
 
 
-async def enforce(judged: PermissionCheck, call: ToolCallHandle, work: ToolContext) -> None:
+async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: ToolContext) -> None:
     """Ask the user if that is needed, and return when a tool may go on; raise `Refused`."""
     if judged.asks:
-        await _ask(judged.access, judged.subjects, call, work)
-    work.allowed_paths.update(subject.names[0] for subject in judged.subjects if subject.is_outside)
+        await _ask(judged.access, judged.subjects, call, context)
+    context.allowed_paths.update(
+        subject.names[0] for subject in judged.subjects if subject.is_outside
+    )
     await call.start()
 
 
-async def ask_always(access: Access, why: str, call: ToolCallHandle, work: ToolContext) -> None:
+async def ask_always(access: Access, why: str, call: ToolCallHandle, context: ToolContext) -> None:
     """Ask the user whatever rules and modes allow, unless one refuses; raise `Refused`."""
-    judged = await evaluate(access, work)
+    judged = await evaluate(access, context)
     subjects = tuple(replace(one, ask_reason=one.ask_reason or why) for one in judged.subjects)
-    if work.mode == "dontAsk":
-        raise PermissionDenied(_denial_reason(work.mode))
-    asks = work.mode != "bypassPermissions"
-    await enforce(PermissionCheck(access, subjects, asks=asks), call, work)
+    if context.mode == "dontAsk":
+        raise PermissionDenied(_denial_reason(context.mode))
+    asks = context.mode != "bypassPermissions"
+    await enforce(PermissionCheck(access, subjects, asks=asks), call, context)
 
 
-def _evaluate(access: Access, work: ToolContext, mode: str) -> PermissionCheck:
-    subjects, known = _subjects(access, work), work.rules.read()
-    project = work.rules.project
+def _evaluate(access: Access, context: ToolContext, mode: str) -> PermissionCheck:
+    subjects, known = _subjects(access, context), context.rules.read()
+    project = context.rules.project
     for rule in known.rules:
         if rule.effect == "reject" and _rejects(rule, access, subjects, project):
             raise PermissionDenied(f"A rule of this project forbids it: {rule}")
@@ -105,17 +107,17 @@ def _evaluate(access: Access, work: ToolContext, mode: str) -> PermissionCheck:
     return PermissionCheck(access, tuple(subjects), asks=decided == "ask")
 
 
-def _subjects(access: Access, work: ToolContext) -> list[_Subject]:
+def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
     if access.kind not in _PATHS:
         if access.kind != "execute":
             return [_Subject((access.subject,))]
-        return [_subject_of_command(access, work)]
+        return [_subject_of_command(access, context)]
     subjects: list[_Subject] = []
     target = None  # of a move: what is moved there has other names then
     if access.itself and len(access.paths) > 1:
-        target = _entry(_absolute(access.paths[-1], work))
+        target = _entry(_absolute(access.paths[-1], context))
     for path in access.paths:
-        named = _absolute(path, work)
+        named = _absolute(path, context)
         real = _entry(named) if access.itself else os.path.realpath(named)
         name = os.path.basename(named)  # noqa: PTH119  # a text
         why = None
@@ -126,27 +128,27 @@ def _subjects(access: Access, work: ToolContext) -> list[_Subject]:
         elif access.itself and (below := sensitive_below(real, target=target)) is not None:
             why = f"{name} has {below} in it."
         linked = not access.itself and has_further_names(real)
-        subjects.append(_Subject((real, named), linked or not _is_inside(real, work), why))
+        subjects.append(_Subject((real, named), linked or not _is_inside(real, context), why))
     return subjects
 
 
-def _absolute(path: str, work: ToolContext) -> str:
-    here = os.path.normpath(work.session.cwd)
+def _absolute(path: str, context: ToolContext) -> str:
+    here = os.path.normpath(context.session.cwd)
     named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
     if named.startswith(here + os.sep):  # rules belong to where `here` leads
-        named = work.rules.project + named[len(here) :]
+        named = context.rules.project + named[len(here) :]
     return named
 
 
-def _subject_of_command(access: Access, work: ToolContext) -> _Subject:
-    base = os.path.realpath(access.paths[0] if access.paths else work.session.cwd)
-    named = files_named(access.subject, base, lambda real: _is_inside(real, work))
+def _subject_of_command(access: Access, context: ToolContext) -> _Subject:
+    base = os.path.realpath(access.paths[0] if access.paths else context.session.cwd)
+    named = files_named(access.subject, base, lambda real: _is_inside(real, context))
     why = None
     if named.secret is not None:
         why = f"{shown_path(named.secret)} may hold secrets."
     elif named.guarded is not None:
         why = f"{shown_path(named.guarded)} can change what runs or is allowed here."
-    return _Subject((access.subject,), named.outside or not _is_inside(base, work), why)
+    return _Subject((access.subject,), named.outside or not _is_inside(base, context), why)
 
 
 def _entry(named: str) -> str:
@@ -155,8 +157,8 @@ def _entry(named: str) -> str:
     return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
 
-def _is_inside(real: str, work: ToolContext) -> bool:
-    roots = (os.path.realpath(root) for root in work.session.directories)
+def _is_inside(real: str, context: ToolContext) -> bool:
+    roots = (os.path.realpath(root) for root in context.session.directories)
     return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
@@ -200,10 +202,10 @@ def _is_exact(rule: Rule, subject: str) -> bool:
 
 
 async def _ask(
-    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, work: ToolContext
+    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, context: ToolContext
 ) -> None:
     """Return if the user agrees, and keep what holds for always."""
-    rules = await asyncio.to_thread(_rules_offered, access, subjects, work)
+    rules = await asyncio.to_thread(_rules_offered, access, subjects, context)
     options = [PermissionOption("allow_once", "Allow", "allow_once")]
     if rules and not any(subject.ask_reason for subject in subjects):
         label = f"Always allow: {_format_rules(rules)}"
@@ -223,7 +225,7 @@ async def _ask(
     chosen = await call.request_choice(options, description=" ".join(dict.fromkeys(whys)) or None)
     allowed = chosen is not None and chosen.allows
     if chosen is not None and chosen.is_remembered:
-        await asyncio.to_thread(_save_rules, rules, work, allowed=allowed)
+        await asyncio.to_thread(_save_rules, rules, context, allowed=allowed)
     if chosen is None:
         raise PermissionDenied("Permission was not given: the request was cancelled.")
     if not allowed:
@@ -236,11 +238,13 @@ def _outside_reason(subject: _Subject) -> str:
     return "leads out of"
 
 
-def _rules_offered(access: Access, subjects: Sequence[_Subject], work: ToolContext) -> list[Rule]:
+def _rules_offered(
+    access: Access, subjects: Sequence[_Subject], context: ToolContext
+) -> list[Rule]:
     """Return what "always" would add, allowing; nothing if it cannot be said in a rule."""
     rules: list[Rule] = []
     for subject in subjects:
-        rule = suggest_rule("allow", access.kind, subject.names[0], project=work.rules.project)
+        rule = suggest_rule("allow", access.kind, subject.names[0], project=context.rules.project)
         if rule is None:
             return []
         if subject.is_outside and rule.kind == "execute":
@@ -257,9 +261,9 @@ def _format_rules(rules: list[Rule]) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _save_rules(rules: list[Rule], work: ToolContext, *, allowed: bool) -> None:
+def _save_rules(rules: list[Rule], context: ToolContext, *, allowed: bool) -> None:
     for rule in rules:
-        work.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
+        context.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
 
 
 def _denial_reason(mode: str) -> str:

@@ -38,18 +38,18 @@ class Ask(Tool[AskArguments]):
     )
     arguments_type = AskArguments
 
-    def title(self, given: AskArguments, work: ToolContext) -> str:
+    def title(self, args: AskArguments, context: ToolContext) -> str:
         """Show the question."""
-        return one_line(given.question)
+        return one_line(args.question)
 
-    def access(self, given: AskArguments, work: ToolContext) -> Access:
+    def access(self, args: AskArguments, context: ToolContext) -> Access:
         """Touches nothing."""
         return Access("none")
 
-    async def run(self, given: AskArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: AskArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the answer."""
         try:
-            filled = await work.session.elicit_form(_form(given), given.question)
+            filled = await context.session.elicit_form(_form(args), args.question)
         except NotOffered:
             raise ToolFailed(
                 "The user's editor shows no forms: ask in the text of your answer, and end your "
@@ -65,10 +65,10 @@ class Ask(Tool[AskArguments]):
         return Outcome((text or "[nothing was chosen]",))
 
 
-def _form(given: AskArguments) -> type[Any]:
+def _form(args: AskArguments) -> type[Any]:
     """Return the form with the one field `answer`."""
-    choices = tuple(dict.fromkeys(choice for choice in given.choices if choice))
+    choices = tuple(dict.fromkeys(choice for choice in args.choices if choice))
     field: Any = Literal[choices] if choices else str
-    if choices and given.multiple:
+    if choices and args.multiple:
         field = list[field]
     return msgspec.defstruct("Answer", [("answer", field)], module=__name__)

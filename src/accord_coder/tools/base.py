@@ -51,20 +51,20 @@ class Tool(ABC, Generic[F]):
             raise ToolFailed(f"The arguments of {self.name} are not valid: {exc}") from exc
 
     @abstractmethod
-    def title(self, given: F, work: ToolContext) -> str:
+    def title(self, args: F, context: ToolContext) -> str:
         """Return what the user sees of it, in a line."""
 
-    def locations(self, given: F, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: F, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Return the places that it works at, for editors that follow along."""
         return ()
 
     @abstractmethod
-    def access(self, given: F, work: ToolContext) -> Access:
+    def access(self, args: F, context: ToolContext) -> Access:
         """Return what it touches; permission is decided by that, before `run`."""
 
-    async def preview(self, given: F, call: ToolCallHandle, work: ToolContext) -> None:
+    async def preview(self, args: F, call: ToolCallHandle, context: ToolContext) -> None:
         """Show what will happen, a diff say, before permission is asked; touches nothing."""
 
     @abstractmethod
-    async def run(self, given: F, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: F, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Do it; raise `ToolFailed`."""

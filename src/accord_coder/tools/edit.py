@@ -54,43 +54,45 @@ class Edit(Tool[EditArguments]):
     )
     arguments_type = EditArguments
 
-    def title(self, given: EditArguments, work: ToolContext) -> str:
+    def title(self, args: EditArguments, context: ToolContext) -> str:
         """Name the file."""
-        return f"Edit {work.files.shown(given.path)}"
+        return f"Edit {context.files.shown(args.path)}"
 
-    def locations(self, given: EditArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: EditArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the file; at the line once it is known."""
-        return (ToolCallLocation(work.files.absolute(given.path)),)
+        return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, given: EditArguments, work: ToolContext) -> Access:
+    def access(self, args: EditArguments, context: ToolContext) -> Access:
         """Changes the file."""
-        return Access("edit", (work.files.absolute(given.path),))
+        return Access("edit", (context.files.absolute(args.path),))
 
-    async def preview(self, given: EditArguments, call: ToolCallHandle, work: ToolContext) -> None:
+    async def preview(
+        self, args: EditArguments, call: ToolCallHandle, context: ToolContext
+    ) -> None:
         """Show the change, of a file that may be looked at."""
-        if await work.files.is_reachable(given.path):
-            await _changed(given, call, work, previews=True)
+        if await context.files.is_reachable(args.path):
+            await _changed(args, call, context, previews=True)
 
-    async def run(self, given: EditArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: EditArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Make the replacements."""
-        loaded, text, lines = await _changed(given, call, work, previews=False)
-        await work.files.store(given.path, loaded, text)
+        loaded, text, lines = await _changed(args, call, context, previews=False)
+        await context.files.store(args.path, loaded, text)
         at = _lines(lines)
         made = count_noun(len(lines), "replacement", "replacements")
-        return Outcome((f"Made {made} in {work.files.shown(given.path)}, at {at}.",))
+        return Outcome((f"Made {made} in {context.files.shown(args.path)}, at {at}.",))
 
 
 async def _changed(
-    given: EditArguments, call: ToolCallHandle, work: ToolContext, *, previews: bool
+    args: EditArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
 ) -> tuple[LoadedText, str, list[int]]:
     """Show the change; return the text as it was and will be, and where it changes."""
-    files = work.files
-    loaded = await files.load_for_change(given.path, previews=previews)
+    files = context.files
+    loaded = await files.load_for_change(args.path, previews=previews)
     if loaded is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given.path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), args.path)
     await files.check(loaded)
-    text, lines = _replaced(loaded.text, given, files.shown(given.path))
-    absolute = files.absolute(given.path)
+    text, lines = _replaced(loaded.text, args, files.shown(args.path))
+    absolute = files.absolute(args.path)
     place = ToolCallLocation(absolute, lines[0])
     if call.locations != (place,):
         await call.update(locations=[place])
@@ -98,15 +100,15 @@ async def _changed(
     return loaded, text, lines
 
 
-def _replaced(text: str, given: EditArguments, name: str) -> tuple[str, list[int]]:
+def _replaced(text: str, args: EditArguments, name: str) -> tuple[str, list[int]]:
     """Return the new text and the lines that replacements begin at; raise `ToolFailed`."""
     crlf = "\r\n" in text
     lines: list[int] = []
-    for number, edit in enumerate(given.edits, 1):
+    for number, edit in enumerate(args.edits, 1):
         old, new = edit.old, edit.new
         if not crlf:  # models may write the line ends that the file has on the disk
             old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-        which = "`old`" if len(given.edits) == 1 else f"`old` of replacement {number}"
+        which = "`old`" if len(args.edits) == 1 else f"`old` of replacement {number}"
         _check(text, old, new, which, name, every=edit.all)
         lines.extend(_lines_of(text, old))
         text = text.replace(old, new)

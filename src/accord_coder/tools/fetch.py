@@ -48,23 +48,27 @@ class Fetch(Tool[FetchArguments]):
     arguments_type = FetchArguments
     cancellable = True
 
-    def title(self, given: FetchArguments, work: ToolContext) -> str:
+    def title(self, args: FetchArguments, context: ToolContext) -> str:
         """Name the address."""
-        return f"Fetch {one_line(given.url)}"
+        return f"Fetch {one_line(args.url)}"
 
-    def access(self, given: FetchArguments, work: ToolContext) -> Access:
+    def access(self, args: FetchArguments, context: ToolContext) -> Access:
         """Gets the address."""
-        return Access("fetch", subject=given.url)
+        return Access("fetch", subject=args.url)
 
-    async def preview(self, given: FetchArguments, call: ToolCallHandle, work: ToolContext) -> None:
+    async def preview(
+        self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
+    ) -> None:
         """Refuse what is no address of the web before anybody is asked."""
-        _check_url(given.url)
+        _check_url(args.url)
 
-    async def run(self, given: FetchArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(
+        self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
+    ) -> Outcome:
         """Get it, and follow where it leads; another host is asked about anew."""
-        url = _check_url(given.url)
+        url = _check_url(args.url)
         for _ in range(_MAX_REDIRECTS + 1):
-            page = await _get(url, work)
+            page = await _get(url, context)
             if page.status not in _REDIRECTS or page.location is None:
                 return await _outcome(url, page, call)
             target = _check_url(urljoin(urlunsplit(url), page.location))
@@ -72,9 +76,9 @@ class Fetch(Tool[FetchArguments]):
                 raise ToolFailed(f"{url.hostname} leads to an address that is not encrypted.")
             if (target.hostname, target.port) != (url.hostname, url.port):
                 await call.update(title=f"Fetch {one_line(urlunsplit(target))}")  # asked about now
-                await require_permission(Access("fetch", subject=urlunsplit(target)), call, work)
+                await require_permission(Access("fetch", subject=urlunsplit(target)), call, context)
             url = target
-        raise ToolFailed(f"{given.url} leads on and on.")
+        raise ToolFailed(f"{args.url} leads on and on.")
 
 
 def _check_url(address: str) -> SplitResult:
@@ -93,13 +97,13 @@ def _check_url(address: str) -> SplitResult:
     return url._replace(fragment="")
 
 
-async def _get(url: SplitResult, work: ToolContext) -> Page:
+async def _get(url: SplitResult, context: ToolContext) -> Page:
     from http.client import HTTPException
 
     host = url.hostname or ""
     try:
         async with asyncio.timeout(_MAX_SECONDS):
-            address = await _address_of(url, work)
+            address = await _address_of(url, context)
             download = Download(url, address, _MAX_BYTES, f"accord/{__version__}")
             try:
                 return await asyncio.to_thread(download.run)
@@ -112,7 +116,7 @@ async def _get(url: SplitResult, work: ToolContext) -> Page:
         raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
 
 
-async def _address_of(url: SplitResult, work: ToolContext) -> str:
+async def _address_of(url: SplitResult, context: ToolContext) -> str:
     """Look the host up; raise `ToolFailed` for machines that the internet does not reach."""
     host = url.hostname or ""
     try:
@@ -122,7 +126,7 @@ async def _address_of(url: SplitResult, work: ToolContext) -> str:
     except (OSError, UnicodeError) as exc:
         raise ToolFailed(f"There is no host {host}.") from exc
     addresses = [str(sockaddr[0]) for *_, sockaddr in found]
-    if not work.settings.fetch_private and (private := private_among(addresses)) is not None:
+    if not context.settings.fetch_private and (private := private_among(addresses)) is not None:
         raise ToolFailed(
             f"{host} is {private}, which is not on the public internet: that is not fetched."
         )

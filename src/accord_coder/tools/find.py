@@ -46,25 +46,25 @@ class List(Tool[ListArguments]):
     arguments_type = ListArguments
     parallel = True
 
-    def title(self, given: ListArguments, work: ToolContext) -> str:
+    def title(self, args: ListArguments, context: ToolContext) -> str:
         """Name the directory."""
-        return f"List {work.files.shown(given.path)}"
+        return f"List {context.files.shown(args.path)}"
 
-    def locations(self, given: ListArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: ListArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the directory."""
-        return (ToolCallLocation(work.files.absolute(given.path)),)
+        return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, given: ListArguments, work: ToolContext) -> Access:
+    def access(self, args: ListArguments, context: ToolContext) -> Access:
         """Reads the directory."""
-        return Access("read", (work.files.absolute(given.path),))
+        return Access("read", (context.files.absolute(args.path),))
 
-    async def run(self, given: ListArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: ListArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the paths."""
-        top = await _folder(given.path, work)
+        top = await _folder(args.path, context)
 
         def listed(stop: Callable[[], bool]) -> _FoundPaths:
             limit = _TimeLimit(stop)
-            return _collect(walk(top, stop=limit.reached, depth=given.depth), given, work, limit)
+            return _collect(walk(top, stop=limit.reached, depth=args.depth), args, context, limit)
 
         return await _outcome(await in_thread(listed), "The directory is empty.", call)
 
@@ -94,24 +94,24 @@ class Glob(Tool[GlobArguments]):
     arguments_type = GlobArguments
     parallel = True
 
-    def title(self, given: GlobArguments, work: ToolContext) -> str:
+    def title(self, args: GlobArguments, context: ToolContext) -> str:
         """Name the pattern, and the directory unless it is the session's."""
-        where = work.files.shown(given.path)
-        return f"Find {given.pattern}" + ("" if where == "." else f" in {where}")
+        where = context.files.shown(args.path)
+        return f"Find {args.pattern}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, given: GlobArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: GlobArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the directory."""
-        return (ToolCallLocation(work.files.absolute(given.path)),)
+        return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, given: GlobArguments, work: ToolContext) -> Access:
+    def access(self, args: GlobArguments, context: ToolContext) -> Access:
         """Reads the directory."""
-        return Access("read", (work.files.absolute(given.path),))
+        return Access("read", (context.files.absolute(args.path),))
 
-    async def run(self, given: GlobArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: GlobArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the paths."""
-        top = await _folder(given.path, work)
-        fits = matcher(given.pattern.removesuffix("/"))
-        only_folders = given.pattern.endswith("/")
+        top = await _folder(args.path, context)
+        fits = matcher(args.pattern.removesuffix("/"))
+        only_folders = args.pattern.endswith("/")
 
         def found(stop: Callable[[], bool]) -> _FoundPaths:
             limit = _TimeLimit(stop)
@@ -122,7 +122,7 @@ class Glob(Tool[GlobArguments]):
                 and (entry.is_folder or not only_folders)
                 and fits(entry.path)
             )
-            return _collect(entries, given, work, limit)
+            return _collect(entries, args, context, limit)
 
         return await _outcome(await in_thread(found), "No path matches.", call)
 
@@ -147,9 +147,9 @@ class _FoundPaths(NamedTuple):
     is_complete: bool
 
 
-async def _folder(path: str, work: ToolContext) -> str:
+async def _folder(path: str, context: ToolContext) -> str:
     """Return where a directory really is; raise `ToolFailed`."""
-    real = await asyncio.to_thread(work.files.roots.resolve, work.files.absolute(path))
+    real = await asyncio.to_thread(context.files.roots.resolve, context.files.absolute(path))
     if not await asyncio.to_thread(os.path.isdir, real):
         there = await asyncio.to_thread(os.path.exists, real)
         raise ToolFailed(f"{path} is a file." if there else f"There is no directory {path}.")
@@ -158,19 +158,19 @@ async def _folder(path: str, work: ToolContext) -> str:
 
 def _collect(
     entries: Iterable[Entry],
-    given: ListArguments | GlobArguments,
-    work: ToolContext,
+    args: ListArguments | GlobArguments,
+    context: ToolContext,
     limit: _TimeLimit,
 ) -> _FoundPaths:
     """Return the first paths as models are told of them, and how many there are."""
     kept: list[str] = []
     count = 0
-    base = work.files.absolute(given.path)
+    base = context.files.absolute(args.path)
     for entry in entries:
         count += 1
         if count <= _MAX_PATHS:
             absolute = os.path.join(base, entry.path)  # noqa: PTH118  # text, not a file
-            kept.append(work.files.shown(absolute) + ("/" if entry.is_folder else ""))
+            kept.append(context.files.shown(absolute) + ("/" if entry.is_folder else ""))
     return _FoundPaths(kept, count, not limit.was_reached)
 
 

@@ -58,29 +58,29 @@ class Grep(Tool[GrepArguments]):
     parallel = True
     cancellable = True
 
-    def title(self, given: GrepArguments, work: ToolContext) -> str:
+    def title(self, args: GrepArguments, context: ToolContext) -> str:
         """Name the expression, and where it is searched for."""
-        where = work.files.shown(given.path)
-        if given.glob is not None:
-            where = given.glob if where == "." else f"{where} ({given.glob})"
-        return f"Search for {one_line(given.pattern)}" + ("" if where == "." else f" in {where}")
+        where = context.files.shown(args.path)
+        if args.glob is not None:
+            where = args.glob if where == "." else f"{where} ({args.glob})"
+        return f"Search for {one_line(args.pattern)}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, given: GrepArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: GrepArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at what is searched; at the matches in the end."""
-        return (ToolCallLocation(work.files.absolute(given.path)),)
+        return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, given: GrepArguments, work: ToolContext) -> Access:
+    def access(self, args: GrepArguments, context: ToolContext) -> Access:
         """Reads the directory."""
-        return Access("read", (work.files.absolute(given.path),))
+        return Access("read", (context.files.absolute(args.path),))
 
-    async def run(self, given: GrepArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: GrepArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the lines that match."""
-        base = work.files.absolute(given.path)
-        real = await asyncio.to_thread(work.files.roots.resolve, base)
+        base = context.files.absolute(args.path)
+        real = await asyncio.to_thread(context.files.roots.resolve, base)
         if not await asyncio.to_thread(os.path.exists, real):
-            raise ToolFailed(f"There is no {given.path}.")
+            raise ToolFailed(f"There is no {args.path}.")
         notes: list[str] = []
-        matches = await _search(given, base, real, work, notes)
+        matches = await _search(args, base, real, context, notes)
         text = "\n".join([*matches.lines, *notes]) if matches.lines or notes else "[no matches]"
         if matches.places:
             places = [
@@ -94,11 +94,11 @@ class Grep(Tool[GrepArguments]):
 
 
 async def _search(
-    given: GrepArguments, base: str, real: str, work: ToolContext, notes: list[str]
+    args: GrepArguments, base: str, real: str, context: ToolContext, notes: list[str]
 ) -> Matches:
     """Run the search until it ends or has found enough; add to the notes what is left out."""
     enough = asyncio.Event()
-    fits = None if given.glob is None else matcher(given.glob)
+    fits = None if args.glob is None else matcher(args.glob)
     below = real.rstrip(os.sep) + os.sep
     secrets: list[str] = []
 
@@ -113,12 +113,12 @@ async def _search(
         return True
 
     def shown(path: str) -> str:
-        return work.files.shown(base + path.removeprefix(real))
+        return context.files.shown(base + path.removeprefix(real))
 
-    matches = Matches(given.limit, shown=shown, wanted=wanted, on_full=enough.set)
+    matches = Matches(args.limit, shown=shown, wanted=wanted, on_full=enough.set)
     command = LocalCommand(
-        _argv(given, real),
-        cwd=work.session.cwd,
+        _argv(args, real),
+        cwd=context.session.cwd,
         env=environment_without_keys(),
         output_bytes=0,
         on_output=matches.feed,
@@ -133,7 +133,7 @@ async def _search(
             task.cancel()
         await command.aclose()
     if enough.is_set():
-        notes.append(f"[the first {count_noun(given.limit, 'match', 'matches')}; there are more]")
+        notes.append(f"[the first {count_noun(args.limit, 'match', 'matches')}; there are more]")
     elif not done:
         notes.append(f"[stopped after {_MAX_SECONDS:.0f} s]")
     elif command.status()[0] == _BAD_PATTERN and matches.error:
@@ -147,15 +147,15 @@ def _can_be_named(path: str) -> bool:
     return all(not "\ud800" <= character <= "\udfff" for character in path)
 
 
-def _argv(given: GrepArguments, real: str) -> list[str]:
+def _argv(args: GrepArguments, real: str) -> list[str]:
     program = shutil.which("rg")
     if program is None:
         search = Search(
-            pattern=given.pattern,
+            pattern=args.pattern,
             path=real,
-            glob=given.glob,
-            ignore_case=given.ignore_case,
-            context=given.context,
+            glob=args.glob,
+            ignore_case=args.ignore_case,
+            context=args.context,
         )
         # -P: a directory that is worked on is no place to import from.
         return [
@@ -179,9 +179,9 @@ def _argv(given: GrepArguments, real: str) -> list[str]:
         "--sort=path",
         "--crlf",
         f"--max-filesize={MAX_FILE_BYTES}",
-        f"--context={given.context}",
-        f"--regexp={given.pattern}",
+        f"--context={args.context}",
+        f"--regexp={args.pattern}",
     ]
-    if given.ignore_case:
+    if args.ignore_case:
         argv.append("--ignore-case")
     return [*argv, "--", real]

@@ -30,19 +30,19 @@ __all__ = ("McpTool", "connect_servers", "offer_tools")
 _MAX_NAME = 64  # that providers of models take
 
 
-async def connect_servers(turn: Turn, work: CoderSession) -> None:
+async def connect_servers(turn: Turn, context: CoderSession) -> None:
     """Connect to the servers of a session that are not; tell the user of those that fail."""
-    if work.mcp is None:
-        work.mcp = McpServers(work.session.mcp_servers, work.session.cwd)
-    for name, why in (await work.mcp.connect()).items():
+    if context.mcp is None:
+        context.mcp = McpServers(context.session.mcp_servers, context.session.cwd)
+    for name, why in (await context.mcp.connect()).items():
         await turn.show_notice(f"The MCP server {name} cannot be used: {why}.", severity="warning")
 
 
-def offer_tools(work: CoderSession) -> None:
+def offer_tools(context: CoderSession) -> None:
     """Offer the tools that the servers have now, beside those of the coder."""
-    if work.mcp is not None:
-        own = {name: tool for name, tool in work.tools.items() if not isinstance(tool, McpTool)}
-        work.tools = _tools_of(work.mcp.connections) | own
+    if context.mcp is not None:
+        own = {name: tool for name, tool in context.tools.items() if not isinstance(tool, McpTool)}
+        context.tools = _tools_of(context.mcp.connections) | own
 
 
 def _tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
@@ -93,15 +93,17 @@ class McpTool(Tool[Any]):
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise ToolFailed(f"The arguments of {self.name} are no JSON object: {exc}") from exc
 
-    def title(self, given: dict[str, Any], work: ToolContext) -> str:
+    def title(self, args: dict[str, Any], context: ToolContext) -> str:
         """Name the tool and its server."""
         return f"{self._shown} ({self._connection.name})"
 
-    def access(self, given: dict[str, Any], work: ToolContext) -> Access:
+    def access(self, args: dict[str, Any], context: ToolContext) -> Access:
         """Touches what the server touches."""
         return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
 
-    async def run(self, given: dict[str, Any], call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(
+        self, args: dict[str, Any], call: ToolCallHandle, context: ToolContext
+    ) -> Outcome:
         """Have the server do it."""
         title = call.title
 
@@ -110,7 +112,7 @@ class McpTool(Tool[Any]):
             await call.update(title=f"{title}: {message or 'working'} ({share})")
 
         try:
-            result: CallToolResult = await self._connection.call(self._listed.name, given, progress)
+            result: CallToolResult = await self._connection.call(self._listed.name, args, progress)
         except McpError as exc:
             raise ToolFailed(f"The MCP server {self._connection.name}: {exc}") from exc
         content = tuple(_content(block) for block in result.content)

@@ -40,35 +40,37 @@ class Move(Tool[MoveArguments]):
     )
     arguments_type = MoveArguments
 
-    def title(self, given: MoveArguments, work: ToolContext) -> str:
+    def title(self, args: MoveArguments, context: ToolContext) -> str:
         """Name both paths."""
-        return f"Move {work.files.shown(given.source)} to {work.files.shown(given.target)}"
+        return f"Move {context.files.shown(args.source)} to {context.files.shown(args.target)}"
 
-    def locations(self, given: MoveArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: MoveArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at both."""
-        files = work.files
+        files = context.files
         return (
-            ToolCallLocation(files.absolute(given.source)),
-            ToolCallLocation(files.absolute(given.target)),
+            ToolCallLocation(files.absolute(args.source)),
+            ToolCallLocation(files.absolute(args.target)),
         )
 
-    def access(self, given: MoveArguments, work: ToolContext) -> Access:
+    def access(self, args: MoveArguments, context: ToolContext) -> Access:
         """Changes both paths."""
-        paths = (work.files.absolute(given.source), work.files.absolute(given.target))
+        paths = (context.files.absolute(args.source), context.files.absolute(args.target))
         return Access("edit", paths, itself=True)
 
-    async def preview(self, given: MoveArguments, call: ToolCallHandle, work: ToolContext) -> None:
+    async def preview(
+        self, args: MoveArguments, call: ToolCallHandle, context: ToolContext
+    ) -> None:
         """Ask nobody about what cannot be done."""
-        files = work.files
-        await files.require_entry(given.source)
-        if await files.is_reachable(given.target) and await files.has_entry(given.target):
-            raise _in_the_way(files.shown(given.target))
+        files = context.files
+        await files.require_entry(args.source)
+        if await files.is_reachable(args.target) and await files.has_entry(args.target):
+            raise _in_the_way(files.shown(args.target))
 
-    async def run(self, given: MoveArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: MoveArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Rename it."""
-        files = work.files
-        source, target = files.absolute(given.source), files.absolute(given.target)
-        await _check_saved(source, work)
+        files = context.files
+        source, target = files.absolute(args.source), files.absolute(args.target)
+        await _check_saved(source, context)
         try:
             await asyncio.to_thread(files.roots.move, source, target)
         except FileExistsError:
@@ -105,53 +107,55 @@ class Delete(Tool[DeleteArguments]):
     description = "Delete a file, a link (not what it leads to), or an empty directory."
     arguments_type = DeleteArguments
 
-    def title(self, given: DeleteArguments, work: ToolContext) -> str:
+    def title(self, args: DeleteArguments, context: ToolContext) -> str:
         """Name the path."""
-        return f"Delete {work.files.shown(given.path)}"
+        return f"Delete {context.files.shown(args.path)}"
 
-    def locations(self, given: DeleteArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: DeleteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at it."""
-        return (ToolCallLocation(work.files.absolute(given.path)),)
+        return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, given: DeleteArguments, work: ToolContext) -> Access:
+    def access(self, args: DeleteArguments, context: ToolContext) -> Access:
         """Deletes the path."""
-        return Access("delete", (work.files.absolute(given.path),), itself=True)
+        return Access("delete", (context.files.absolute(args.path),), itself=True)
 
     async def preview(
-        self, given: DeleteArguments, call: ToolCallHandle, work: ToolContext
+        self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show what would be gone, of a text that may be looked at."""
-        await work.files.require_entry(given.path)
-        path = work.files.absolute(given.path)
-        if await work.files.is_reachable(path) and await asyncio.to_thread(_is_file, path):
+        await context.files.require_entry(args.path)
+        path = context.files.absolute(args.path)
+        if await context.files.is_reachable(path) and await asyncio.to_thread(_is_file, path):
             try:
-                loaded = await work.files.load(path)
+                loaded = await context.files.load(path)
             except ToolFailed:
                 return  # no text
             await call.add_diff(path, loaded.raw, None)
 
-    async def run(self, given: DeleteArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(
+        self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
+    ) -> Outcome:
         """Delete it."""
-        path = work.files.absolute(given.path)
-        await _check_saved(path, work)
+        path = context.files.absolute(args.path)
+        await _check_saved(path, context)
         try:
-            await asyncio.to_thread(work.files.roots.remove, path)
+            await asyncio.to_thread(context.files.roots.remove, path)
         except OSError as exc:
             if exc.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise ToolFailed(
-                    f"{work.files.shown(path)} is a directory that is not empty. Nothing was "
+                    f"{context.files.shown(path)} is a directory that is not empty. Nothing was "
                     "deleted: delete what is in it first."
                 ) from exc
             raise
-        text = f"Deleted {work.files.shown(path)}."
+        text = f"Deleted {context.files.shown(path)}."
         await call.add_content(text)
         return Outcome((text,))
 
 
-async def _check_saved(path: str, work: ToolContext) -> None:
+async def _check_saved(path: str, context: ToolContext) -> None:
     """Raise `ToolFailed` when changes that are in the editor alone would be lost."""
     if await asyncio.to_thread(_is_file, path):
-        await work.files.check_saved(path)
+        await context.files.check_saved(path)
 
 
 def _is_file(path: str) -> bool:

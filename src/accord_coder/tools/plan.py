@@ -45,19 +45,19 @@ class Plan(Tool[PlanArguments]):
     )
     arguments_type = PlanArguments
 
-    def title(self, given: PlanArguments, work: ToolContext) -> str:
+    def title(self, args: PlanArguments, context: ToolContext) -> str:
         """Say how much is done."""
-        done = sum(step.status == "completed" for step in given.entries)
-        return f"Plan: {done} of {count_noun(len(given.entries), 'step', 'steps')} done"
+        done = sum(step.status == "completed" for step in args.entries)
+        return f"Plan: {done} of {count_noun(len(args.entries), 'step', 'steps')} done"
 
-    def access(self, given: PlanArguments, work: ToolContext) -> Access:
+    def access(self, args: PlanArguments, context: ToolContext) -> Access:
         """Touches nothing."""
         return Access("none")
 
-    async def run(self, given: PlanArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: PlanArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Show the steps."""
-        await work.session.plan(
-            PlanEntry(step.content, step.status, step.priority) for step in given.entries
+        await context.session.plan(
+            PlanEntry(step.content, step.status, step.priority) for step in args.entries
         )
         return Outcome(("The user sees the plan.",))
 
@@ -86,24 +86,24 @@ class ExitPlan(Tool[ExitPlanArguments]):
     )
     arguments_type = ExitPlanArguments
 
-    def title(self, given: ExitPlanArguments, work: ToolContext) -> str:
+    def title(self, args: ExitPlanArguments, context: ToolContext) -> str:
         """Ask."""
         return "Ready to carry out this plan?"
 
-    def access(self, given: ExitPlanArguments, work: ToolContext) -> Access:
+    def access(self, args: ExitPlanArguments, context: ToolContext) -> Access:
         """Touches nothing; the user is asked all the same."""
         return Access("none")
 
     async def preview(
-        self, given: ExitPlanArguments, call: ToolCallHandle, work: ToolContext
+        self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show the plan."""
-        if work.mode != "plan":
-            raise ToolFailed(f"This is not plan mode but the mode {work.mode}: go on.")
-        await call.add_content(given.plan)
+        if context.mode != "plan":
+            raise ToolFailed(f"This is not plan mode but the mode {context.mode}: go on.")
+        await call.add_content(args.plan)
 
     async def run(
-        self, given: ExitPlanArguments, call: ToolCallHandle, work: ToolContext
+        self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Ask, and switch the mode as the user wants."""
         chosen = await call.request_choice(_APPROVALS.values())
@@ -112,7 +112,7 @@ class ExitPlan(Tool[ExitPlanArguments]):
                 "The user does not approve the plan: this is still plan mode. Ask what to change, "
                 "or wait for what the user says."
             )
-        await switch_mode(work.session, chosen.id)
+        await switch_mode(context.session, chosen.id)
         how = (
             "edits need no permission now" if chosen.id == "acceptEdits" else "edits are asked for"
         )

@@ -46,39 +46,41 @@ class Read(Tool[ReadArguments]):
     arguments_type = ReadArguments
     parallel = True
 
-    def title(self, given: ReadArguments, work: ToolContext) -> str:
+    def title(self, args: ReadArguments, context: ToolContext) -> str:
         """Name the file."""
-        return f"Read {work.files.shown(given.path)}"
+        return f"Read {context.files.shown(args.path)}"
 
-    def locations(self, given: ReadArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: ReadArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the first line read."""
-        return (ToolCallLocation(work.files.absolute(given.path), given.line),)
+        return (ToolCallLocation(context.files.absolute(args.path), args.line),)
 
-    def access(self, given: ReadArguments, work: ToolContext) -> Access:
+    def access(self, args: ReadArguments, context: ToolContext) -> Access:
         """Reads the file."""
-        return Access("read", (work.files.absolute(given.path),))
+        return Access("read", (context.files.absolute(args.path),))
 
-    async def preview(self, given: ReadArguments, call: ToolCallHandle, work: ToolContext) -> None:
+    async def preview(
+        self, args: ReadArguments, call: ToolCallHandle, context: ToolContext
+    ) -> None:
         """Ask nobody about a file that is not there."""
-        files = work.files
-        if await files.is_reachable(given.path) and not await files.has_entry(given.path):
-            await files.load(given.path)  # the editor may have it
+        files = context.files
+        if await files.is_reachable(args.path) and not await files.has_entry(args.path):
+            await files.load(args.path)  # the editor may have it
 
-    async def run(self, given: ReadArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(self, args: ReadArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the text, or the image."""
-        files, path = work.files, given.path
+        files, path = context.files, args.path
         head = await files.head(path)
         if head is not None and (mime_type := _image_type(head)) is not None:
-            return await _image(mime_type, given, call, work)
+            return await _image(mime_type, args, call, context)
         size = await files.size(path)
         if head is not None and (b"\0" in head or head.startswith(b"%PDF-")):
             raise ToolFailed(f"{path} is a binary file of {size} bytes: it cannot be read as text.")
         if size is not None and size > MAX_BYTES:
-            part = await in_thread(lambda stop: _part_of_large(given, work, stop))
+            part = await in_thread(lambda stop: _part_of_large(args, context, stop))
         else:
             loaded = await files.load(path)
             await files.remember_read(loaded)
-            part = _LineRange(given, path)
+            part = _LineRange(args, path)
             for line in _lines(loaded.text):
                 part.add(line)
         text = part.result()
@@ -89,8 +91,8 @@ class Read(Tool[ReadArguments]):
 class _LineRange:
     """The lines that are wanted, as far as they fit."""
 
-    def __init__(self, given: ReadArguments, path: str) -> None:
-        self._given = given
+    def __init__(self, args: ReadArguments, path: str) -> None:
+        self._given = args
         self._path = path
         self._kept: list[str] = []
         self._left = MAX_CHARACTERS
@@ -140,10 +142,12 @@ def _lines(text: str) -> list[str]:
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
-def _part_of_large(given: ReadArguments, work: ToolContext, stop: Callable[[], bool]) -> _LineRange:
+def _part_of_large(
+    args: ReadArguments, context: ToolContext, stop: Callable[[], bool]
+) -> _LineRange:
     """Read what is too large to be held; such a file can be read and not edited."""
-    part = _LineRange(given, given.path)
-    fd = work.files.roots.open(work.files.absolute(given.path))
+    part = _LineRange(args, args.path)
+    fd = context.files.roots.open(context.files.absolute(args.path))
     with os.fdopen(fd, "rb") as file:
         goes_on = False
         while not stop() and (piece := file.readline(_PIECE_BYTES)):
@@ -155,14 +159,14 @@ def _part_of_large(given: ReadArguments, work: ToolContext, stop: Callable[[], b
 
 
 async def _image(
-    mime_type: str, given: ReadArguments, call: ToolCallHandle, work: ToolContext
+    mime_type: str, args: ReadArguments, call: ToolCallHandle, context: ToolContext
 ) -> Outcome:
-    data = await work.files.bytes(given.path, _MAX_IMAGE_BYTES + 1)
+    data = await context.files.bytes(args.path, _MAX_IMAGE_BYTES + 1)
     if data is None or len(data) > _MAX_IMAGE_BYTES:
-        raise ToolFailed(f"The image {given.path} is larger than {_MAX_IMAGE_BYTES // 2**20} MiB.")
+        raise ToolFailed(f"The image {args.path} is larger than {_MAX_IMAGE_BYTES // 2**20} MiB.")
     image = ImageContent(data, mime_type)
     await call.add_content(image)
-    said = f"{work.files.shown(given.path)} is this image ({mime_type}, {len(data)} bytes):"
+    said = f"{context.files.shown(args.path)} is this image ({mime_type}, {len(data)} bytes):"
     return Outcome((said, image))
 
 

@@ -38,6 +38,6 @@ TOOLS: tuple[Tool[Any], ...] = (
 )
 
 
-def tools_for(work: ToolContext) -> dict[str, Tool[Any]]:
+def tools_for(context: ToolContext) -> dict[str, Tool[Any]]:
     """Return the tools of a session as it is set up now, by name."""
-    return {tool.name: tool for tool in TOOLS if tool.name != "fetch" or work.settings.fetch}
+    return {tool.name: tool for tool in TOOLS if tool.name != "fetch" or context.settings.fetch}

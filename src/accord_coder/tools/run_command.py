@@ -54,36 +54,36 @@ class Execute(Tool[ExecuteArguments]):
     arguments_type = ExecuteArguments
     cancellable = True
 
-    def title(self, given: ExecuteArguments, work: ToolContext) -> str:
+    def title(self, args: ExecuteArguments, context: ToolContext) -> str:
         """Name the command."""
-        return one_line(given.command)
+        return one_line(args.command)
 
-    def access(self, given: ExecuteArguments, work: ToolContext) -> Access:
+    def access(self, args: ExecuteArguments, context: ToolContext) -> Access:
         """Runs the command."""
-        cwd = work.files.absolute(given.cwd or ".")
-        return Access("execute", (cwd,), subject=given.command)
+        cwd = context.files.absolute(args.cwd or ".")
+        return Access("execute", (cwd,), subject=args.command)
 
     async def preview(
-        self, given: ExecuteArguments, call: ToolCallHandle, work: ToolContext
+        self, args: ExecuteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show all of a command whose title does not; refuse what terminals do not do."""
-        if given.cwd is not None and not await work.files.is_reachable(given.cwd):
+        if args.cwd is not None and not await context.files.is_reachable(args.cwd):
             raise ToolFailed(
-                f"`cwd` {given.cwd} is outside of the session's directories. Leave it out, and go "
+                f"`cwd` {args.cwd} is outside of the session's directories. Leave it out, and go "
                 "there in the command if it has to be."
             )
-        if one_line(given.command) != given.command:
-            await call.add_content(fenced(escape_lines(given.command), "sh"))
+        if one_line(args.command) != args.command:
+            await call.add_content(fenced(escape_lines(args.command), "sh"))
 
     async def run(
-        self, given: ExecuteArguments, call: ToolCallHandle, work: ToolContext
+        self, args: ExecuteArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Run it to its end."""
-        ran = await work.session.terminals.run(
-            *_argv(given.command),
-            cwd=work.files.absolute(given.cwd or "."),
+        ran = await context.session.terminals.run(
+            *_argv(args.command),
+            cwd=context.files.absolute(args.cwd or "."),
             env=command_environment(),
-            timeout_s=given.timeout_s,
+            timeout_s=args.timeout_s,
             output_bytes=_KEPT_BYTES,
         )
         output = cut_middle(ran.output, _MAX_CHARACTERS)
@@ -91,7 +91,7 @@ class Execute(Tool[ExecuteArguments]):
             output = f"[… the beginning is left out …]\n{output}"
         remark = ""
         if ran.timed_out:
-            remark = f"[timed out after {given.timeout_s} s]"
+            remark = f"[timed out after {args.timeout_s} s]"
         elif ran.signal is not None:
             remark = f"[ended by {ran.signal}]"
         elif ran.exit_code != 0:

@@ -38,41 +38,45 @@ class Write(Tool[WriteArguments]):
     )
     arguments_type = WriteArguments
 
-    def title(self, given: WriteArguments, work: ToolContext) -> str:
+    def title(self, args: WriteArguments, context: ToolContext) -> str:
         """Name the file."""
-        return f"Write {work.files.shown(given.path)}"
+        return f"Write {context.files.shown(args.path)}"
 
-    def locations(self, given: WriteArguments, work: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: WriteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Point at the file."""
-        return (ToolCallLocation(work.files.absolute(given.path), 1),)
+        return (ToolCallLocation(context.files.absolute(args.path), 1),)
 
-    def access(self, given: WriteArguments, work: ToolContext) -> Access:
+    def access(self, args: WriteArguments, context: ToolContext) -> Access:
         """Changes the file."""
-        return Access("edit", (work.files.absolute(given.path),))
+        return Access("edit", (context.files.absolute(args.path),))
 
-    async def preview(self, given: WriteArguments, call: ToolCallHandle, work: ToolContext) -> None:
+    async def preview(
+        self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
+    ) -> None:
         """Show the change, of a file that may be looked at."""
-        if await work.files.is_reachable(given.path):
-            await _changed(given, call, work, previews=True)
+        if await context.files.is_reachable(args.path):
+            await _changed(args, call, context, previews=True)
 
-    async def run(self, given: WriteArguments, call: ToolCallHandle, work: ToolContext) -> Outcome:
+    async def run(
+        self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
+    ) -> Outcome:
         """Write the text."""
-        old = await _changed(given, call, work, previews=False)
-        await work.files.store(given.path, old, given.text)
-        lines = given.text.count("\n") + (not given.text.endswith("\n") and bool(given.text))
-        name = work.files.shown(given.path)
+        old = await _changed(args, call, context, previews=False)
+        await context.files.store(args.path, old, args.text)
+        lines = args.text.count("\n") + (not args.text.endswith("\n") and bool(args.text))
+        name = context.files.shown(args.path)
         verb = "Created" if old is None else "Wrote"
         return Outcome((f"{verb} {name}: {count_noun(lines, 'line', 'lines')}.",))
 
 
 async def _changed(
-    given: WriteArguments, call: ToolCallHandle, work: ToolContext, *, previews: bool
+    args: WriteArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
 ) -> LoadedText | None:
     """Show the change; return the text that exists, which the model knows."""
-    old = await work.files.load_for_change(given.path, previews=previews)
+    old = await context.files.load_for_change(args.path, previews=previews)
     if old is None:
-        await call.add_diff(work.files.absolute(given.path), None, given.text)
+        await call.add_diff(context.files.absolute(args.path), None, args.text)
         return None
-    await work.files.check(old)
-    await call.add_diff(work.files.absolute(given.path), old.raw, old.raw_of(given.text))
+    await context.files.check(old)
+    await call.add_diff(context.files.absolute(args.path), old.raw, old.raw_of(args.text))
     return old

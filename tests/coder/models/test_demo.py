@@ -208,7 +208,7 @@ async def test_changes_wait_for_approval_in_plan_mode(version: int, project: Pat
         assert not (project / "a.txt").exists()
         await talk.prompt("create a.txt hello")
         assert (project / "a.txt").read_text() == "hello\n"
-        assert talk.work.mode == "default"
+        assert talk.state.mode == "default"
 
 
 @BOTH
