@@ -1,6 +1,7 @@
 """A client of either version: watches a turn, decides by rule, and keeps the transcript.
 
-Without an argument it drives `greeter.py` beside it; else the command that it is given.
+Without an argument it uses the agent `greeter.py` in the same directory, otherwise the given
+command.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """An agent that edits a file if it may, runs a command, and keeps its sessions.
 
 Started with `agent` it serves stdin and stdout; else it starts itself as an agent, lets it
-work in a folder of its own, and checks what came of it.
+work in its own directory, and checks the result.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The smallest agent: it speaks both versions on stdin and stdout."""
+"""The smallest agent: it serves both versions on stdin and stdout."""
 
 from accord import Agent, Turn
 
 
 class Greeter(Agent):
-    """Says hello to whoever prompts it."""
+    """Greets the user."""
 
     async def prompt(self, turn: Turn) -> None:
         await turn.say(f"Hello! You wrote: {turn.text}")

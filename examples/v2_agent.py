@@ -46,7 +46,7 @@ class Counter(v2.AgentRole):
         self.stop(params.session_id)
         self.prompts += 1
         message_id = f"message-{self.prompts}"
-        # The answer only says that the message has its place; the work goes on after it.
+        # The response only accepts the message; the work continues after it.
         self.turns[params.session_id] = asyncio.create_task(self.work(params, message_id, context))
         return v2.PromptResponse(message_id=message_id)
 

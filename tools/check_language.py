@@ -1,5 +1,7 @@
 """Counts phrases that are hard to read, in comments, strings and docs: `make lint`.
 
+Lines of Markdown that are too wide count as well: docs are wrapped after sentences and clauses.
+
 `language.json` has the number of hits that each expression may have. A number may only fall:
 `--update` lowers it to the hits of today and never raises it. Where it is zero, the phrase is an
 error. With paths, the hits in these files are listed and nothing is compared.
@@ -92,11 +94,16 @@ EXPRESSIONS = {
 }
 # About one hit in four of these is plain English: more hits than before are only a warning.
 WEAK = {"L13", "L18", "L21", "L24", "L26", "L30"}
+WIDE = "WIDE"
+MAX_WIDTH = 120
+INSTEAD = {name: instead for name, (_, instead) in EXPRESSIONS.items()} | {
+    WIDE: f"at most {MAX_WIDTH} characters: break after a sentence or a clause"
+}
 PATTERNS = {name: re.compile(pattern) for name, (pattern, _) in EXPRESSIONS.items()}
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 CODE_SPAN = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 MARKDOWN = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/*.md", "docs/**/*.md")
-PYTHON = ("src/**/*.py", "docs/**/*.py")
+PYTHON = ("src/**/*.py", "docs/**/*.py", "examples/**/*.py")
 
 
 @dataclass(frozen=True)
@@ -109,8 +116,7 @@ class Hit:
     text: str
 
     def __str__(self) -> str:
-        instead = EXPRESSIONS[self.name][1]
-        return f"{self.file}:{self.line}: {self.name} {self.text!r}: write {instead!r}"
+        return f"{self.file}:{self.line}: {self.name} {self.text!r}: write {INSTEAD[self.name]!r}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -156,7 +162,7 @@ def compare(baseline: dict[str, int], hits: Iterable[Hit]) -> tuple[list[str], l
 def lower(baseline: dict[str, int], hits: Iterable[Hit]) -> dict[str, int]:
     """Return the baseline with each number lowered to the hits of today."""
     counts = Counter(hit.name for hit in hits)
-    return {name: min(baseline.get(name, 0), counts[name]) for name in EXPRESSIONS}
+    return {name: min(baseline.get(name, 0), counts[name]) for name in INSTEAD}
 
 
 def checked_files(root: Path) -> Iterator[Path]:
@@ -184,6 +190,8 @@ def hits_in(file: Path) -> Iterator[Hit]:
             for match in pattern.finditer(joined):
                 at = line + bisect_right(starts, match.start()) - 1
                 found.append(Hit(name, file, at, match[0]))
+    if file.suffix == ".md" and file.parent.name != "changelog.d":
+        found += [Hit(WIDE, file, line, f"{text[:40]}…") for line, text in wide_lines(text)]
     yield from sorted(found, key=lambda hit: (hit.line, hit.name))
 
 
@@ -215,6 +223,17 @@ def paragraphs(page: str) -> Iterator[tuple[int, str]]:
         elif lines:
             yield number - len(lines), "\n".join(lines)
             lines = []
+
+
+def wide_lines(page: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of prose that are too wide; code and tables cannot be wrapped."""
+    fence = ""
+    for number, line in enumerate(page.splitlines(), 1):
+        mark = re.match(r"\s*(`{3,})", line)
+        if mark and fence in ("", line.strip()):
+            fence = "" if fence else mark[1]
+        elif not fence and len(line) > MAX_WIDTH and not line.lstrip().startswith(("|", "![")):
+            yield number, line.strip()
 
 
 def _joined(passage: str) -> tuple[list[int], str]:
