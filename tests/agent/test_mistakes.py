@@ -217,7 +217,7 @@ async def _option_kind(turn: Turn) -> None:
     [
         (_kind, "tool(kind=…): expected read, edit, delete, move, search, execute, think,"),
         (_kind_later, "update(kind=…): expected read, "),
-        (_severity, "show_notice(severity=…): expected info, warning, error or a name of your own"),
+        (_severity, "show_notice(severity=…): expected info, warning, error or an extension name"),
         (_status, "PlanEntry(status=…): expected pending, in_progress, completed, cancelled or"),
         (_priority, "PlanEntry(priority=…): expected high, medium, low or"),
         (_option_kind, "PermissionOption('a', kind=…): expected allow_once, allow_always,"),

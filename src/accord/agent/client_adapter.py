@@ -16,6 +16,7 @@ from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.agent.background import Background
+    from accord.agent.text_stream import TextStream
     from accord.errors import RequestError
     from accord.types.auth import AuthAccount, AuthState
 
@@ -50,6 +51,12 @@ class ClientAdapter(ABC):
         meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Send one more piece of a message; waits while the client reads slower."""
+
+    def text_stream(  # the base class has none: every chunk takes `send_message_chunk`
+        self, session_id: str, role: MessageRole, message_id: str
+    ) -> TextStream | None:
+        """Return what sends the text chunks of a message faster, if this adapter can."""
+        return None
 
     @abstractmethod
     async def send_update(self, session_id: str, report: Update) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -11,11 +11,12 @@ from msgspec import Struct
 from accord.agent.updates import (
     CommandsUpdate,
     ContextUsageUpdate,
+    MessageRole,
     NoticeUpdate,
     PlanFileUpdate,
     PlanMarkdownUpdate,
 )
-from accord.types.awaited import must_await
+from accord.types.awaited import log_not_awaited, must_await, not_awaited
 from accord.types.content import ContentBlock
 from accord.types.session import AvailableCommand, ContextUsage, Cost, PlanEntry
 from accord.types.validation import require_name, require_type, require_types
@@ -32,6 +33,69 @@ __all__ = ("SessionActions",)
 
 F = TypeVar("F", bound=Struct)
 
+_DONE: Iterator[Any] = iter(())  # exhausted: awaiting it takes no time
+
+_CALLS: dict[MessageRole, str] = {"agent": "turn.say(…)", "thought": "turn.think(…)"}
+
+
+class _WriteChunk(Struct, eq=False):
+    """A chunk of a message, sent when it is awaited; otherwise as `MustAwait`.
+
+    Agents stream many chunks, so it is a Struct, which is created in less time, and has no
+    coroutine unless something other than `await` needs it.
+    """
+
+    core: SessionCore
+    role: MessageRole
+    content: ContentBlock
+    meta: dict[str, Any] | None
+    begun: bool = False
+    work: Coroutine[Any, Any, None] | None = None
+
+    def __await__(self) -> Any:
+        self.begun = True
+        core = self.core
+        stream = core.stream
+        if (
+            stream is not None
+            and stream.role is self.role
+            and type(self.content) is str
+            and self.meta is None
+        ):
+            must_wait = stream.send(self.content)
+            if must_wait is False:
+                return _DONE
+            if must_wait:
+                return stream.wait().__await__()
+        return core.add_to_message(self.role, self.content, self.meta).__await__()
+
+    def _begin(self) -> Coroutine[Any, Any, None]:
+        self.begun = True
+        if self.work is None:
+            self.work = self.core.add_to_message(self.role, self.content, self.meta)
+        return self.work
+
+    def send(self, value: Any) -> Any:
+        return self._begin().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begin().throw(*error)
+
+    def close(self) -> None:
+        self.begun = True
+        if self.work is not None:
+            self.work.close()
+
+    def __bool__(self) -> bool:
+        raise not_awaited(_CALLS[self.role])
+
+    def __del__(self) -> None:
+        if not self.begun:
+            log_not_awaited(_CALLS[self.role], self.core)
+
+
+Coroutine.register(_WriteChunk)  # type: ignore[attr-defined]  # it is an ABC, unlike its stub
+
 
 class SessionActions:
     """Shows and asks, in the version that the client speaks."""
@@ -39,7 +103,6 @@ class SessionActions:
     _core: SessionCore
     _toolbox: type[Toolbox]
 
-    @must_await("turn")
     def say(
         self, content: ContentBlock, *, meta: dict[str, Any] | None = None
     ) -> Coroutine[Any, Any, None]:
@@ -47,14 +110,13 @@ class SessionActions:
 
         `meta` is sent as the `_meta` of the update; it is not stored.
         """
-        return self._core.add_to_message("agent", content, meta)
+        return _WriteChunk(self._core, "agent", content, meta)  # type: ignore[return-value]  # registered
 
-    @must_await("turn")
     def think(
         self, content: ContentBlock, *, meta: dict[str, Any] | None = None
     ) -> Coroutine[Any, Any, None]:
         """Append to the agent's thoughts, which clients may show apart; `meta` as in `say`."""
-        return self._core.add_to_message("thought", content, meta)
+        return _WriteChunk(self._core, "thought", content, meta)  # type: ignore[return-value]  # as above
 
     def start_new_message(self) -> None:
         """Let the next `say` or `think` start a new message."""

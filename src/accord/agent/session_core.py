@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -13,6 +20,7 @@ import msgspec
 
 from accord.agent.background import Background, OpenSubagent, OpenToolCall
 from accord.agent.client_adapter import ClientAdapter, mode_of
+from accord.agent.text_stream import TextStream
 from accord.agent.turn_state import TurnState, current_turn
 from accord.agent.updates import MessageRole, MessageUpdate, OptionsUpdate, TitleUpdate, Update
 from accord.errors import InvalidParams, LocalProtocolError
@@ -75,8 +83,21 @@ class SessionCore:
         self._count = first_number
         self._role: MessageRole | None = None
         self._message_id = ""
+        self._chunks = 0  # of the current message
+        # Sends text of the current message; None if `add_to_message` has to.
+        self.stream: TextStream | None = None
         self._waiting = 0  # requests to the user that a turn waits for
         self._state: SessionState = "idle"
+
+    def set_client_adapter(self, adapter: ClientAdapter) -> None:
+        """Send by another adapter from now on."""
+        self.client_adapter = adapter
+        self.end_message()
+
+    def close(self) -> None:
+        """Refuse updates from now on."""
+        self.closed = True
+        self.stream = None
 
     # Updates.
 
@@ -92,8 +113,13 @@ class SessionCore:
         if role is not self._role:
             self._role = role
             self._message_id = self.next_id("message")
+            self.stream = None
+            self._chunks = 0
+        self._chunks += 1
         send = self.client_adapter.send_message_chunk
         if self._write is None and not self.closed:  # the coroutine of `_publish` would only wait
+            if self._chunks == 2:  # there are likely to be more
+                self.stream = self.client_adapter.text_stream(self.id, role, self._message_id)
             return send(self.id, role, self._message_id, content, meta)
         require_content("content", content)  # before it is stored
         return self._publish(
@@ -104,6 +130,7 @@ class SessionCore:
     def end_message(self) -> None:
         """Let the next chunk start a new message."""
         self._role = None
+        self.stream = None
 
     async def publish(self, update: Update) -> None:
         """Store and send an update."""

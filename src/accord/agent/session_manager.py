@@ -65,7 +65,7 @@ class SessionManager:
         """Use another adapter from now on: the client has repeated `initialize`."""
         self.client_adapter = adapter
         for core in self.cores.values():
-            core.client_adapter = adapter
+            core.set_client_adapter(adapter)
 
     async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
         """Send the auth status to a client that has asked for it, if it changed (R-ASTAT-06)."""
@@ -333,7 +333,7 @@ class SessionManager:
         await self._release(core, session)
 
     async def _release(self, core: SessionCore, session: Session) -> None:
-        core.closed = True
+        core.close()
         self.client_adapter.drop_session(core.id)
         self._registry.remove(core.id)
         await self.agent.close_session(session)

@@ -100,7 +100,7 @@ class SubagentCore(SessionCore):
         await call.__aenter__()
         await call.start()
         self._call = call
-        self.client_adapter = SubagentToolCallAdapter(self.parent, call)
+        self.set_client_adapter(SubagentToolCallAdapter(self.parent, call))
         if self.description:
             await call.add_content(self.description)
 
@@ -123,7 +123,7 @@ class SubagentCore(SessionCore):
                     stop_reason = "error"
                 await self._send_end(stop_reason, token_usage)
         finally:
-            self.closed = True
+            self.close()
             self.client_adapter.drop_session(self.id)
             self.all_subagents.pop(self.id, None)
             if self in self.parent.subagents:

@@ -62,7 +62,7 @@ class Connection:
         self.limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._log = FloodLog(log, self._loop.time)
-        self._peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
+        self.peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
         self._tasks = Tasks()
         self._works: set[asyncio.Task[None]] = set()  # started by `spawn`
         self.flow = Flow(transport, self.limits, self._reject_overflow)
@@ -76,7 +76,7 @@ class Connection:
             flood_log=self._log,
         )
         self.serving = RequestHandlers(
-            self, self._peer, self._tasks, self.limits, self._response_queued, self._log
+            self, self.peer, self._tasks, self.limits, self._response_queued, self._log
         )
         self._routes: Routes | None = None
         self._shared: Any = None  # the context of notifications
@@ -89,7 +89,7 @@ class Connection:
         self._ended = asyncio.Event()
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
-        self._outbox = Outbox(transport, self._peer.frames_to_send)
+        self.outbox = Outbox(transport, self.peer.frames_to_send)
         self.streamed_text = StreamedText(self._log)
         self.message_bytes = 0  # the size of the params that are being handled
 
@@ -109,7 +109,7 @@ class Connection:
 
     def refuse_null_ids(self) -> None:
         """Reject requests with a null id from now on (R-GEN-14)."""
-        self._peer.null_ids = False
+        self.peer.null_ids = False
 
     def hold(self) -> None:
         """Hold incoming requests and notifications until `release`."""
@@ -136,7 +136,7 @@ class Connection:
     def observe(self, observer: Observer) -> None:
         """Pass every frame to the observer from now on, in both directions. It must not raise."""
         self._observers.append(observer)
-        self._outbox.sent = self._show_sent
+        self.outbox.sent = self._show_sent
 
     @property
     def has_ended(self) -> bool:
@@ -158,7 +158,7 @@ class Connection:
 
     async def _close(self) -> None:
         await self._tasks.cancel(self.limits.close_timeout_s)
-        self._outbox.flush()
+        self.outbox.flush()
         try:
             async with asyncio.timeout(2 * self.limits.close_timeout_s):
                 await self.transport.aclose()
@@ -172,11 +172,11 @@ class Connection:
         if self._closed is None:
             self._closed = error
         self._fail_calls(error)
-        self._outbox.close(self._closed)
+        self.outbox.close(self._closed)
 
     def _fail_calls(self, error: TransportError) -> None:
         self._hung_up = self.serving.ended_by = error
-        for call in self._peer.receive_eof():
+        for call in self.peer.receive_eof():
             reject(call, error)
 
     def _end(self, error: Exception | None) -> None:
@@ -188,16 +188,16 @@ class Connection:
         """Fail the pending calls after the peer disconnected, and let handlers finish."""
         try:
             reason = await self._why_ended(error)
-            log.debug("= the peer hung up, %d requests unanswered", self._peer.unanswered)
+            log.debug("= the peer hung up, %d requests unanswered", self.peer.unanswered)
             self._fail_calls(reason)
             # The peer may still read their responses.
             await self._wait_for_handlers(self.limits.eof_grace_s)
-            self._outbox.flush()
+            self.outbox.flush()
             self._fail_everything(reason)
             self.serving.cancel_where(lambda _method, _params: True)
             await self._lanes.wait_empty(self.limits.drain_s)
             await self._tasks.cancel(self.limits.close_timeout_s)
-            self._outbox.flush()
+            self.outbox.flush()
         finally:
             self._ended.set()
 
@@ -244,11 +244,11 @@ class Connection:
         caller = LaneHolder.current()
         self.flow.begin_call(session, caller)
         try:
-            if self._outbox.blocked:
-                await self._outbox.wait_for_room()
+            if self.outbox.blocked:
+                await self.outbox.wait_for_room()
             call = PendingCall(method, self._loop.create_future(), decode, session, caller)
-            request_id = self._peer.request(method, with_trace(params), call)
-            self._outbox.flush_when_idle()
+            request_id = self.peer.request(method, with_trace(params), call)
+            self.outbox.flush_when_idle()
             try:
                 return await call.future
             except asyncio.CancelledError:
@@ -261,18 +261,18 @@ class Connection:
             self.flow.end_call(session, caller)
 
     def _abandon_call(self, request_id: RequestId) -> None:
-        self._peer.cancel(request_id)
-        self._peer.forget(request_id)
-        self._outbox.flush_soon()
+        self.peer.cancel(request_id)
+        self.peer.forget(request_id)
+        self.outbox.flush_soon()
 
     async def notify(self, method: str, params: Any) -> None:
         """Send a notification; wait while the transport is congested."""
         if self._closed is not None:
             raise self._closed
-        size = self._peer.notify(method, with_trace(params))
-        if self._outbox.frames_added(size):
+        size = self.peer.notify(method, with_trace(params))
+        if self.outbox.frames_added(size):
             with self.flow.sending():
-                await self._outbox.wait_for_room()
+                await self.outbox.wait_for_room()
 
     def _show_sent(self, frames: Sequence[Frame]) -> None:
         for observer in self._observers:
@@ -280,13 +280,13 @@ class Connection:
                 observer("sent", frame)
 
     def _response_queued(self, size: int) -> None:
-        self._outbox.flush_soon()
-        if self._outbox.blocked:
+        self.outbox.flush_soon()
+        if self.outbox.blocked:
             self.flow.add_unread(size)
 
     def _count_rejected(self) -> None:
-        self._response_queued(self._peer.rejected_bytes)
-        self._peer.rejected_bytes = 0
+        self._response_queued(self.peer.rejected_bytes)
+        self.peer.rejected_bytes = 0
 
     # Receiving: called by the transport.
 
@@ -296,10 +296,10 @@ class Connection:
         for observer in self._observers:
             for frame in frames:
                 observer("received", frame)
-        self._outbox.defer_flush()
+        self.outbox.defer_flush()
         if self._held is None and not self._lanes.by_key:
             frames = self.streamed_text.take(frames)
-        for event in self._peer.receive(frames):
+        for event in self.peer.receive(frames):
             try:
                 if type(event) is Message:
                     self._dispatch(event)
@@ -314,10 +314,10 @@ class Connection:
             except Exception as exc:  # noqa: BLE001  # logged there
                 self._handle_internal_error(event, exc)
         self.streamed_text.search(frames)
-        if self._peer.rejected_bytes:
+        if self.peer.rejected_bytes:
             self._count_rejected()
         self.flow.after_reading()
-        self._outbox.flush()
+        self.outbox.flush()
 
     def _handle_internal_error(self, event: object, exc: Exception) -> None:
         """Report an error in this library, so that later messages are still handled."""
@@ -331,7 +331,7 @@ class Connection:
         if self._closing is not None:
             return
         self._log.log(logging.WARNING, "! refused a frame of more than %d bytes", limit)
-        answer = self._peer.refuse(InvalidRequest(f"The frame exceeds {limit} bytes"), head)
+        answer = self.peer.refuse(InvalidRequest(f"The frame exceeds {limit} bytes"), head)
         if answer is not None:
             self._receive_response(answer)
         self._count_rejected()
@@ -340,7 +340,7 @@ class Connection:
         self._end(error)
 
     def writable(self) -> None:
-        self._outbox.resume()
+        self.outbox.resume()
         self.flow.all_read()
 
     def _reject_overflow(self, reason: str) -> None:
@@ -351,7 +351,7 @@ class Connection:
     def _fail_session(self, session: Any, error: BacklogExceeded) -> None:
         """Fail the calls of a session whose handlers are too slow: its messages are dropped."""
         self._log.log(logging.ERROR, "! %s", error)
-        for request_id, call in self._peer.calls():
+        for request_id, call in self.peer.calls():
             if call.caller is not None and call.caller.still_runs:
                 waits = call.caller.session == session
             else:

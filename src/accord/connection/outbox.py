@@ -37,7 +37,7 @@ class Outbox:
         self._turn_bytes = 0
         self._unsent_bytes = 0
         self._senders: deque[asyncio.Future[None]] = deque()
-        self._closed: TransportError | None = None
+        self.closed: TransportError | None = None
 
     def frames_added(self, size: int) -> bool:
         """Count added frames; return True if their sender should call `wait_for_room`."""
@@ -87,12 +87,12 @@ class Outbox:
             self.flush()
         if not self.blocked:
             await asyncio.sleep(0)
-        while self.blocked and self._closed is None:
+        while self.blocked and self.closed is None:
             sender: asyncio.Future[None] = self._loop.create_future()
             self._senders.append(sender)
             await sender
-        if self._closed is not None:
-            raise self._closed
+        if self.closed is not None:
+            raise self.closed
 
     def resume(self) -> None:
         """Wake waiting senders: the transport is no longer congested."""
@@ -101,7 +101,7 @@ class Outbox:
 
     def close(self, error: TransportError) -> None:
         """Make all waiting senders raise an error, now and later."""
-        self._closed = error
+        self.closed = error
         self.blocked = False
         while self._senders:
             _wake(self._senders.popleft())

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("TRACE_KEYS", "context_with_trace", "current_trace", "with_trace")
+__all__ = ("TRACE_KEYS", "context_with_trace", "current_trace", "trace", "with_trace")
 
 TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 
 _trace: ContextVar[dict[str, Any] | None] = ContextVar("accord_trace", default=None)
+# Returns the trace context of the request that is being handled; None if it has none.
+trace = _trace.get
 
 
 def current_trace() -> dict[str, Any]:
@@ -34,15 +36,15 @@ def context_with_trace(meta: dict[str, Any]) -> Context | None:
 
 def with_trace(params: Any) -> Any:
     """Return params with the trace of the current request, if it has one."""
-    trace = _trace.get()
-    if trace is None:
+    found = trace()
+    if found is None:
         return params
     if isinstance(params, Struct) and hasattr(params, "meta"):
         meta: Any = getattr(params, "meta")  # noqa: B009  # not every wire type has it
         if meta is None or meta is UNSET:
-            return replace(params, meta=dict(trace))
-        return replace(params, meta={**trace, **meta})
+            return replace(params, meta=dict(found))
+        return replace(params, meta={**found, **meta})
     if is_object(params):
         own = params.get("_meta")
-        return {**params, "_meta": {**trace, **(own if is_object(own) else {})}}
+        return {**params, "_meta": {**found, **(own if is_object(own) else {})}}
     return params

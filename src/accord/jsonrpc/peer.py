@@ -68,14 +68,14 @@ class Peer:
     ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
         self.rejected_bytes = 0  # in answers made by `receive` and `reject`, for the shell to take
-        self._frame_bytes = _INT64.stop if frame_bytes is None else frame_bytes
+        self.frame_bytes = _INT64.stop if frame_bytes is None else frame_bytes
         self._encode = encode
         self._encode_into = encode_into or self._append
         self._next_id = 0
         self._calls: dict[RequestId, Any] = {}
         self._unanswered: set[RequestId] = set()
         self._forgotten: dict[RequestId, None] = {}  # in the order they were given up
-        self._frames: list[bytes | bytearray] = []
+        self.frames: list[bytes | bytearray] = []  # to send; see `take_frames`
         self._heads: dict[str, bytes] = {}
 
     # Sending.
@@ -89,11 +89,11 @@ class Peer:
             frame += b',"params":'
             self._encode_into(params, frame)
         frame += b"}"
-        if len(frame) > self._frame_bytes:
-            raise FrameTooLarge(method, len(frame), self._frame_bytes)
+        if len(frame) > self.frame_bytes:
+            raise FrameTooLarge(method, len(frame), self.frame_bytes)
         self._next_id = request_id + 1
         self._calls[request_id] = call
-        self._frames.append(frame)
+        self.frames.append(frame)
         return request_id
 
     def notify(self, method: str, params: Any) -> int:
@@ -103,9 +103,9 @@ class Peer:
         else:
             head = self._heads.get(method) or self._head(method)
             frame = head + self._encode(params) + b"}"
-        if len(frame) > self._frame_bytes:
-            raise FrameTooLarge(method, len(frame), self._frame_bytes)
-        self._frames.append(frame)
+        if len(frame) > self.frame_bytes:
+            raise FrameTooLarge(method, len(frame), self.frame_bytes)
+        self.frames.append(frame)
         return len(frame)
 
     def _head(self, method: str) -> bytes:
@@ -130,10 +130,10 @@ class Peer:
         return self._close(request_id, self._error(request_id, error))
 
     def _close(self, request_id: RequestId, frame: bytes | bytearray) -> int:
-        if len(frame) > self._frame_bytes:
-            raise FrameTooLarge("", len(frame), self._frame_bytes)
+        if len(frame) > self.frame_bytes:
+            raise FrameTooLarge("", len(frame), self.frame_bytes)
         self._unanswered.discard(request_id)
-        self._frames.append(frame)
+        self.frames.append(frame)
         return len(frame)
 
     def cancel(self, request_id: RequestId) -> None:
@@ -153,7 +153,7 @@ class Peer:
 
     def frames_to_send(self) -> list[bytes | bytearray]:
         """Return what must be written now, in order."""
-        frames, self._frames = self._frames, []
+        frames, self.frames = self.frames, []
         return frames
 
     # Receiving.
@@ -200,7 +200,7 @@ class Peer:
     def reject(self, error: RequestError, request_id: RequestId = None) -> None:
         """Answer something that is not handled, with a null id where its own is not known."""
         frame = self._error(request_id, error)
-        self._frames.append(frame)
+        self.frames.append(frame)
         self.rejected_bytes += len(frame)
 
     def refuse(self, error: RequestError, head: bytes) -> Response | None:

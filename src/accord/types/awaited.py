@@ -9,7 +9,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
-__all__ = ("must_await", "must_enter")
+__all__ = ("log_not_awaited", "must_await", "must_enter", "not_awaited")
 
 log = logging.getLogger("accord.agent")
 
@@ -20,7 +20,7 @@ _Work = Coroutine[Any, Any, T]
 
 
 class _MustAwait(Coroutine[Any, Any, T]):
-    """A coroutine that logs its name if it is never awaited, and has no truth value."""
+    """A coroutine that is named in the log if it is dropped, and that has no truth value."""
 
     __slots__ = ("_begun", "_owner", "_what", "_work")
 
@@ -47,15 +47,24 @@ class _MustAwait(Coroutine[Any, Any, T]):
         self._work.close()
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self._what} must be awaited: write `await {self._what}`")
+        raise not_awaited(self._what)
 
     def __del__(self) -> None:
         if not self._begun:
             self._work.close()
-            log.error("! %s was not awaited: write `await %s`", self._what, self._what)
-            core = getattr(self._owner, "_core", None)  # of the session
-            if core is not None:
-                core.not_awaited.append(self._what)
+            log_not_awaited(self._what, getattr(self._owner, "_core", None))
+
+
+def not_awaited(what: str) -> TypeError:
+    """Return the error for a call that is used without `await`."""
+    return TypeError(f"{what} has to be awaited: write `await {what}`")
+
+
+def log_not_awaited(what: str, core: Any) -> None:
+    """Log that a call was dropped; `core` is that of its session, whose turn fails."""
+    log.error("! %s was not awaited: write `await %s`", what, what)
+    if core is not None:
+        core.not_awaited.append(what)
 
 
 def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work[T]]]:

@@ -13,6 +13,7 @@ from accord import v1
 from accord.agent.client_adapter import PermissionQuestion, mode_of
 from accord.agent.shared_client_adapter import SharedClientAdapter
 from accord.agent.shared_updates import cost_to_wire, option_to_wire, plan_lines, to_update
+from accord.agent.text_stream import TextStream
 from accord.agent.updates import (
     CommandsUpdate,
     CompactionSummaryUpdate,
@@ -92,6 +93,14 @@ class ClientAdapterV1(SharedClientAdapter):
         return self._client.session_update(
             v1.SessionNotification(session_id=session_id, update=chunk)
         )
+
+    def text_stream(self, session_id: str, role: MessageRole, message_id: str) -> TextStream:
+        def params_for(text: str) -> v1.SessionNotification:
+            chunk = _CHUNKS[role](content=v1.TextContent(text=text), message_id=message_id)
+            return v1.SessionNotification(session_id=session_id, update=chunk)
+
+        blocked = self._tool_content.unsent_sessions
+        return TextStream(self._context.connection, session_id, role, params_for, blocked)
 
     async def send_update(self, session_id: str, report: Update) -> None:
         match report:

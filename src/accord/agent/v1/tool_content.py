@@ -91,7 +91,9 @@ class ToolContentBuffers:
     def __init__(self, send: Callable[[str, str], None]) -> None:
         self._send = send  # sends what one tool call of a session shows
         self._buffers: dict[str, dict[str, ToolContentBuffer]] = {}
-        self._unsent: dict[str, dict[str, None]] = {}  # by session, in the order they became it
+        self.unsent_sessions: dict[
+            str, dict[str, None]
+        ] = {}  # by session, in the order they became it
 
     def buffer(self, session_id: str, tool_id: str) -> ToolContentBuffer:
         """Return what a tool call shows."""
@@ -106,30 +108,30 @@ class ToolContentBuffers:
             lambda: self._send(session_id, tool_id)
         ):
             return True
-        self._unsent.setdefault(session_id, {})[tool_id] = None
+        self.unsent_sessions.setdefault(session_id, {})[tool_id] = None
         return False
 
     def unsent(self, session_id: str) -> tuple[str, ...]:
         """Return the tool calls of a session that show more than was sent."""
-        return tuple(self._unsent.get(session_id, ()))
+        return tuple(self.unsent_sessions.get(session_id, ()))
 
     def has_unsent(self, session_id: str) -> bool:
         """Tell whether a tool call of a session shows more than was sent."""
-        return session_id in self._unsent
+        return session_id in self.unsent_sessions
 
     def is_unsent(self, session_id: str, tool_id: str) -> bool:
         """Tell whether a tool call shows more than was sent."""
-        return tool_id in self._unsent.get(session_id, ())
+        return tool_id in self.unsent_sessions.get(session_id, ())
 
     def take_content(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
         """Return all that a tool call shows, to be sent at once."""
         tool = self.buffer(session_id, tool_id)
         tool.mark_sent()
-        late = self._unsent.get(session_id)
+        late = self.unsent_sessions.get(session_id)
         if late is not None:
             late.pop(tool_id, None)
             if not late:
-                del self._unsent[session_id]
+                del self.unsent_sessions[session_id]
         return tool.content()
 
     def drop(self, session_id: str, tool_id: str) -> None:
@@ -144,7 +146,7 @@ class ToolContentBuffers:
         """Forget a session: it has ended."""
         for tool in self._buffers.pop(session_id, {}).values():
             tool.cancel_timer()
-        self._unsent.pop(session_id, None)
+        self.unsent_sessions.pop(session_id, None)
 
 
 def _char_count(item: Any) -> int:

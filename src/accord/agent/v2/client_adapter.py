@@ -20,6 +20,7 @@ from accord.agent.shared_updates import (
     to_update,
     usage_to_wire,
 )
+from accord.agent.text_stream import TextStream
 from accord.agent.updates import (
     CommandsUpdate,
     ContextUsageUpdate,
@@ -95,6 +96,14 @@ class ClientAdapterV2(SharedClientAdapter):
         return self._client.session_update(
             v2.UpdateSessionNotification(session_id=session_id, update=update)
         )
+
+    def text_stream(self, session_id: str, role: MessageRole, message_id: str) -> TextStream:
+        def params_for(text: str) -> v2.UpdateSessionNotification:
+            chunk = _CHUNKS[role](content=v2.TextContent(text=text), message_id=message_id)
+            return v2.UpdateSessionNotification(session_id=session_id, update=chunk)
+
+        connection = self._context.connection
+        return TextStream(connection, session_id, role, params_for, ())
 
     async def send_update(self, session_id: str, report: Update) -> None:
         if isinstance(report, MessageUpdate) and report.role != "user":
