@@ -141,7 +141,7 @@ def test_agent_that_does_not_answer_is_given_up(
 def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("hi", "--agent", "no-such-agent --acp") == 1
     said = capsys.readouterr().err
-    assert "Cannot start no-such-agent: not found in PATH" in said
+    assert "accord ask: cannot start no-such-agent: not found in PATH" in said
     assert said.endswith("`accord agents` lists the agents that have a name.\n")
 
 

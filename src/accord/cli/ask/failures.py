@@ -77,7 +77,10 @@ def describe_failure(
 
 def failure_lines(failure: Failure, output: AgentOutput) -> list[str]:
     """Return the report for stderr: the message, the output of the agent, the hint."""
-    lines = [f"accord ask: {hidden_removed(failure.message)}"]
+    message = hidden_removed(failure.message)
+    if failure.code is None and message.startswith(("Cannot ", "The ")):  # not the agent's words
+        message = message[0].lower() + message[1:]
+    lines = [f"accord ask: {message}"]
     if output.noise:
         lines.append("  on its stdout, which must contain only JSON:")
         lines += (f"    {hidden_removed(line)}" for line in output.noise)
