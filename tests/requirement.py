@@ -35,15 +35,22 @@ def requirement(*ids: str) -> pytest.MarkDecorator:
     return pytest.mark.requirement(*ids)
 
 
-def named_in(source: str) -> set[str]:
-    """Return the rule ids that the decorators and marks of a test file name."""
-    return {
-        argument.value
+def marks_in(source: str) -> list[list[str]]:
+    """Return the rule ids of each decorator and mark of a test file."""
+    return [
+        [
+            argument.value
+            for argument in node.args
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+        ]
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call) and _name(node.func) == "requirement"
-        for argument in node.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    }
+    ]
+
+
+def named_in(source: str) -> set[str]:
+    """Return the rule ids that the decorators and marks of a test file name."""
+    return {name for marked in marks_in(source) for name in marked}
 
 
 def named_by(files: Iterable[Path]) -> dict[str, list[Path]]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from requirement import named, named_in, reasons, report, requirement, rules
+from requirement import (
+    marks_in,
+    named,
+    named_in,
+    own_test_files,
+    reasons,
+    report,
+    requirement,
+    rules,
+)
+
+MAX_IDS = 4  # in one of the marks that name a rule
 
 
 def test_requirement_marks_the_test_with_its_rules() -> None:
@@ -43,3 +54,13 @@ def test_rule_without_a_test_has_a_reason() -> None:
 
 def test_report_counts_every_rule() -> None:
     assert f" of {len(rules())} rules" in report()
+
+
+def test_every_rule_is_named_by_a_mark_with_few_others() -> None:
+    # A test that proves many rules at once does not say which of them is broken.
+    fewest: dict[str, int] = {}
+    for file in own_test_files():
+        for marked in marks_in(file.read_text("utf-8")):
+            for name in marked:
+                fewest[name] = min(len(marked), fewest.get(name, len(marked)))
+    assert sorted(name for name, others in fewest.items() if others > MAX_IDS) == []
