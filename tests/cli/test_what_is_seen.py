@@ -226,7 +226,8 @@ def test_what_the_agent_wrote_to_stderr_last_is_shown_while_it_works(tmp_path: P
     agent = f"{sys.executable} {tmp_path / 'agent.py'}"
 
     def run() -> float:
-        with at_a_terminal(*ASK, "--agent", agent, "go", cwd=tmp_path) as person:
+        # Wide enough for the path of the interpreter, which is in the same line.
+        with at_a_terminal(*ASK, "--agent", agent, "go", cwd=tmp_path, columns=300) as person:
             person.sees("retrying http://127.0.0.1:9")
             began_s = time.monotonic()
             person.types(CTRL_C)
