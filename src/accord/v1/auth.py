@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from accord.v1.ids import AuthMethodId
 from accord.wire.base import ByShape, Lenient, LenientList, NullAsEmpty, OpenEnum, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "AuthAccount",
@@ -102,3 +103,39 @@ class AuthStatusUpdateNotification(Wire):
 
     state: AuthState  # any other value counts as unknown
     accounts: Lenient[LenientList[AuthAccount]] = []
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="authenticate",
+        call="authenticate",
+        params=AuthenticateRequest,
+        result=AuthenticateResponse,
+        to="agent",  # with an id out of `authMethods`, which is no capability
+    ),
+    Method(
+        name="logout",
+        call="logout",
+        params=LogoutRequest,
+        result=LogoutResponse,
+        to="agent",
+        gate="agent.auth.logout",
+    ),
+    Method(
+        name="auth/status",
+        call="auth_status",
+        params=AuthStatusRequest,
+        result=AuthStatusResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.auth.status",
+    ),
+    Method(
+        name="auth/status_update",
+        call="auth_status_update",
+        params=AuthStatusUpdateNotification,
+        to="client",
+        unstable=True,
+        gate="agent.auth.status",
+    ),
+)

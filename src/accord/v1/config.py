@@ -11,6 +11,7 @@ from accord.v1.ids import (
     SessionId,
 )
 from accord.wire.base import ByShape, Lenient, LenientList, OpenEnum, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "ConfigOptionUpdate",
@@ -114,3 +115,14 @@ class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_upd
     """The options changed: here are all of them."""
 
     config_options: Lenient[LenientList[SessionConfigOption]]
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/set_config_option",
+        call="set_session_config_option",
+        params=SetSessionConfigOptionRequest,
+        result=SetSessionConfigOptionResponse,
+        to="agent",  # where the setup answer had `configOptions`, which is no capability
+    ),
+)

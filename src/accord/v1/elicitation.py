@@ -20,6 +20,7 @@ from accord.wire.base import (
     always,
     field,
 )
+from accord.wire.method import Method
 
 __all__ = (
     "BooleanPropertySchema",
@@ -212,3 +213,22 @@ class CompleteElicitationNotification(Wire):
     """The user is done on the web page."""
 
     elicitation_id: ElicitationId
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="elicitation/create",
+        call="create_elicitation",
+        params=CreateElicitationRequest,
+        result=CreateElicitationResponse,
+        to="client",
+        gate="client.elicitation",
+    ),
+    Method(
+        name="elicitation/complete",
+        call="complete_elicitation",
+        params=CompleteElicitationNotification,
+        to="client",
+        gate="client.elicitation.url",
+    ),
+)

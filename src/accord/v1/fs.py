@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accord.v1.ids import SessionId
 from accord.wire.base import UInt32, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "ReadTextFileRequest",
@@ -38,3 +39,23 @@ class WriteTextFileRequest(Wire):
 
 class WriteTextFileResponse(Wire):
     """The file is written."""
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="fs/read_text_file",
+        call="read_text_file",
+        params=ReadTextFileRequest,
+        result=ReadTextFileResponse,
+        to="client",
+        gate="client.fs.read_text_file",
+    ),
+    Method(
+        name="fs/write_text_file",
+        call="write_text_file",
+        params=WriteTextFileRequest,
+        result=WriteTextFileResponse,
+        to="client",
+        gate="client.fs.write_text_file",
+    ),
+)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import ClassVar, TypeAlias
 
 from accord.v1.auth import AuthMethod
+from accord.v1.session import SessionCapabilities
 from accord.wire.base import Bare, Lenient, LenientList, UInt16, Unstable, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "AgentAuthCapabilities",
@@ -30,20 +32,7 @@ __all__ = (
     "PromptCapabilities",
     "ProtocolVersion",
     "ProvidersCapabilities",
-    "SessionAdditionalDirectoriesCapabilities",
-    "SessionArchiveCapabilities",
-    "SessionCapabilities",
-    "SessionCloseCapabilities",
     "SessionConfigOptionsCapabilities",
-    "SessionDeleteCapabilities",
-    "SessionForkCapabilities",
-    "SessionListCapabilities",
-    "SessionResumeCapabilities",
-    "SessionStatusCapabilities",
-    "SessionSystemPromptCapabilities",
-    "SessionSystemPromptModeCapabilities",
-    "SessionSystemPromptOverrideCapabilities",
-    "SessionTitleCapabilities",
     "SubagentCapabilities",
 )
 
@@ -75,87 +64,6 @@ class McpCapabilities(Wire):
     http: Lenient[bool] = False
     sse: Lenient[bool] = False
     acp: Unstable[Lenient[bool]] = False
-
-
-class SessionListCapabilities(Wire):
-    """`session/list` is served."""
-
-
-class SessionDeleteCapabilities(Wire):
-    """`session/delete` is served."""
-
-
-class SessionAdditionalDirectoriesCapabilities(Wire):
-    """A session may work in more than one directory."""
-
-
-class SessionSystemPromptOverrideCapabilities(Wire):
-    """A client may replace the agent's own system prompt."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionSystemPromptModeCapabilities(Wire):
-    """What a client may do to the system prompt besides adding to it."""
-
-    __unstable__: ClassVar[bool] = True
-
-    override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
-
-
-class SessionSystemPromptCapabilities(Wire):
-    """A client may add to the system prompt."""
-
-    __unstable__: ClassVar[bool] = True
-
-    mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
-
-
-class SessionForkCapabilities(Wire):
-    """`session/fork` is served."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionArchiveCapabilities(Wire):
-    """`session/archive` and `session/unarchive` are served, and `session/list` with them."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionStatusCapabilities(Wire):
-    """`session/status` is served."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionTitleCapabilities(Wire):
-    """`session/set_title` is served."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionResumeCapabilities(Wire):
-    """`session/resume` is served."""
-
-
-class SessionCloseCapabilities(Wire):
-    """`session/close` is served."""
-
-
-class SessionCapabilities(Wire):
-    """What can be done with sessions besides making and prompting them."""
-
-    list: Lenient[SessionListCapabilities | None] = None
-    delete: Lenient[SessionDeleteCapabilities | None] = None
-    additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
-    system_prompt: Unstable[Lenient[SessionSystemPromptCapabilities | None]] = None
-    fork: Unstable[Lenient[SessionForkCapabilities | None]] = None
-    archive: Unstable[Lenient[SessionArchiveCapabilities | None]] = None
-    status: Unstable[Lenient[SessionStatusCapabilities | None]] = None
-    title: Unstable[Lenient[SessionTitleCapabilities | None]] = None
-    resume: Lenient[SessionResumeCapabilities | None] = None
-    close: Lenient[SessionCloseCapabilities | None] = None
 
 
 class AuthStatusCapabilities(Wire):
@@ -288,3 +196,14 @@ class InitializeResponse(Wire):
     agent_capabilities: Lenient[AgentCapabilities] = AgentCapabilities()
     auth_methods: Lenient[LenientList[AuthMethod]] = []
     agent_info: Lenient[Implementation | None] = None
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="initialize",
+        call="initialize",
+        params=InitializeRequest,
+        result=InitializeResponse,
+        to="agent",
+    ),
+)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from accord.v1.ids import PermissionOptionId, SessionId
 from accord.v1.tool_call import ToolCallDetails
 from accord.wire.base import Bare, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "CancelledPermissionOutcome",
@@ -56,3 +57,14 @@ class RequestPermissionResponse(Wire):
     """What became of the question."""
 
     outcome: RequestPermissionOutcome
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/request_permission",
+        call="request_permission",
+        params=RequestPermissionRequest,
+        result=RequestPermissionResponse,
+        to="client",
+    ),
+)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 from accord.v1.content import ContentBlock
 from accord.v1.ids import SessionId
 from accord.wire.base import Lenient, UInt64, Unstable, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "CancelNotification",
@@ -52,3 +53,20 @@ class CancelNotification(Wire):
     """End the running turn; its prompt is answered with the stop reason cancelled."""
 
     session_id: SessionId
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/prompt",
+        call="prompt",
+        params=PromptRequest,
+        result=PromptResponse,
+        to="agent",
+    ),
+    Method(
+        name="session/cancel",
+        call="cancel",
+        params=CancelNotification,
+        to="agent",
+    ),
+)

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from accord.v1.ids import ProviderId
 from accord.wire.base import Lenient, LenientList, OpenEnum, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "DisableProviderRequest",
@@ -85,3 +86,34 @@ class DisableProviderResponse(Wire):
     """The provider is disabled."""
 
     __unstable__: ClassVar[bool] = True
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="providers/list",
+        call="list_providers",
+        params=ListProvidersRequest,
+        result=ListProvidersResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.providers",
+    ),
+    Method(
+        name="providers/set",
+        call="set_provider",
+        params=SetProviderRequest,
+        result=SetProviderResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.providers",
+    ),
+    Method(
+        name="providers/disable",
+        call="disable_provider",
+        params=DisableProviderRequest,
+        result=DisableProviderResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.providers",
+    ),
+)

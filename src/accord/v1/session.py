@@ -9,6 +9,7 @@ from accord.v1.content import ContentBlock
 from accord.v1.ids import SessionId, SessionModeId
 from accord.v1.mcp import McpServer
 from accord.wire.base import Lenient, LenientList, NullAsEmpty, OpenEnum, Unstable, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "ArchiveSessionRequest",
@@ -27,13 +28,26 @@ __all__ = (
     "NewSessionResponse",
     "ResumeSessionRequest",
     "ResumeSessionResponse",
+    "SessionAdditionalDirectoriesCapabilities",
+    "SessionArchiveCapabilities",
     "SessionArchiveFilter",
+    "SessionCapabilities",
+    "SessionCloseCapabilities",
+    "SessionDeleteCapabilities",
+    "SessionForkCapabilities",
     "SessionInfo",
+    "SessionListCapabilities",
     "SessionMode",
     "SessionModeState",
+    "SessionResumeCapabilities",
     "SessionStatus",
+    "SessionStatusCapabilities",
     "SessionStatusRequest",
     "SessionStatusResponse",
+    "SessionSystemPromptCapabilities",
+    "SessionSystemPromptModeCapabilities",
+    "SessionSystemPromptOverrideCapabilities",
+    "SessionTitleCapabilities",
     "SetSessionModeRequest",
     "SetSessionModeResponse",
     "SetSessionTitleRequest",
@@ -262,3 +276,187 @@ class SetSessionModeRequest(Wire):
 
 class SetSessionModeResponse(Wire):
     """The mode is changed."""
+
+
+class SessionListCapabilities(Wire):
+    """`session/list` is served."""
+
+
+class SessionDeleteCapabilities(Wire):
+    """`session/delete` is served."""
+
+
+class SessionAdditionalDirectoriesCapabilities(Wire):
+    """A session may work in more than one directory."""
+
+
+class SessionSystemPromptOverrideCapabilities(Wire):
+    """A client may replace the agent's own system prompt."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionSystemPromptModeCapabilities(Wire):
+    """What a client may do to the system prompt besides adding to it."""
+
+    __unstable__: ClassVar[bool] = True
+
+    override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
+
+
+class SessionSystemPromptCapabilities(Wire):
+    """A client may add to the system prompt."""
+
+    __unstable__: ClassVar[bool] = True
+
+    mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
+
+
+class SessionForkCapabilities(Wire):
+    """`session/fork` is served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionArchiveCapabilities(Wire):
+    """`session/archive` and `session/unarchive` are served, and `session/list` with them."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionStatusCapabilities(Wire):
+    """`session/status` is served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionTitleCapabilities(Wire):
+    """`session/set_title` is served."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionResumeCapabilities(Wire):
+    """`session/resume` is served."""
+
+
+class SessionCloseCapabilities(Wire):
+    """`session/close` is served."""
+
+
+class SessionCapabilities(Wire):
+    """What can be done with sessions besides making and prompting them."""
+
+    list: Lenient[SessionListCapabilities | None] = None
+    delete: Lenient[SessionDeleteCapabilities | None] = None
+    additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
+    system_prompt: Unstable[Lenient[SessionSystemPromptCapabilities | None]] = None
+    fork: Unstable[Lenient[SessionForkCapabilities | None]] = None
+    archive: Unstable[Lenient[SessionArchiveCapabilities | None]] = None
+    status: Unstable[Lenient[SessionStatusCapabilities | None]] = None
+    title: Unstable[Lenient[SessionTitleCapabilities | None]] = None
+    resume: Lenient[SessionResumeCapabilities | None] = None
+    close: Lenient[SessionCloseCapabilities | None] = None
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/new",
+        call="new_session",
+        params=NewSessionRequest,
+        result=NewSessionResponse,
+        to="agent",
+    ),
+    Method(
+        name="session/load",
+        call="load_session",
+        params=LoadSessionRequest,
+        result=LoadSessionResponse,
+        to="agent",
+        gate="agent.load_session",
+    ),
+    Method(
+        name="session/resume",
+        call="resume_session",
+        params=ResumeSessionRequest,
+        result=ResumeSessionResponse,
+        to="agent",
+        gate="agent.session_capabilities.resume",
+    ),
+    Method(
+        name="session/fork",
+        call="fork_session",
+        params=ForkSessionRequest,
+        result=ForkSessionResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session_capabilities.fork",
+    ),
+    Method(
+        name="session/list",
+        call="list_sessions",
+        params=ListSessionsRequest,
+        result=ListSessionsResponse,
+        to="agent",
+        gate="agent.session_capabilities.list",
+    ),
+    Method(
+        name="session/status",
+        call="session_status",
+        params=SessionStatusRequest,
+        result=SessionStatusResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session_capabilities.status",
+    ),
+    Method(
+        name="session/set_title",
+        call="set_session_title",
+        params=SetSessionTitleRequest,
+        result=SetSessionTitleResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session_capabilities.title",
+    ),
+    Method(
+        name="session/archive",
+        call="archive_session",
+        params=ArchiveSessionRequest,
+        result=ArchiveSessionResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session_capabilities.archive",
+    ),
+    Method(
+        name="session/unarchive",
+        call="unarchive_session",
+        params=UnarchiveSessionRequest,
+        result=UnarchiveSessionResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session_capabilities.archive",
+    ),
+    Method(
+        name="session/delete",
+        call="delete_session",
+        params=DeleteSessionRequest,
+        result=DeleteSessionResponse,
+        to="agent",
+        gate="agent.session_capabilities.delete",
+    ),
+    Method(
+        name="session/close",
+        call="close_session",
+        params=CloseSessionRequest,
+        result=CloseSessionResponse,
+        to="agent",
+        gate="agent.session_capabilities.close",
+    ),
+    Method(
+        name="session/set_mode",
+        call="set_session_mode",
+        params=SetSessionModeRequest,
+        result=SetSessionModeResponse,
+        to="agent",  # where the setup answer had `modes`, which is no capability
+    ),
+)

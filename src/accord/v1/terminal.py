@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accord.v1.ids import SessionId, TerminalId
 from accord.wire.base import Lenient, NullAsEmpty, UInt32, UInt64, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "CreateTerminalRequest",
@@ -101,3 +102,47 @@ class ReleaseTerminalRequest(Wire):
 
 class ReleaseTerminalResponse(Wire):
     """The terminal's id means nothing any more."""
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="terminal/create",
+        call="create_terminal",
+        params=CreateTerminalRequest,
+        result=CreateTerminalResponse,
+        to="client",
+        gate="client.terminal",
+    ),
+    Method(
+        name="terminal/output",
+        call="terminal_output",
+        params=TerminalOutputRequest,
+        result=TerminalOutputResponse,
+        to="client",
+        gate="client.terminal",
+    ),
+    Method(
+        name="terminal/wait_for_exit",
+        call="wait_for_terminal_exit",
+        params=WaitForTerminalExitRequest,
+        result=WaitForTerminalExitResponse,
+        to="client",
+        gate="client.terminal",
+    ),
+    Method(
+        name="terminal/kill",
+        call="kill_terminal",
+        params=KillTerminalRequest,
+        result=KillTerminalResponse,
+        to="client",
+        gate="client.terminal",
+    ),
+    Method(
+        name="terminal/release",
+        call="release_terminal",
+        params=ReleaseTerminalRequest,
+        result=ReleaseTerminalResponse,
+        to="client",
+        gate="client.terminal",
+    ),
+)

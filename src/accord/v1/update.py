@@ -13,6 +13,7 @@ from accord.v1.plan import Plan, PlanRemoved, PlanUpdate
 from accord.v1.subagent import SessionMessage, SessionMessageChunk, SubagentUpdate
 from accord.v1.tool_call import ToolCall, ToolCallUpdate
 from accord.wire.base import UNSET, Lenient, Patch, UInt64, UnsetType, Unstable, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "AgentMessageChunk",
@@ -104,3 +105,13 @@ class SessionNotification(Wire):
 
     session_id: SessionId
     update: SessionUpdate
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/update",
+        call="session_update",
+        params=SessionNotification,
+        to="client",
+    ),
+)

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from accord.v2.ids import AuthMethodId
 from accord.v2.mcp import EnvVariable
 from accord.wire.base import Lenient, LenientList, NullAsEmpty, Open, OpenEnum, Other, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "AuthAccount",
@@ -106,3 +107,39 @@ class AuthStatusUpdateNotification(Wire):
 
     state: AuthState
     accounts: Lenient[LenientList[AuthAccount]] = []
+
+
+METHODS: tuple[Method, ...] = (
+    # Logging in and out needs an agent that listed auth methods; no capability says so.
+    Method(
+        name="auth/login",
+        call="login",
+        params=LoginAuthRequest,
+        result=LoginAuthResponse,
+        to="agent",
+    ),
+    Method(
+        name="auth/logout",
+        call="logout",
+        params=LogoutAuthRequest,
+        result=LogoutAuthResponse,
+        to="agent",
+    ),
+    Method(
+        name="auth/status",
+        call="auth_status",
+        params=AuthStatusRequest,
+        result=AuthStatusResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.auth.status",
+    ),
+    Method(
+        name="auth/status_update",
+        call="auth_status_update",
+        params=AuthStatusUpdateNotification,
+        to="client",
+        unstable=True,
+        gate="agent.auth.status",
+    ),
+)

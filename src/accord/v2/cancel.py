@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accord.v2.ids import RequestId, SessionId, TerminalId, ToolCallId
 from accord.wire.base import Wire
+from accord.wire.method import Method
 
 __all__ = (
     "CancelRequestNotification",
@@ -47,3 +48,35 @@ class CancelTerminalRequest(Wire):
 
 class CancelTerminalResponse(Wire):
     """Accepted; the proof is an update of the terminal with an exit status."""
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/cancel",
+        call="cancel",
+        params=CancelSessionNotification,
+        to="agent",
+        gate="agent.session",
+    ),
+    # Needs the capability `cancel` of that very tool call or terminal.
+    Method(
+        name="tool_call/cancel",
+        call="cancel_tool_call",
+        params=CancelToolCallRequest,
+        result=CancelToolCallResponse,
+        to="agent",
+    ),
+    Method(
+        name="terminal/cancel",
+        call="cancel_terminal",
+        params=CancelTerminalRequest,
+        result=CancelTerminalResponse,
+        to="agent",
+    ),
+    Method(
+        name="$/cancel_request",
+        call="cancel_request",
+        params=CancelRequestNotification,
+        to="protocol",
+    ),
+)

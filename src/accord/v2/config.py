@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from accord.v2.ids import SessionConfigGroupId, SessionConfigId, SessionConfigValueId, SessionId
 from accord.wire.base import ByShape, Lenient, LenientList, Open, OpenEnum, Other, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "ConfigOptionUpdate",
@@ -122,3 +123,15 @@ class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_upd
     """All config options as they are now."""
 
     config_options: LenientList[SessionConfigOption]
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/set_config_option",
+        call="set_session_config_option",
+        params=SetSessionConfigOptionRequest,
+        result=SetSessionConfigOptionResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+)

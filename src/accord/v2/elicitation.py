@@ -21,6 +21,7 @@ from accord.wire.base import (
     UnsetType,
     Wire,
 )
+from accord.wire.method import Method
 
 __all__ = (
     "BooleanPropertySchema",
@@ -209,3 +210,22 @@ class CompleteElicitationNotification(Wire):
     """What the link was for is done."""
 
     elicitation_id: ElicitationId
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="elicitation/create",
+        call="create_elicitation",
+        params=CreateElicitationRequest,
+        result=CreateElicitationResponse,
+        to="client",
+        gate="client.elicitation",
+    ),
+    Method(
+        name="elicitation/complete",
+        call="complete_elicitation",
+        params=CompleteElicitationNotification,
+        to="client",
+        gate="client.elicitation.url",
+    ),
+)

@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from accord.v2.auth import AuthMethod
 from accord.v2.ids import ProtocolVersion
+from accord.v2.session import SessionCapabilities
 from accord.wire.base import Lenient, LenientList, Unstable, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "AgentAuthCapabilities",
@@ -20,25 +22,7 @@ __all__ = (
     "Implementation",
     "InitializeRequest",
     "InitializeResponse",
-    "McpAcpCapabilities",
-    "McpCapabilities",
-    "McpHttpCapabilities",
-    "McpStdioCapabilities",
-    "PromptAudioCapabilities",
-    "PromptCapabilities",
-    "PromptEmbeddedContextCapabilities",
-    "PromptImageCapabilities",
     "ProvidersCapabilities",
-    "SessionAdditionalDirectoriesCapabilities",
-    "SessionArchiveCapabilities",
-    "SessionCapabilities",
-    "SessionDeleteCapabilities",
-    "SessionForkCapabilities",
-    "SessionStatusCapabilities",
-    "SessionSystemPromptCapabilities",
-    "SessionSystemPromptModeCapabilities",
-    "SessionSystemPromptOverrideCapabilities",
-    "SessionTitleCapabilities",
     "TerminalAuthCapabilities",
 )
 
@@ -49,116 +33,6 @@ class Implementation(Wire):
     name: str
     title: Lenient[str | None] = None
     version: str
-
-
-class PromptImageCapabilities(Wire):
-    """Prompts may hold images."""
-
-
-class PromptAudioCapabilities(Wire):
-    """Prompts may hold sound."""
-
-
-class PromptEmbeddedContextCapabilities(Wire):
-    """Prompts may hold resources with their content."""
-
-
-class PromptCapabilities(Wire):
-    """What prompts may hold besides text and links."""
-
-    image: Lenient[PromptImageCapabilities | None] = None
-    audio: Lenient[PromptAudioCapabilities | None] = None
-    embedded_context: Lenient[PromptEmbeddedContextCapabilities | None] = None
-
-
-class McpStdioCapabilities(Wire):
-    """MCP servers may be started as processes."""
-
-
-class McpHttpCapabilities(Wire):
-    """MCP servers may be reached by HTTP."""
-
-
-class McpAcpCapabilities(Wire):
-    """MCP servers may be reached through this connection."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class McpCapabilities(Wire):
-    """Which MCP servers a session may be given."""
-
-    stdio: Lenient[McpStdioCapabilities | None] = None
-    http: Lenient[McpHttpCapabilities | None] = None
-    acp: Unstable[Lenient[McpAcpCapabilities | None]] = None
-
-
-class SessionDeleteCapabilities(Wire):
-    """Sessions can be deleted."""
-
-
-class SessionAdditionalDirectoriesCapabilities(Wire):
-    """Sessions can have further roots besides `cwd`."""
-
-
-class SessionSystemPromptOverrideCapabilities(Wire):
-    """The client's system prompt can take the place of the agent's."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionSystemPromptModeCapabilities(Wire):
-    """How a system prompt can be applied, besides being appended."""
-
-    __unstable__: ClassVar[bool] = True
-
-    override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
-
-
-class SessionSystemPromptCapabilities(Wire):
-    """The client can give a system prompt."""
-
-    __unstable__: ClassVar[bool] = True
-
-    mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
-
-
-class SessionForkCapabilities(Wire):
-    """Sessions can be forked."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionArchiveCapabilities(Wire):
-    """Sessions can be archived."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionStatusCapabilities(Wire):
-    """A session can be asked for its status."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionTitleCapabilities(Wire):
-    """The client can set titles of sessions."""
-
-    __unstable__: ClassVar[bool] = True
-
-
-class SessionCapabilities(Wire):
-    """What sessions can do beyond the baseline."""
-
-    prompt: Lenient[PromptCapabilities | None] = None
-    mcp: Lenient[McpCapabilities | None] = None
-    delete: Lenient[SessionDeleteCapabilities | None] = None
-    additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
-    system_prompt: Unstable[Lenient[SessionSystemPromptCapabilities | None]] = None
-    fork: Unstable[Lenient[SessionForkCapabilities | None]] = None
-    archive: Unstable[Lenient[SessionArchiveCapabilities | None]] = None
-    status: Unstable[Lenient[SessionStatusCapabilities | None]] = None
-    title: Unstable[Lenient[SessionTitleCapabilities | None]] = None
 
 
 class AuthStatusCapabilities(Wire):
@@ -234,3 +108,14 @@ class InitializeResponse(Wire):
     info: Implementation
     capabilities: Lenient[AgentCapabilities] = AgentCapabilities()
     auth_methods: Lenient[LenientList[AuthMethod]] = []
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="initialize",
+        call="initialize",
+        params=InitializeRequest,
+        result=InitializeResponse,
+        to="agent",
+    ),
+)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import ClassVar, TypeAlias
 
 from accord.v2.ids import AbsolutePath, Uri
-from accord.wire.base import NullAsEmpty, Open, Unstable, Wire
+from accord.wire.base import Lenient, NullAsEmpty, Open, Unstable, Wire
 from accord.wire.shared.mcp_message import McpServerAcpId
 
 __all__ = (
     "EnvVariable",
     "HttpHeader",
+    "McpAcpCapabilities",
+    "McpCapabilities",
+    "McpHttpCapabilities",
     "McpServer",
     "McpServerAcp",
     "McpServerHttp",
     "McpServerStdio",
+    "McpStdioCapabilities",
 )
 
 
@@ -59,3 +63,25 @@ class McpServerStdio(Wire, tag_field="type", tag="stdio"):
 
 
 McpServer: TypeAlias = Open[McpServerHttp | Unstable[McpServerAcp] | McpServerStdio]
+
+
+class McpStdioCapabilities(Wire):
+    """MCP servers may be started as processes."""
+
+
+class McpHttpCapabilities(Wire):
+    """MCP servers may be reached by HTTP."""
+
+
+class McpAcpCapabilities(Wire):
+    """MCP servers may be reached through this connection."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class McpCapabilities(Wire):
+    """Which MCP servers a session may be given."""
+
+    stdio: Lenient[McpStdioCapabilities | None] = None
+    http: Lenient[McpHttpCapabilities | None] = None
+    acp: Unstable[Lenient[McpAcpCapabilities | None]] = None

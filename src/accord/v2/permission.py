@@ -9,6 +9,7 @@ from msgspec import Meta
 from accord.v2.ids import AbsolutePath, PermissionOptionId, SessionId, TerminalId, ToolCallId
 from accord.v2.tool_call import ToolCallDetails
 from accord.wire.base import Lenient, Open, OpenEnum, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "CancelledPermissionOutcome",
@@ -82,3 +83,14 @@ class RequestPermissionResponse(Wire):
     """What the user answered."""
 
     outcome: RequestPermissionOutcome
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/request_permission",
+        call="request_permission",
+        params=RequestPermissionRequest,
+        result=RequestPermissionResponse,
+        to="client",
+    ),
+)

@@ -8,9 +8,17 @@ from msgspec import Meta
 
 from accord.v2.content import ContentBlock
 from accord.v2.ids import MessageId, SessionId
-from accord.wire.base import Wire
+from accord.wire.base import Lenient, Wire
+from accord.wire.method import Method
 
-__all__ = ("PromptRequest", "PromptResponse")
+__all__ = (
+    "PromptAudioCapabilities",
+    "PromptCapabilities",
+    "PromptEmbeddedContextCapabilities",
+    "PromptImageCapabilities",
+    "PromptRequest",
+    "PromptResponse",
+)
 
 
 class PromptRequest(Wire):
@@ -24,3 +32,35 @@ class PromptResponse(Wire):
     """The prompt has its place in the conversation; state updates tell when its work ends."""
 
     message_id: MessageId
+
+
+class PromptImageCapabilities(Wire):
+    """Prompts may hold images."""
+
+
+class PromptAudioCapabilities(Wire):
+    """Prompts may hold sound."""
+
+
+class PromptEmbeddedContextCapabilities(Wire):
+    """Prompts may hold resources with their content."""
+
+
+class PromptCapabilities(Wire):
+    """What prompts may hold besides text and links."""
+
+    image: Lenient[PromptImageCapabilities | None] = None
+    audio: Lenient[PromptAudioCapabilities | None] = None
+    embedded_context: Lenient[PromptEmbeddedContextCapabilities | None] = None
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/prompt",
+        call="prompt",
+        params=PromptRequest,
+        result=PromptResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+)

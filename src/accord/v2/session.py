@@ -8,9 +8,11 @@ from accord.v2.commands import AvailableCommand
 from accord.v2.config import SessionConfigOption
 from accord.v2.content import ContentBlock
 from accord.v2.ids import AbsolutePath, DateTime, SessionId, SessionListCursor
-from accord.v2.mcp import McpServer
+from accord.v2.mcp import McpCapabilities, McpServer
+from accord.v2.prompt import PromptCapabilities
 from accord.v2.state import SessionState
 from accord.wire.base import Lenient, LenientList, NullAsEmpty, Open, OpenEnum, Unstable, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "ArchiveSessionRequest",
@@ -29,11 +31,21 @@ __all__ = (
     "ReplayFromStart",
     "ResumeSessionRequest",
     "ResumeSessionResponse",
+    "SessionAdditionalDirectoriesCapabilities",
+    "SessionArchiveCapabilities",
     "SessionArchiveFilter",
+    "SessionCapabilities",
+    "SessionDeleteCapabilities",
+    "SessionForkCapabilities",
     "SessionInfo",
     "SessionStatus",
+    "SessionStatusCapabilities",
     "SessionStatusRequest",
     "SessionStatusResponse",
+    "SessionSystemPromptCapabilities",
+    "SessionSystemPromptModeCapabilities",
+    "SessionSystemPromptOverrideCapabilities",
+    "SessionTitleCapabilities",
     "SetSessionTitleRequest",
     "SetSessionTitleResponse",
     "SystemPrompt",
@@ -232,3 +244,160 @@ class SetSessionTitleResponse(Wire):
     __unstable__: ClassVar[bool] = True
 
     title: str
+
+
+class SessionDeleteCapabilities(Wire):
+    """Sessions can be deleted."""
+
+
+class SessionAdditionalDirectoriesCapabilities(Wire):
+    """Sessions can have further roots besides `cwd`."""
+
+
+class SessionSystemPromptOverrideCapabilities(Wire):
+    """The client's system prompt can take the place of the agent's."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionSystemPromptModeCapabilities(Wire):
+    """How a system prompt can be applied, besides being appended."""
+
+    __unstable__: ClassVar[bool] = True
+
+    override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
+
+
+class SessionSystemPromptCapabilities(Wire):
+    """The client can give a system prompt."""
+
+    __unstable__: ClassVar[bool] = True
+
+    mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
+
+
+class SessionForkCapabilities(Wire):
+    """Sessions can be forked."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionArchiveCapabilities(Wire):
+    """Sessions can be archived."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionStatusCapabilities(Wire):
+    """A session can be asked for its status."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionTitleCapabilities(Wire):
+    """The client can set titles of sessions."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class SessionCapabilities(Wire):
+    """What sessions can do beyond the baseline."""
+
+    prompt: Lenient[PromptCapabilities | None] = None
+    mcp: Lenient[McpCapabilities | None] = None
+    delete: Lenient[SessionDeleteCapabilities | None] = None
+    additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
+    system_prompt: Unstable[Lenient[SessionSystemPromptCapabilities | None]] = None
+    fork: Unstable[Lenient[SessionForkCapabilities | None]] = None
+    archive: Unstable[Lenient[SessionArchiveCapabilities | None]] = None
+    status: Unstable[Lenient[SessionStatusCapabilities | None]] = None
+    title: Unstable[Lenient[SessionTitleCapabilities | None]] = None
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/new",
+        call="new_session",
+        params=NewSessionRequest,
+        result=NewSessionResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+    Method(
+        name="session/resume",
+        call="resume_session",
+        params=ResumeSessionRequest,
+        result=ResumeSessionResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+    Method(
+        name="session/fork",
+        call="fork_session",
+        params=ForkSessionRequest,
+        result=ForkSessionResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session.fork",
+    ),
+    Method(
+        name="session/list",
+        call="list_sessions",
+        params=ListSessionsRequest,
+        result=ListSessionsResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+    Method(
+        name="session/status",
+        call="session_status",
+        params=SessionStatusRequest,
+        result=SessionStatusResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session.status",
+    ),
+    Method(
+        name="session/set_title",
+        call="set_session_title",
+        params=SetSessionTitleRequest,
+        result=SetSessionTitleResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session.title",
+    ),
+    Method(
+        name="session/archive",
+        call="archive_session",
+        params=ArchiveSessionRequest,
+        result=ArchiveSessionResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session.archive",
+    ),
+    Method(
+        name="session/unarchive",
+        call="unarchive_session",
+        params=UnarchiveSessionRequest,
+        result=UnarchiveSessionResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.session.archive",
+    ),
+    Method(
+        name="session/delete",
+        call="delete_session",
+        params=DeleteSessionRequest,
+        result=DeleteSessionResponse,
+        to="agent",
+        gate="agent.session.delete",
+    ),
+    Method(
+        name="session/close",
+        call="close_session",
+        params=CloseSessionRequest,
+        result=CloseSessionResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+)

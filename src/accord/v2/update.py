@@ -25,6 +25,7 @@ from accord.wire.base import (
     Unstable,
     Wire,
 )
+from accord.wire.method import Method
 
 __all__ = (
     "AgentMessage",
@@ -135,3 +136,13 @@ class UpdateSessionNotification(Wire):
 
     session_id: SessionId
     update: SessionUpdate
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="session/update",
+        call="session_update",
+        params=UpdateSessionNotification,
+        to="client",
+    ),
+)
