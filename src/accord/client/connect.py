@@ -407,11 +407,11 @@ def _setup(
     if isinstance(system_prompt, str):
         system_prompt = SystemPrompt((system_prompt,))
     cwd = _absolute(cwd)
-    others = dict.fromkeys(map(_absolute, directories))
-    others.pop(cwd, None)  # `additionalDirectories` does not repeat `cwd` (R-DIR-11)
+    # `additionalDirectories` contains each directory once, and not `cwd` (R-DIR-11).
+    others = tuple(dict.fromkeys(path for path in map(_absolute, directories) if path != cwd))
     return SessionSetup(
         cwd=cwd,
-        additional_directories=tuple(others),
+        additional_directories=others,
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
         real_directories=tuple(map(os.path.realpath, (cwd, *others))),
@@ -419,4 +419,7 @@ def _setup(
 
 
 def _absolute(path: _StrPath) -> str:
+    text = os.fspath(path)
+    if os.path.isabs(text) and os.path.normpath(text) == text:  # noqa: PTH117  # much faster
+        return text
     return str(Path(path).absolute())

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from accord.client.agent_adapter import SessionSetup
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
+from accord.local.in_place import InPlace
 from accord.local.lines import MAX_BYTES, TooLarge, lines_of
 from accord.local.reads import Reads
 from accord.wire.base import replace
@@ -50,6 +51,7 @@ class ClientFiles:
         self.writable = files is not None and files != "ro"
         self._texts = None if isinstance(files, str) else files
         self._reads = Reads()
+        self._in_place = InPlace()
 
     async def read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None
@@ -59,7 +61,7 @@ class ClientFiles:
             roots = _roots_for(setup, path)
             if self._texts is None:
                 return await self._reads.read(roots, path, line, limit)
-            text = self._texts.read(await asyncio.to_thread(roots.resolve, path))
+            text = self._texts.read(await self._in_place.call(roots.resolve, path))
             return lines_of(await text if inspect.isawaitable(text) else text, line, limit)
         except FileNotFoundError:
             raise ResourceNotFound(data={"path": path}) from None
@@ -73,7 +75,7 @@ class ClientFiles:
             if self._texts is None:
                 await asyncio.to_thread(roots.write, path, text)
                 return
-            done = self._texts.write(await asyncio.to_thread(roots.resolve, path), text)
+            done = self._texts.write(await self._in_place.call(roots.resolve, path), text)
             if done is not None:
                 await done
         except (OSError, UnicodeError) as error:

@@ -1,0 +1,45 @@
+"""Short calls run in place until one of them is slow."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from accord.local.in_place import RETRY_S, SLOW_S, InPlace
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def work(self, seconds: float) -> bool:
+        """Take a while; return whether the event loop waits for it."""
+        self.now += seconds
+        return threading.current_thread() is threading.main_thread()
+
+
+async def test_calls_are_made_in_place_until_one_is_slow() -> None:
+    clock = Clock()
+    calls = InPlace(clock)
+    assert [await calls.call(clock.work, SLOW_S / 2) for _ in range(3)] == [True] * 3
+    assert await calls.call(clock.work, 2 * SLOW_S)
+    assert [await calls.call(clock.work, seconds=s) for s in (0.0, 1.0)] == [False] * 2
+    clock.now += RETRY_S
+    assert await calls.call(clock.work, 0.0)
+
+
+async def test_slow_failure_counts_too() -> None:
+    clock = Clock()
+    calls = InPlace(clock)
+
+    def fail() -> None:
+        clock.work(1.0)
+        raise FileNotFoundError
+
+    with pytest.raises(FileNotFoundError):
+        await calls.call(fail)
+    assert not await calls.call(clock.work, 0.0)
