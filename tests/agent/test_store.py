@@ -249,8 +249,8 @@ def test_killed_process_loses_no_update_that_was_sent(tmp_path: Path) -> None:
 
     def ask(number: int, method: str, params: object) -> None:
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        agent.stdin.write(json.dumps(message).encode() + b"\n")  # type: ignore[union-attr]  # a pipe
-        agent.stdin.flush()  # type: ignore[union-attr]  # a pipe
+        agent.stdin.write(json.dumps(message).encode() + b"\n")
+        agent.stdin.flush()
 
     with agent:
         try:

@@ -97,7 +97,7 @@ async def test_line_of_a_known_document_is_suggested_once_more() -> None:
         session = (await wire.start_nes(t.StartNesRequest())).session_id
 
         async def hints(line: int) -> list[str]:
-            answer = await wire.suggest_nes(
+            answer: Any = await wire.suggest_nes(
                 t.SuggestNesRequest(
                     session_id=session,
                     uri="file:///a",

@@ -16,7 +16,7 @@ from accord.nes import types as t
 from accord.nes.spec import METHODS, SPEC
 from accord.rules.gates import is_open, opening
 from accord.wire.codec import convert, decode, to_builtins
-from accord.wire.describe import describe
+from accord.wire.describe import Object, describe
 from nes import table as family
 from requirement import requirement
 from schema import model_of_types as types
@@ -66,6 +66,8 @@ def test_types_equal_their_table() -> None:
 def test_capabilities_are_the_keys_that_the_schema_does_not_have(name: str) -> None:
     table = SchemaModel(family.schema())
     (whole,), (without,) = describe(getattr(t, name)), describe(getattr(v1, name))
+    assert isinstance(whole, Object)
+    assert isinstance(without, Object)
     ours = types.fields_beside(whole, without)
     comparison = Comparison()
     comparison.shapes(table.shape(name), (ours,), name)
