@@ -116,9 +116,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
 class AgentAdapter:
     """Calls an agent in one protocol version.
 
-    A method that both versions write alike is implemented here. A method that only one version
-    has raises `NotOffered` here, and the adapter of that version overrides it: adding such a
-    method does not change the other version.
+    A method that both versions write alike is implemented here, by `call` if only one of them
+    has it: then it raises `NotOffered` in the other, and no adapter changes.
     """
 
     version: ClassVar[ProtocolVersion]
@@ -150,6 +149,14 @@ class AgentAdapter:
         if not hasattr(AgentAdapter, method):
             raise ValueError(f"Unknown method {method!r}")
         return False  # of the other version
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Send a request that only some versions have; raise `NotOffered` in the others."""
+        rows = self.remote.spec.methods
+        row = next((row for row in rows if row.name == method and row.is_request), None)
+        if row is None:
+            raise NotOffered(method, f"a protocol version other than {self.version}")
+        return await getattr(self.remote, row.call)(row.params(**params))
 
     def supports_content(self, kind: str) -> bool:
         """Return whether prompts may contain `text`, `link`, `image`, `audio` or `resource`."""
@@ -264,11 +271,11 @@ class AgentAdapter:
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
         """Cancel one tool call."""
-        raise self._not_in_version("tool_call/cancel")
+        await self.call("tool_call/cancel", session_id=session_id, tool_call_id=tool_call_id)
 
     async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
         """Stop the command of one terminal."""
-        raise self._not_in_version("terminal/cancel")
+        await self.call("terminal/cancel", session_id=session_id, terminal_id=terminal_id)
 
     # Login and model providers.
 
@@ -338,9 +345,6 @@ class AgentAdapter:
             return None
         content = [self.content_to_wire(content) for content in prompt.content]
         return self.types.SystemPrompt(mode=prompt.mode, content=content)
-
-    def _not_in_version(self, method: str) -> NotOffered:
-        return NotOffered(method, f"a protocol version other than {self.version}")
 
 
 def auth_status_from_wire(status: Any) -> AuthStatus:

@@ -105,16 +105,6 @@ class AgentAdapterV2(AgentAdapter):
     async def cancel(self, session_id: str) -> None:
         await self.remote.cancel(v2.CancelSessionNotification(session_id=session_id))
 
-    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
-        await self.remote.cancel_tool_call(
-            v2.CancelToolCallRequest(session_id=session_id, tool_call_id=tool_call_id)
-        )
-
-    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self.remote.cancel_terminal(
-            v2.CancelTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-        )
-
     async def authenticate(self, method_id: str) -> None:
         await self.remote.login(v2.LoginAuthRequest(method_id=method_id))
 
