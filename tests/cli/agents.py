@@ -1,4 +1,4 @@
-"""Agents for the tests of programs: `python agents.py NAME VERSION`, which they speak alone."""
+"""Agents for the tests of programs: `python agents.py NAME VERSION` serves only that version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accord.transports.stdio import stdio
 
 
 class Stored(Agent):
-    """Remembers what it was told, in a file, and says it again."""
+    """Stores each prompt in a file, and says the previous one."""
 
     unstable = True
 
@@ -33,7 +33,7 @@ class Stored(Agent):
 
 
 class Stubborn(Agent):
-    """Does not let itself be cancelled."""
+    """Ignores a cancel."""
 
     async def prompt(self, turn: Turn) -> None:
         await turn.say("I go on.\n\n")
@@ -45,14 +45,14 @@ class Stubborn(Agent):
 
 
 class Shy(Agent):
-    """Wants a login before anything else."""
+    """Requires login before anything else."""
 
     def check_auth(self) -> None:
         raise AuthRequired
 
 
 class TalksAndWorks(Agent):
-    """Says something, does something, and so on."""
+    """Alternates text and tool calls."""
 
     async def prompt(self, turn: Turn) -> None:
         await turn.say("Before.")
@@ -65,13 +65,13 @@ class TalksAndWorks(Agent):
 
 
 class Name(Struct):
-    """What it asks."""
+    """The form."""
 
     name: str
 
 
 class AsksTwice(Agent):
-    """Asks for something in a form, and then for permission."""
+    """Sends a form, and then a permission request."""
 
     async def prompt(self, turn: Turn) -> None:
         filled = await turn.elicit_form(Name, "Who is it?")
@@ -81,7 +81,7 @@ class AsksTwice(Agent):
 
 
 class Nasty(Agent):
-    """Asks in words that a terminal would obey."""
+    """Puts control characters into its questions."""
 
     async def prompt(self, turn: Turn) -> None:
         title = "Your\x1b[2J\x1b]0;me\x07 name"
@@ -90,7 +90,7 @@ class Nasty(Agent):
 
 
 class Pushes(Agent):
-    """Offers two options that allow, both for once; one of them is for another thing."""
+    """Sends two options of kind allow_once, one of them for another action."""
 
     async def prompt(self, turn: Turn) -> None:
         async with turn.tool("Push", kind="execute") as call:
@@ -105,7 +105,7 @@ class Pushes(Agent):
 
 
 class PushesAnyway(Agent):
-    """Gives options that allow and reject the same id, so that no answer rejects."""
+    """Sends an allowing and a rejecting option with the same id, so that no answer rejects."""
 
     async def prompt(self, turn: Turn) -> None:
         async with turn.tool("Push", kind="execute") as call:
@@ -120,13 +120,13 @@ class PushesAnyway(Agent):
                     id=call.id, title=call.title, kind=call.kind, status=call.status
                 ),
             )
-            # Not by `call.request_choice`, which refuses such options.
+            # Not with `call.request_choice`, which raises an error for such options.
             chosen = await turn._core.client_adapter.request_permission(turn.session.id, question)
         await turn.say(f"Chosen: {chosen}.")
 
 
 class LongCommand(Agent):
-    """Asks for a command of many lines, which hides what it does."""
+    """Asks for a command of many lines, which hides its effect."""
 
     async def prompt(self, turn: Turn) -> None:
         command = "\n".join([*(f"echo line{n:03}" for n in range(100)), "rm -rf \u202e~\u3164"])
@@ -137,7 +137,7 @@ class LongCommand(Agent):
 
 
 class Streams(Agent):
-    """Says something, does something, and is cancelled there."""
+    """Sends text, starts a tool call, and waits there for a cancel."""
 
     async def prompt(self, turn: Turn) -> None:
         for number in range(200):

@@ -1,4 +1,4 @@
-"""A terminal without a window: what stands on it, and what has scrolled away."""
+"""A terminal emulator: the screen, and the lines that have scrolled off it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ("Emulator", "TerminalFile")
 
 
 class Emulator:
-    """Obeys what a program writes."""
+    """Interprets the output of a program."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.screen: Any = pyte.HistoryScreen(columns, lines, history=1_000_000, ratio=0.5)
@@ -23,7 +23,7 @@ class Emulator:
 
     @property
     def lines(self) -> list[str]:
-        """All lines, from the first that scrolled away, without spaces at their ends."""
+        """All lines, including scrolled ones, without trailing spaces."""
         above = [
             "".join(row[column].data for column in range(self.screen.columns))
             for row in self.screen.history.top
@@ -40,7 +40,7 @@ class Emulator:
 
 
 class TerminalFile(io.StringIO):
-    """A stream that passes for a terminal of so many columns and lines."""
+    """A stream that claims to be a terminal of a given size."""
 
     def __init__(self, columns: int, lines: int) -> None:
         super().__init__()

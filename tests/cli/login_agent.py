@@ -1,4 +1,4 @@
-"""An agent that wants a login: by itself, or by its own command `login` at the terminal."""
+"""An agent that requires login: by a method of the agent, or by its command `login`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from accord import Agent, Turn
 from accord.agent import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
 
-KEY = Path("key.txt")  # what a login at the terminal leaves behind
+KEY = Path("key.txt")  # written by a login at the terminal
 
 
 class Guarded(AuthenticationMixin, Agent):
-    """Works for those who have logged in."""
+    """Accepts prompts after a login."""
 
     auth_methods = (
         AgentAuthMethod("browser", "In the browser"),

@@ -1,4 +1,4 @@
-"""A program at a terminal, as a person sees it and types at it."""
+"""Runs a program at a pseudo-terminal: reads its screen and types."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _TAKE_IT = (
 
 
 class Person:
-    """Sits before a program."""
+    """A user of a program at a terminal."""
 
     def __init__(
         self, terminal: int, program: subprocess.Popen[Any], columns: int, lines: int
     ) -> None:
         self.seen = ""
-        self.emulator = Emulator(columns, lines)  # what is on the screen now, and above it
-        self._until = 0  # has been waited for
+        self.emulator = Emulator(columns, lines)  # the screen and the scrollback
+        self._until = 0  # offset of the text that was already waited for
         self.program = program
         self._terminal = terminal
 
     def sees(self, text: str) -> str:
-        """Wait until this has been shown; return all that was."""
+        """Wait until a text has been shown; return all output."""
         end = time.monotonic() + WAIT_S
         while text not in self.seen:
             assert self._look(end - time.monotonic()), f"no {text!r} in {self.seen!r}"
         return self.seen
 
     def sees_next(self, text: str) -> None:
-        """Wait until this has been shown behind what was waited for before."""
+        """Wait until a text has been shown after the last text that was waited for."""
         end = time.monotonic() + WAIT_S
         while (at := self.seen.find(text, self._until)) < 0:
             assert self._look(end - time.monotonic()), f"no {text!r} in {self.seen!r}"
@@ -68,7 +68,7 @@ class Person:
         assert ready, f"nothing more was shown after {self.seen!r}"
         try:
             data = os.read(self._terminal, 65536)
-        except OSError:  # Linux says so when the other side is gone
+        except OSError:  # on Linux, at the end of the program
             return False
         self.seen += data.decode("utf-8", "replace")
         self.emulator.feed(data)
@@ -77,7 +77,7 @@ class Person:
 
 @contextmanager
 def at_a_terminal(*argv: str, cwd: Path, columns: int = 80, lines: int = 40) -> Iterator[Person]:
-    """Start a program at a terminal of this size; it does not outlive the block."""
+    """Start a program at a terminal of this size; kill it at the end of the block."""
     import fcntl
     import pty
     import termios

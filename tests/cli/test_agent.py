@@ -1,4 +1,4 @@
-"""`accord agent`: which agent it serves, with what settings, and what it says of a wrong line."""
+"""`accord agent`: the agent that it serves, its settings, and usage errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         ),
     ],
 )
-def test_what_is_not_understood_is_refused(
+def test_invalid_command_line_is_a_usage_error(
     arguments: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["agent", *arguments]) == 2
@@ -67,11 +67,11 @@ def test_what_is_not_understood_is_refused(
     assert said.err == f"{USAGE}accord agent: {why}\n"
 
 
-def test_address_without_a_model_is_refused(
+def test_base_url_without_a_model_is_a_usage_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("ACCORD_MODEL", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", "k")  # which goes to no other place unasked
+    monkeypatch.setenv("OPENAI_API_KEY", "k")  # must not be sent to another server
     monkeypatch.setattr("accord_coder.directories.config_dir", lambda: tmp_path)
     assert main(["agent", "--base-url", "http://localhost:11434/v1"]) == 2
     said = capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_address_without_a_model_is_refused(
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_agent_explains_itself(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_prints_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent", option]) == 0
     said = capsys.readouterr().out
     assert said.startswith(USAGE)
@@ -89,13 +89,13 @@ def test_agent_explains_itself(option: str, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("name", [(), ("coder",), ("script",)])
-def test_agent_ends_when_its_client_hangs_up(name: tuple[str, ...]) -> None:
+def test_agent_exits_when_its_client_disconnects(name: tuple[str, ...]) -> None:
     done = run(*name)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 async def options_of(*arguments: str, cwd: Path, version: int) -> tuple[str, dict[str, Any]]:
-    """Return the name of the agent that starts, and the options of its sessions."""
+    """Return the name of the agent and the options of its sessions."""
     async with (
         asyncio.timeout(50),
         connect([*AGENT, *arguments], versions=only(version)) as agent,
@@ -120,14 +120,14 @@ async def test_coder_is_the_default_and_takes_its_settings(version: int, tmp_pat
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_mode_that_never_asks_needs_its_flag(version: int, tmp_path: Path) -> None:
+async def test_mode_without_questions_requires_its_flag(version: int, tmp_path: Path) -> None:
     _, options = await options_of("--bypass-permissions", cwd=tmp_path, version=version)
     assert options["mode"].value == "default"
     assert "bypassPermissions" in [choice.value for choice in options["mode"].choices]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_missing_key_says_what_to_set(
+async def test_missing_key_names_the_variable(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -138,13 +138,13 @@ async def test_missing_key_says_what_to_set(
     assert "accord agent --login anthropic" in caught.value.message
 
 
-def test_login_asks_for_a_known_provider_only() -> None:
+def test_login_accepts_only_known_providers() -> None:
     done = run("--login", "nobody")
     assert done.returncode == 1
     assert "there is no provider nobody" in done.stderr
 
 
-def test_ask_without_an_agent_asks_the_coder(tmp_path: Path) -> None:
+def test_ask_without_agent_uses_the_coder(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "accord", "ask", "read notes.txt"],

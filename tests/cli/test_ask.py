@@ -39,15 +39,13 @@ def ask(*words: str) -> int:
 
 
 def agent(name: str, version: int) -> list[str]:
-    """Return the options for an agent that speaks one version."""
+    """Return the options that select an agent of one version."""
     return ["--agent", f"{sys.executable} {AGENTS} {name} {version}"]
 
 
 @BOTH
 @pytest.mark.parametrize("apart", [False, True], ids=["one file", "two files"])
-def test_what_is_not_the_answer_stands_in_lines_of_its_own(
-    version: int, apart: bool, folder: Path
-) -> None:
+def test_other_output_is_on_separate_lines(version: int, apart: bool, folder: Path) -> None:
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         streams: dict[str, Any] = {"stdout": out, "stderr": err if apart else subprocess.STDOUT}
         command = [*ASK[:-2], *agent("talks_and_works", version), "go"]
@@ -70,18 +68,20 @@ def test_what_is_not_the_answer_stands_in_lines_of_its_own(
         ("stop refusal", 4, 4),
         ("stop cancelled", 130, 130),
         ("stop error", 1, 1),
-        ("stop _lunch", 0, 3),  # version 1 has no reasons of the agent's own
+        ("stop _lunch", 0, 3),  # version 1 has no custom stop reasons
         ("error", 1, 1),
         ("crash", 1, 1),
         ("exit 3", 1, 1),
     ],
 )
 @BOTH
-def test_exit_status_tells_how_the_turn_ended(version: int, prompt: str, v1: int, v2: int) -> None:
+def test_exit_status_depends_on_the_stop_reason(
+    version: int, prompt: str, v1: int, v2: int
+) -> None:
     assert ask(prompt, *agent("script", version)) == (v1 if version == 1 else v2)
 
 
-def test_stop_reason_of_the_agents_own_is_a_stop_like_others() -> None:
+def test_custom_stop_reason_is_an_early_stop() -> None:
     assert exit_status("_lunch") == 3
     assert exit_status(None) == 1
 
@@ -92,11 +92,13 @@ def test_each_message_is_a_paragraph(version: int, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "A message.\n\nOne of each.\n"
 
 
-def test_title_with_line_breaks_stays_in_its_line() -> None:
+def test_title_with_line_breaks_is_one_line() -> None:
     assert one_line("Read a\n● Edit b\x1b[2J\r") == "Read a ● Edit b[2J"
 
 
-def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_goes_to_stdout_and_other_output_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert ask("tools") == 0
     said = capsys.readouterr()
     assert "●" in said.err
@@ -121,7 +123,7 @@ def test_answer_goes_to_stdout_and_all_else_to_stderr(capsys: pytest.CaptureFixt
     ],
     ids=["leaves", "talks", "fails", "future", "nothing", "garbled"],
 )
-def test_agent_that_does_not_come_up_says_why(
+def test_agent_that_fails_to_initialize_is_reported_with_its_output(
     code: str, said: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.py").write_text(code, "utf-8")
@@ -130,7 +132,7 @@ def test_agent_that_does_not_come_up_says_why(
     assert not [words for words in said if words not in shown], shown
 
 
-def test_agent_that_does_not_answer_is_given_up(
+def test_agent_that_does_not_respond_to_initialize_times_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord.cli.ask.run.INITIALIZE_S", 0.2)
@@ -146,7 +148,7 @@ def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str
 
 
 @BOTH
-def test_last_words_of_an_agent_that_fails_in_a_turn_are_shown(
+def test_last_stderr_lines_of_a_failed_agent_are_shown(
     version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask("crash", *agent("script", version)) == 1
@@ -155,7 +157,7 @@ def test_last_words_of_an_agent_that_fails_in_a_turn_are_shown(
     assert "RuntimeError: The script agent was told to crash" in shown
 
 
-def test_agent_that_wants_a_login_says_how(
+def test_required_login_lists_the_auth_methods(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "agent.py").write_text(
@@ -190,7 +192,7 @@ def test_agent_that_wants_a_login_says_how(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_command_line_is_status_2(
+def test_invalid_command_line_is_status_2(
     words: list[str],
     why: str,
     capsys: pytest.CaptureFixture[str],
@@ -206,7 +208,7 @@ def test_wrong_command_line_is_status_2(
 
 @pytest.mark.slow
 @BOTH
-def test_latest_session_of_the_folder_goes_on(
+def test_continue_resumes_the_latest_session_of_the_folder(
     version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in (["one"], ["two"], ["three", "--continue"], ["four", "--continue"]):
@@ -222,7 +224,7 @@ def test_latest_session_of_the_folder_goes_on(
 
 @pytest.mark.slow
 @BOTH
-def test_session_goes_on_by_its_id(version: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_session_is_continued_by_its_id(version: int, capfd: pytest.CaptureFixture[str]) -> None:
     ids: list[str] = []
     for word in ("one", "two"):
         assert ask(word, "--json", *agent("stored", version)) == 0
@@ -234,15 +236,13 @@ def test_session_goes_on_by_its_id(version: int, capfd: pytest.CaptureFixture[st
 
 
 @BOTH
-def test_session_that_is_not_there_is_named(
-    version: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_session_is_named(version: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("hi", "--session", "lost", *agent("stored", version)) == 1
     assert "The agent has no session 'lost'" in capsys.readouterr().err
 
 
 @BOTH
-def test_agent_that_keeps_no_sessions_cannot_go_on(
+def test_agent_without_stored_sessions_cannot_continue(
     version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask("hi", "--session", "x", *agent("stubborn", version)) != 0
@@ -277,7 +277,7 @@ def test_every_event_can_be_written_as_json(
     [([], False), (["--yes"], True), (["--allow", "*"], True), (["--allow", "fetch:x"], False)],
     ids=["nobody", "yes", "rule", "other rule"],
 )
-def test_permission_is_refused_when_there_is_nobody_to_ask(
+def test_permission_is_rejected_without_a_user(
     options: list[str], allowed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ask("permission", "--json", *options)
@@ -285,7 +285,7 @@ def test_permission_is_refused_when_there_is_nobody_to_ask(
     assert permission["option"]["kind"] == ("allow_once" if allowed else "reject_once")
 
 
-def test_files_go_with_the_prompt(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_are_attached_to_the_prompt(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("remember", "utf-8")
     assert ask("echo see", "notes.txt", "--json") == 0
     user = [line for line in lines(capfd) if line.get("role") == "user"]
@@ -313,7 +313,7 @@ FULL = Path("/dev/full")
 
 
 def run(*words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run `accord ask` in a process of its own."""
+    """Run `accord ask` in its own process."""
     return subprocess.run([*ASK, *words], stderr=subprocess.PIPE, timeout=60, check=False, **more)
 
 
@@ -351,14 +351,14 @@ def test_reason_of_an_error_is_shown_to_people_and_programs(
     assert last == {"event": "error", "message": told, "code": -32603}
 
 
-def test_what_the_encoding_of_stdout_lacks_is_replaced() -> None:
+def test_characters_that_stdout_cannot_encode_are_replaced() -> None:
     env = os.environ | {"PYTHONIOENCODING": "ascii"}
     ran = run("echo h\u00e9", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert (ran.returncode, ran.stdout.strip()) == (0, b"h?")
 
 
 @posix
-def test_nobody_is_there_when_stdin_is_closed() -> None:
+def test_user_is_not_asked_if_stdin_is_closed() -> None:
     ran = run("permission", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(0))
     assert (ran.returncode, ran.stdout.strip()) == (3, b"0 of 1 allowed.")
     said = ran.stderr.decode()
@@ -369,7 +369,7 @@ def test_nobody_is_there_when_stdin_is_closed() -> None:
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
-def test_output_that_cannot_be_written_is_an_error_in_one_line(more: list[str]) -> None:
+def test_write_error_is_reported_in_one_line(more: list[str]) -> None:
     with FULL.open("wb") as full:
         ran = run("echo hi", *more, stdin=subprocess.DEVNULL, stdout=full)
     assert ran.returncode == 1

@@ -1,4 +1,4 @@
-"""Options of `accord ask`: where the prompt comes from, what the session is set to, time limits."""
+"""Options of `accord ask`: source of the prompt, session options, time limits."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_prompt_is_read_from_standard_input(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("stdin", "fault"), [(b"", b"an empty one"), (b" \n", b"an empty one"), (b"\xff", b"UTF-8")]
 )
-def test_standard_input_that_is_no_prompt_is_a_usage_error(stdin: bytes, fault: bytes) -> None:
+def test_invalid_prompt_on_standard_input_is_a_usage_error(stdin: bytes, fault: bytes) -> None:
     done = run(stdin=stdin)
     assert (done.returncode, done.stdout) == (2, b"")
     assert fault in done.stderr
 
 
 @BOTH
-def test_protocol_chooses_the_version(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_protocol_selects_the_version(version: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("--protocol", version, "--json", "echo hi") == 0
     assert events(capsys)[0]["protocol_version"] == int(version)
 
@@ -89,7 +89,7 @@ def test_model_mode_and_options_are_set_before_the_prompt(
         (("--agent", "it's"), "Expected a name or a command line"),
     ],
 )
-def test_choice_that_is_not_there_is_a_usage_error_with_those_that_are(
+def test_unknown_choice_is_a_usage_error_that_lists_the_valid_ones(
     words: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(*words, "echo hi") == 2
@@ -99,7 +99,9 @@ def test_choice_that_is_not_there_is_a_usage_error_with_those_that_are(
 
 
 @BOTH
-def test_denied_rule_wins_over_yes(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deny_rule_takes_precedence_over_yes(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ask("--protocol", version, "--yes", "--quiet", "permission") == 0
     assert "1 of 1 allowed" in capsys.readouterr().out
     assert ask("--protocol", version, "--yes", "--deny", "*", "--quiet", "permission") == 0
@@ -116,7 +118,7 @@ def test_turn_that_takes_too_long_is_cancelled(
     assert "cancelled after 0.1 s (--timeout)" in said.err
 
 
-def test_timeout_does_not_touch_a_turn_that_is_over_in_time() -> None:
+def test_timeout_does_not_affect_a_turn_that_ends_in_time() -> None:
     assert ask("--timeout", "50", "--quiet", "echo hi") == 0
 
 

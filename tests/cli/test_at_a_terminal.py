@@ -1,4 +1,4 @@
-"""`accord ask` before a person: what is shown, asked and interrupted, in both versions."""
+"""`accord ask` at a terminal: questions, forms and Ctrl-C, in both versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def asking(tmp_path: Path, agent: str, version: int, *words: str) -> Any:
         (1, b"3\n", "0 of 1"),
         (2, b"3\n", "0 of 1"),
         (1, b"reject\n", "0 of 1"),
-        (2, b"\ny\n0\n5\n99999999\n-1\n1.\n3\n", "0 of 1"),  # asked again after a wrong key
+        (2, b"\ny\n0\n5\n99999999\n-1\n1.\n3\n", "0 of 1"),  # asked again
         (1, b"\x04", "0 of 1"),
     ],
     ids=["allow-v1", "allow-v2", "reject-v1", "reject-v2", "by name", "wrong keys", "ctrl-d"],
@@ -53,7 +53,7 @@ def test_permission_is_asked_at_the_terminal(
 
 
 @BOTH
-def test_what_was_typed_before_a_question_is_no_answer_to_it(version: int, tmp_path: Path) -> None:
+def test_input_typed_before_a_question_is_ignored(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
         person.types(b"1\n")
         person.sees("Choose 1 to ")
@@ -63,7 +63,7 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it(version: int, tmp_p
 
 
 @BOTH
-def test_what_was_always_allowed_is_not_asked_again(version: int, tmp_path: Path) -> None:
+def test_always_allowed_action_is_not_asked_again(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission 3") as person:
         person.sees("Choose 1 to ")
         person.types(b"2\n")
@@ -82,7 +82,7 @@ def test_ctrl_c_cancels_the_turn(version: int, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_ctrl_c_while_a_question_is_asked_cancels_the_turn(version: int, tmp_path: Path) -> None:
+def test_ctrl_c_during_a_question_cancels_the_turn(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
         person.sees("Choose 1 to ")
         person.types(CTRL_C)
@@ -91,7 +91,7 @@ def test_ctrl_c_while_a_question_is_asked_cancels_the_turn(version: int, tmp_pat
 
 
 def unwrapped(seen: str) -> str:
-    """Return what is seen, wherever lines were broken and whatever is coloured."""
+    """Return the visible text without line breaks and colours."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\s", "", seen)
 
 
@@ -124,7 +124,7 @@ def test_form_is_asked_field_by_field(version: int, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_empty_line_takes_the_default_of_a_field(version: int, tmp_path: Path) -> None:
+def test_empty_line_selects_the_default_of_a_field(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "elicit form") as person:
         person.sees("Name: ")
         person.types(b"Ada\n")
@@ -138,7 +138,7 @@ def test_empty_line_takes_the_default_of_a_field(version: int, tmp_path: Path) -
 
 @BOTH
 @pytest.mark.parametrize("keys", [CTRL_C, b"\x04"], ids=["ctrl-c", "ctrl-d"])
-def test_form_is_declined_and_the_turn_goes_on(version: int, keys: bytes, tmp_path: Path) -> None:
+def test_declined_form_does_not_end_the_turn(version: int, keys: bytes, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "elicit form") as person:
         person.sees("Name: ")
         person.types(keys)
@@ -147,7 +147,7 @@ def test_form_is_declined_and_the_turn_goes_on(version: int, keys: bytes, tmp_pa
 
 
 @BOTH
-def test_what_is_typed_after_a_form_was_declined_is_for_the_next_question(
+def test_input_after_a_declined_form_answers_the_next_question(
     version: int, tmp_path: Path
 ) -> None:
     with asking(tmp_path, "asks_twice", version, "go") as person:
@@ -163,7 +163,7 @@ def test_what_is_typed_after_a_form_was_declined_is_for_the_next_question(
 @pytest.mark.parametrize(
     ("key", "answer"), [(b"o\n", "was opened."), (b"d\n", "was not opened."), (CTRL_C, "was not")]
 )
-def test_page_is_shown_and_opened_where_the_user_agrees(
+def test_url_is_shown_and_opened_if_the_user_agrees(
     version: int, key: bytes, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = tmp_path / "opened"
@@ -185,18 +185,18 @@ def test_page_is_shown_and_opened_where_the_user_agrees(
 
 
 @BOTH
-def test_form_shows_nothing_that_a_terminal_obeys(version: int, tmp_path: Path) -> None:
+def test_form_contains_no_control_characters(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "nasty", version, "go") as person:
         person.sees("empty): ")
         person.types(CTRL_C)
         assert person.leaves() == 0
     assert "\x1b[2J" not in person.seen
     assert "\x1b]0;" not in person.seen
-    assert "  Allow all? [y]es" in person.seen  # further in than what we say
+    assert "  Allow all? [y]es" in person.seen  # indented further than lines of the program
 
 
 @BOTH
-def test_second_ctrl_c_leaves_an_agent_that_goes_on(version: int, tmp_path: Path) -> None:
+def test_second_ctrl_c_stops_an_agent_that_ignores_the_cancel(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "stubborn", version, "go") as person:
         person.sees("I go on.")
         person.types(CTRL_C)
@@ -206,7 +206,7 @@ def test_second_ctrl_c_leaves_an_agent_that_goes_on(version: int, tmp_path: Path
         assert "Traceback" not in person.seen
 
 
-def test_ctrl_c_leaves_an_agent_that_does_not_start(tmp_path: Path) -> None:
+def test_ctrl_c_stops_an_agent_that_does_not_start(tmp_path: Path) -> None:
     with asking(tmp_path, "silent", 2, "go") as person:
         person.sees("starting")
         person.types(CTRL_C)
@@ -215,7 +215,7 @@ def test_ctrl_c_leaves_an_agent_that_does_not_start(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_something_moves_while_the_agent_works(version: int, tmp_path: Path) -> None:
+def test_spinner_moves_while_the_agent_works(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "wait forever") as person:
         shown = {frame for frame in "⠋⠙⠹⠸" if person.sees(frame)}
         assert len(shown) == 4
@@ -225,7 +225,7 @@ def test_something_moves_while_the_agent_works(version: int, tmp_path: Path) -> 
 
 @BOTH
 @pytest.mark.parametrize("options", [[], ["--terminals"]], ids=["theirs", "ours"])
-def test_output_of_a_command_is_shown_while_it_runs(
+def test_output_of_a_running_command_is_shown(
     version: int, options: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "slow.py").write_text(
@@ -244,8 +244,8 @@ def test_output_of_a_command_is_shown_while_it_runs(
         assert "ended with status 3" in person.seen.replace("\r\n", " ")
 
 
-def test_markdown_is_rendered_and_nothing_of_the_sign_of_life_is_left(tmp_path: Path) -> None:
+def test_markdown_is_rendered_and_the_spinner_is_removed(tmp_path: Path) -> None:
     with asking(tmp_path, "script", 2, "echo **bold** text") as person:
         assert person.leaves() == 0
     assert "\x1b[1mbold\x1b[0m" in person.seen
-    assert "\x1b[?25h" in person.seen  # the cursor is there again
+    assert "\x1b[?25h" in person.seen  # the cursor is visible again

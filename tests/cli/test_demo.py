@@ -1,4 +1,4 @@
-"""`make demo`: a whole turn at the terminal, after which everything is as it was."""
+"""`make demo`: a complete turn at the terminal that leaves the folder unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_demo_runs_a_turn_and_leaves_the_folder_as_it_was(
+def test_demo_runs_a_turn_and_leaves_the_folder_unchanged(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = tmp_path_factory.mktemp("data")

@@ -1,4 +1,4 @@
-"""Forms at the terminal: what is asked, what a line means, and what is refused."""
+"""Forms at the terminal: questions, valid and invalid input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 
 
 class Person:
-    """Types these lines, and then nothing more."""
+    """A user who types these lines, followed by the end of the input."""
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
@@ -33,7 +33,7 @@ class Person:
         )
 
 
-async def test_agent_is_named_and_its_words_stand_further_in() -> None:
+async def test_agent_is_named_and_its_text_is_indented() -> None:
     person = Person("x")
     assert await person.fills_in(a={"type": "string", "title": "Line\none"}) == {"a": "x"}
     assert person.shown == [
@@ -57,7 +57,7 @@ async def test_agent_is_named_and_its_words_stand_further_in() -> None:
         ({"type": "array", "items": {"enum": ["a", "b"]}}, "2, a, 2", ["b", "a"]),
     ],
 )
-async def test_line_is_read_as_the_field_wants_it(
+async def test_line_is_converted_to_the_type_of_the_field(
     field: dict[str, Any], line: str, value: Any
 ) -> None:
     assert await Person(line).fills_in(a=field) == {"a": value}
@@ -76,7 +76,7 @@ async def test_line_is_read_as_the_field_wants_it(
         ({"type": "array", "items": {"enum": ["a"]}}, "a, b"),
     ],
 )
-async def test_line_that_does_not_fit_is_asked_for_again(field: dict[str, Any], line: str) -> None:
+async def test_invalid_line_is_asked_for_again(field: dict[str, Any], line: str) -> None:
     person = Person(line, "")
     assert await person.fills_in(a=field) == {}
     words = ("Enter a valid value", "Enter a number", "Enter a whole number")
@@ -90,27 +90,29 @@ async def test_line_that_does_not_fit_is_asked_for_again(field: dict[str, Any], 
         ({"type": "boolean", "default": False}, {"a": False}),
         ({"type": "string", "default": ""}, {"a": ""}),
         ({"type": "string"}, {}),
-        ({"type": "integer", "default": "three"}, {}),  # which is no default
+        ({"type": "integer", "default": "three"}, {}),  # an invalid default
         ({"type": "array", "items": {"enum": ["a"]}, "default": [["a"]]}, {}),
     ],
 )
-async def test_empty_line_takes_the_default_or_nothing(field: dict[str, Any], value: Any) -> None:
+async def test_empty_line_selects_the_default_or_no_value(
+    field: dict[str, Any], value: Any
+) -> None:
     assert await Person("").fills_in(a=field) == value
 
 
-async def test_form_is_refused_where_nothing_more_can_be_typed() -> None:
+async def test_form_is_declined_at_the_end_of_the_input() -> None:
     with pytest.raises(FormDeclined):
         await Person().fills_in(a={"type": "string"})
 
 
-async def test_field_of_the_agents_own_kind_is_passed_over_unless_it_is_needed() -> None:
+async def test_field_of_unknown_kind_is_skipped_unless_required() -> None:
     own = {"type": "_colour"}
     assert await Person("x").fills_in(a=dict(own), b={"type": "string"}) == {"b": "x"}
     with pytest.raises(FormDeclined, match="cannot be typed"):
         await Person("x").fills_in(a={**own, "needed": True})
 
 
-async def test_address_is_shown_with_all_that_is_in_it() -> None:
+async def test_url_is_shown_completely() -> None:
     person = Person("d")
     url = "file:///x\x1b[2J\u202egpj"
     page = UrlElicitationRequest(message="Go", url=url, id="1", done=asyncio.Event())

@@ -1,4 +1,4 @@
-"""`accord ask` logs in to an agent at the terminal, and then asks again."""
+"""`accord ask` logs in at the terminal, and then sends the prompt again."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def asking(tmp_path: Path, version: str) -> Any:
 
 @BOTH
 @requirement("R-AUTH-12")
-def test_login_by_the_agent_is_chosen_and_the_prompt_sent_again(
-    version: str, tmp_path: Path
-) -> None:
+def test_prompt_is_sent_again_after_a_login_by_the_agent(version: str, tmp_path: Path) -> None:
     with asking(tmp_path, version) as person:
         person.sees("In a terminal")
         person.sees("Log in with")
@@ -41,7 +39,7 @@ def test_login_by_the_agent_is_chosen_and_the_prompt_sent_again(
 
 @BOTH
 @requirement("R-AUTH-15", "R-AUTH-18")
-def test_login_at_the_terminal_runs_the_agents_own_command(version: str, tmp_path: Path) -> None:
+def test_terminal_login_runs_the_agents_command(version: str, tmp_path: Path) -> None:
     with asking(tmp_path, version) as person:
         person.sees("Log in with")
         person.types(b"2\n")
@@ -52,7 +50,7 @@ def test_login_at_the_terminal_runs_the_agents_own_command(version: str, tmp_pat
 
 
 @requirement("R-AUTH-17")
-def test_failed_login_at_the_terminal_ends_with_its_status(tmp_path: Path) -> None:
+def test_failed_terminal_login_is_reported_with_its_status(tmp_path: Path) -> None:
     with asking(tmp_path, "2") as person:
         person.sees("Log in with")
         person.types(b"2\n")
@@ -74,7 +72,7 @@ def test_declined_login_names_the_methods(tmp_path: Path) -> None:
 
 
 @requirement("R-AUTH-14")
-def test_without_a_terminal_no_login_is_offered(tmp_path: Path) -> None:
+def test_login_is_not_offered_without_a_terminal(tmp_path: Path) -> None:
     done = subprocess.run(
         [*ASK, "hello"], input="", capture_output=True, text=True, timeout=50, cwd=tmp_path
     )

@@ -1,4 +1,4 @@
-"""The program `accord`: its commands, its exit status, what it imports."""
+"""The program `accord`: commands, exit status, imports, completion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import accord
 from accord.cli.main import COMMANDS
 
-# What is slow to import, and not needed before a client speaks.
+# Slow to import, and not needed before the first message.
 LATE = {"argparse", "click", "rich", "sqlite3", "accord.client", "accord.v1", "accord.v2"}
 
 
@@ -34,18 +34,18 @@ def test_help_names_every_command() -> None:
         assert summary.split()[0] in done.stdout
 
 
-def test_version_is_told() -> None:
+def test_version_is_printed() -> None:
     assert run("--version").stdout == f"accord {accord.__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [("dance",), ("--dance",)])
-def test_what_is_not_understood_is_refused(arguments: tuple[str, ...]) -> None:
+def test_invalid_command_line_is_a_usage_error(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "dance" in done.stderr
 
 
-def test_agent_starts_with_what_it_needs_only() -> None:
+def test_agent_imports_only_what_it_needs() -> None:
     code = (
         "import sys; from accord.cli.main import main; status = main(['agent']);"
         "print(*sys.modules, sep='\\n', file=sys.stderr); sys.exit(status)"
@@ -89,7 +89,7 @@ def test_help_and_version_need_no_extras(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("extras", [True, False])
-def test_what_is_no_command_is_named(extras: bool) -> None:
+def test_unknown_command_is_named(extras: bool) -> None:
     done = run("bogus") if extras else run(start=("-c", NO_EXTRAS.format(words=["bogus"])))
     assert (done.returncode, done.stdout) == (2, "")
     assert "'bogus'" in done.stderr

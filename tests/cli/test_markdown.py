@@ -1,4 +1,4 @@
-"""Markdown at a terminal: links hide nothing, and no letter is lost at any width."""
+"""Markdown at a terminal: links show their targets, and no text is lost at any width."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_link_shows_its_target_unless_its_text_is_the_target(
     assert [target for target, _ in LINK.findall("\n".join(lines))] == targets
 
 
-def test_what_is_no_markdown_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_text_is_shown_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = lines_of(
         "Use List<String> or <b>bold</b> & \\* x\n\n<div>\nin it\n</div>", 80, monkeypatch
     )
@@ -73,7 +73,7 @@ PARTS = [
 
 @pytest.mark.parametrize("columns", [1, 3, 10, 20, 24, 40, 100])
 @pytest.mark.parametrize("seed", range(15))
-def test_any_text_is_drawn_within_the_width_and_without_loss(
+def test_any_text_fits_the_width_without_loss(
     columns: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)

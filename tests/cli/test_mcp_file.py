@@ -1,4 +1,4 @@
-"""`accord ask --mcp FILE`: the servers of the usual `mcpServers` JSON reach the agent."""
+"""`accord ask --mcp FILE`: servers in `mcpServers` JSON are sent to the agent."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_every_kind_of_server_is_read(tmp_path: Path) -> None:
         (" " * (1024 * 1024 + 1), "expected at most 1048576 bytes"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(document: Any, fault: str, tmp_path: Path) -> None:
+def test_error_names_the_key(document: Any, fault: str, tmp_path: Path) -> None:
     with pytest.raises(McpFileError) as raised:
         read_mcp_file(written(tmp_path, document))
     assert fault in str(raised.value)
     assert "mcp.json" in str(raised.value)
 
 
-def test_wrong_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, [])
     assert main(["ask", "--mcp", str(file), "hello"]) == 2
     assert "--mcp" in capsys.readouterr().err

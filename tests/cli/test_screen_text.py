@@ -1,4 +1,4 @@
-"""`accord ask` at a terminal shows the agent's text exactly once, however it comes in pieces."""
+"""`accord ask` at a terminal shows the agent's text exactly once, for any chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = [(20, 6), (31, 10), (60, 24), (80, 24), (120, 40), (200, 50)]
 
 
 class Document:
-    """Random Markdown, each word of which is another one."""
+    """Random Markdown of unique words."""
 
     def __init__(self, seed: int, *, tables: bool) -> None:
         self.random = random.Random(seed)
@@ -83,7 +83,7 @@ def pieces(text: str, size: int, chance: random.Random) -> Iterator[str]:
 
 
 def turn(document: Document, size: int) -> Iterator[Event]:
-    """Yield what an agent does: text, a tool call, text…; a plan above all of it."""
+    """Yield events of an agent: a plan, then text and tool calls."""
     chance = document.random
     steps = chance.randint(1, 4)
     for step in range(steps):
@@ -122,10 +122,10 @@ def test_text_is_on_the_screen_exactly_once(
         if document.random.random() < 20 / len(events):
             screen.refresh()
             seen = [int(word[1:]) for word in WORD.findall(terminal.emulator.text)]
-            assert seen == sorted(set(seen))  # never twice, never in another order
+            assert seen == sorted(set(seen))  # once each, and in order
     screen.close()
     shown = WORD.findall(terminal.emulator.text)
     assert shown == [f"w{n:04}" for n in range(len(shown))]
-    assert f"w{len(shown):04}" == document.words(1).split()[0]  # nothing is missing
+    assert f"w{len(shown):04}" == document.words(1).split()[0]  # all words are shown
     assert "hidden" not in terminal.emulator.text
     assert terminal.emulator.shows_cursor

@@ -1,4 +1,4 @@
-"""The settings file: agents by name, defaults, and errors that name the fault."""
+"""The settings file: named agents, defaults, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(folder: Path, text: str) -> None:
     (folder / "settings.toml").write_text(text, "utf-8")
 
 
-def test_absent_file_is_empty_settings() -> None:
+def test_missing_file_is_empty_settings() -> None:
     assert settings.load() == settings.Settings()
     assert find_agent(None, settings.load()).name == "accord"
 
@@ -52,13 +52,13 @@ def test_named_agent_is_started_with_its_defaults(
     assert {"mode": "read", "brief": True}.items() <= lines[0]["options"].items()
 
 
-def test_users_agent_takes_the_place_of_a_well_known_one(folder: Path) -> None:
+def test_agent_in_the_settings_replaces_a_well_known_one(folder: Path) -> None:
     write(folder, '[agents.claude]\ncommand = "my-claude --acp"')
     found = find_agent("claude", settings.load())
     assert (found.argv, found.source) == (("my-claude", "--acp"), "settings")
 
 
-def test_what_is_no_name_is_a_command_line() -> None:
+def test_value_that_is_not_a_name_is_a_command_line() -> None:
     assert find_agent("python 'my agent.py'", settings.load()).argv == ("python", "my agent.py")
     with pytest.raises(ValueError, match="closing quotation"):
         find_agent("python 'my", settings.load())
@@ -81,12 +81,12 @@ def test_what_is_no_name_is_a_command_line() -> None:
     ],
 )
 @pytest.mark.parametrize("command", [["ask", "hello"], ["agents"]])
-def test_wrong_settings_name_the_file_and_the_fault(
+def test_invalid_settings_name_the_file_and_the_error(
     text: str, fault: str, command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(folder, text)
     if "dance" in text and command == ["agents"]:
-        return  # it reads no rules
+        return  # it does not read rules
     assert main(command) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert str(folder / "settings.toml") in said

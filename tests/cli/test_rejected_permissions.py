@@ -1,4 +1,4 @@
-"""What `accord ask` says about permissions that no one could be asked for."""
+"""The report about permission requests that were rejected without asking."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asked(kind: str, *, command: str | None = None, path: str | None = None) -> 
         (asked("edit", path="/project/a?.py"), asked("edit", path="/project/ab.py")),
     ],
 )
-def test_rule_that_is_named_allows_the_request_and_nothing_else(
+def test_suggested_rule_allows_only_the_rejected_request(
     request_: PermissionRequest, wider: PermissionRequest
 ) -> None:
     hint = rejected_lines([request_], "why")[-1]

@@ -1,4 +1,4 @@
-"""What may stand on a terminal: Markdown in pieces, the end of an output, diffs."""
+"""Text that is safe for a terminal: unfinished Markdown, the end of an output, diffs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_end_of_an_output(output: bytes | str, lines: list[str], more: bool) -> 
     assert last_lines(output, 3) == (lines, more)
 
 
-def test_of_a_long_output_only_the_end_is_looked_at() -> None:
+def test_only_the_end_of_a_long_output_is_read() -> None:
     lines, more = last_lines(bytearray(b"x" * 80 + b"\n") * 100_000, 2)
     assert (lines, more) == (["x" * 80] * 2, True)
 
@@ -37,7 +37,7 @@ def test_of_a_long_output_only_the_end_is_looked_at() -> None:
 @pytest.mark.parametrize(
     ("text", "over"),
     [
-        ("one\n\ntwo", ""),  # the second paragraph may still become anything
+        ("one\n\ntwo", ""),  # the second paragraph can still change
         ("one\n\ntwo\n", "one\n\n"),
         ("```\na\n\nb", ""),
         ("```\na\n\nb\n```\n\nend\n", "```\na\n\nb\n```\n\n"),
@@ -51,11 +51,11 @@ def test_of_a_long_output_only_the_end_is_looked_at() -> None:
         ("one\n ", ""),
     ],
 )
-def test_of_markdown_all_but_the_last_block_is_finished(text: str, over: str) -> None:
+def test_all_markdown_blocks_except_the_last_are_finished(text: str, over: str) -> None:
     assert text[: finished_length(text)] == over
 
 
-def test_nothing_moves_the_cursor() -> None:
+def test_printable_text_does_not_move_the_cursor() -> None:
     assert printable("pay \u202eevil\u2066") == "pay evil"
     assert printable("a\x1b[2Jb\x9b1m\r\tc\nd\x7f") == "a[2Jb1m\tc\nd"
 
@@ -64,7 +64,7 @@ def rows(diff: Diff) -> list[tuple[str, str]]:
     return [(row.plain, row.style) for row in diff_rows(diff)]
 
 
-def test_diff_is_coloured_and_has_line_numbers_and_no_head() -> None:
+def test_diff_has_colours_and_line_numbers_and_no_header() -> None:
     assert rows(Diff("/a", "one\ntwo\n", "one\nthree\n")) == [
         ("    1   one", ""),
         ("    2 - two", "red"),
@@ -74,7 +74,7 @@ def test_diff_is_coloured_and_has_line_numbers_and_no_head() -> None:
     assert rows(Diff("/a", patch="+x")) == [("      + x", "green")]
 
 
-def test_diff_from_git_is_shown_without_what_names_its_files() -> None:
+def test_git_patch_is_shown_without_file_headers() -> None:
     patch = (
         "diff --git a/a b/b\nsimilarity index 90%\nrename from a\nrename to b\n--- a/a\n+++ b/b\n"
         "@@ -7 +7 @@\n-old\n+new\n\\ No newline at end of file\n@@ -20,2 +20,1 @@\n same\n-gone\n"
@@ -98,7 +98,7 @@ def test_large_change_is_shown_without_comparing_all_lines() -> None:
     assert len(shown) == 11
 
 
-def test_path_is_as_seen_from_the_directory_of_the_session() -> None:
+def test_path_is_relative_to_the_directory_of_the_session() -> None:
     assert relative_path("/home/me/p/src/a.py", "/home/me/p") == "src/a.py"
     assert relative_path("/home/me/password", "/home/me/p") == "/home/me/password"
     assert relative_path("a.py", "/home/me/p") == "a.py"
@@ -108,7 +108,7 @@ def test_path_is_as_seen_from_the_directory_of_the_session() -> None:
     assert relative_title("Run make -C /home/me/p", "/home/me/p") == "Run make -C /home/me/p"
 
 
-def test_title_is_bounded_and_has_no_fillers() -> None:
+def test_title_is_bounded_and_has_no_invisible_characters() -> None:
     assert one_line("a\u3164\u2800\u200b\U000e0041b\ufe0f") == "a b"
     assert one_line("x" * 100_000) == "x" * 299 + "…"
     assert one_line("\n" * 100_000 + "x") == ""

@@ -1,4 +1,4 @@
-"""`accord ask` before a person: options, long commands, Ctrl-C, and what is on the screen then."""
+"""`accord ask` at a terminal: permission options, long commands, Ctrl-C, folded lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASK = [sys.executable, "-m", "accord", "ask"]
 AGENTS = Path(__file__).parent / "agents.py"
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 WORDS = [f"word{number:03}" for number in range(200)]
-QUIT_S = 1.0  # promised
+QUIT_S = 1.0  # documented
 TRIES = 3  # a busy machine may delay the program, so the fastest run counts
 
 
@@ -53,7 +53,7 @@ def shown_words(person: Person) -> list[str]:
     ],
     ids=["number", "name", "ctrl-d"],
 )
-def test_options_of_the_agent_are_chosen_by_number_or_name(
+def test_option_is_chosen_by_number_or_name(
     version: int, keys: list[bytes], chosen: str, tmp_path: Path
 ) -> None:
     with asking(tmp_path, "pushes", version, "go") as person:
@@ -69,9 +69,7 @@ def test_options_of_the_agent_are_chosen_by_number_or_name(
 
 
 @BOTH
-def test_option_that_the_agent_cannot_tell_from_another_is_not_chosen(
-    version: int, tmp_path: Path
-) -> None:
+def test_ambiguous_option_is_not_chosen(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "pushes_anyway", version, "go") as person:
         person.sees_next("Choose 1 to 2: ")
         person.types(b"2\n")
@@ -95,16 +93,14 @@ def test_long_command_is_paged_before_it_can_be_allowed(version: int, tmp_path: 
         assert person.leaves() == 0
     lines = person.emulator.lines
     assert sum("echo line" in line for line in lines) == 100
-    assert r"    rm -rf \u202e~\u3164" in lines  # nothing hides in it
+    assert r"    rm -rf \u202e~\u3164" in lines  # invisible characters are escaped
     assert max(map(len, lines)) < 60
     assert sum("thing" in line for line in lines) <= 14  # the title is bounded
     assert "Allowed: True." in person.emulator.text
 
 
 @BOTH
-def test_ctrl_c_says_what_it_does_and_nothing_is_lost_or_shown_twice(
-    version: int, tmp_path: Path
-) -> None:
+def test_ctrl_c_is_explained_and_no_text_is_lost_or_repeated(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "streams", version, "go") as person:
         person.sees("half of it")
         person.types(CTRL_C)
@@ -115,12 +111,12 @@ def test_ctrl_c_says_what_it_does_and_nothing_is_lost_or_shown_twice(
     assert text.count("Work for ever") == 1
     assert text.count("half of it") == 1
     assert "[cancelled]" in text
-    assert "Ctrl-C" not in text  # that was in the tail
+    assert "Ctrl-C" not in text  # it was only in the live region
     assert person.emulator.shows_cursor
 
 
 def fastest_quit(run: Callable[[], float]) -> float:
-    """Return how long the fastest of a few runs took to quit, in seconds."""
+    """Return the time that the fastest of a few runs took to quit, in seconds."""
     took_s = QUIT_S
     for _ in range(TRIES):
         took_s = run()
@@ -176,7 +172,9 @@ def test_second_ctrl_c_ends_json_with_the_last_event(version: int, tmp_path: Pat
 
 
 @BOTH
-def test_agent_that_ignores_one_ctrl_c_is_left_after_a_while(version: int, tmp_path: Path) -> None:
+def test_agent_that_ignores_a_cancel_is_stopped_after_a_timeout(
+    version: int, tmp_path: Path
+) -> None:
     program = (
         "import sys; from accord.cli import main; from accord.cli.ask import interrupts;"
         "interrupts.CANCEL_S = 0.3;"
@@ -202,7 +200,7 @@ def test_agent_that_ignores_one_ctrl_c_is_left_after_a_while(version: int, tmp_p
 
 
 @BOTH
-def test_thoughts_and_stderr_are_shown_where_they_are_wanted(version: int, tmp_path: Path) -> None:
+def test_thoughts_and_stderr_are_shown_by_options(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "streams", version, "go", "--thoughts", "--verbose") as person:
         person.sees("half of it")
         person.types(CTRL_C)
@@ -218,7 +216,7 @@ def test_thoughts_and_stderr_are_shown_where_they_are_wanted(version: int, tmp_p
     assert "192.0.2.1" not in person.emulator.text
 
 
-def test_what_the_agent_wrote_to_stderr_last_is_shown_while_it_works(tmp_path: Path) -> None:
+def test_last_stderr_line_is_shown_while_the_agent_works(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(
         "import sys, time\nprint('retrying http://127.0.0.1:9', file=sys.stderr, flush=True)\n"
         "sys.stdin.readline()\ntime.sleep(60)\n"
@@ -253,7 +251,7 @@ def ran(tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_colours_in_a_pipe_bring_no_cursor_commands(tmp_path: Path) -> None:
+def test_forced_colours_in_a_pipe_add_no_cursor_commands(tmp_path: Path) -> None:
     done = ran(tmp_path, "tools", "--yes", FORCE_COLOR="1", TERM="xterm-256color")
     assert done.returncode == 0
     assert "\x1b[32m● \x1b[0mA call of kind read" in done.stderr
@@ -268,7 +266,7 @@ def test_lines_in_a_pipe_are_not_folded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 40, 200])
-def test_long_lines_stay_beside_their_gutter(columns: int, tmp_path: Path) -> None:
+def test_folded_lines_have_a_gutter(columns: int, tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(f"print('{'x' * 300}')\n")
     with asking(
         tmp_path, "script", 2, f"terminal {sys.executable} long.py", columns=columns
@@ -281,7 +279,7 @@ def test_long_lines_stay_beside_their_gutter(columns: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("columns", [30, 200])
-def test_why_a_turn_failed_stays_beside_its_indentation(columns: int, tmp_path: Path) -> None:
+def test_folded_error_lines_are_indented(columns: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", 2, "crash", columns=columns) as person:
         assert person.leaves() == 1
     lines = person.emulator.lines
@@ -292,7 +290,7 @@ def test_why_a_turn_failed_stays_beside_its_indentation(columns: int, tmp_path: 
     assert "The script agent was told to crash" in " ".join(line.strip() for line in said)
 
 
-def test_keys_that_are_pressed_while_the_agent_works_leave_no_traces(tmp_path: Path) -> None:
+def test_keys_pressed_while_the_agent_works_are_not_shown(tmp_path: Path) -> None:
     with asking(tmp_path, "streams", 2, "go") as person:
         person.sees("half of it")
         person.types(b"\n\nabc\n")
@@ -303,7 +301,7 @@ def test_keys_that_are_pressed_while_the_agent_works_leave_no_traces(tmp_path: P
     assert "abc" not in person.emulator.text
 
 
-def test_ctrl_c_at_a_question_leaves_its_line(tmp_path: Path) -> None:
+def test_ctrl_c_at_a_question_ends_its_line(tmp_path: Path) -> None:
     with asking(tmp_path, "pushes", 2, "go") as person:
         person.sees("Choose 1 to 3: ")
         person.types(CTRL_C)
@@ -313,7 +311,7 @@ def test_ctrl_c_at_a_question_leaves_its_line(tmp_path: Path) -> None:
     assert person.emulator.text.count("[cancelled]") == 1
 
 
-def test_answer_that_a_pipe_brings_to_the_same_terminal_is_not_overwritten(tmp_path: Path) -> None:
+def test_piped_answer_on_the_same_terminal_is_not_overwritten(tmp_path: Path) -> None:
     ask = " ".join(map(shlex.quote, command("talks_and_works", 2, "go")))
     with at_a_terminal("/bin/sh", "-c", f"{ask} | cat", cwd=tmp_path) as person:
         person.leaves()

@@ -37,7 +37,7 @@ async def opening(agent: Any, raw: ByHand, cwd: str, answer: Any, **options: Any
 @pytest.mark.parametrize(
     ("offers", "method"), [(LOADS, "session/load"), (RESUMES, "session/resume")]
 )
-async def test_last_session_of_a_folder_is_continued(offers: Any, method: str) -> None:
+async def test_latest_session_of_a_folder_is_continued(offers: Any, method: str) -> None:
     async with agent_by_hand(1, initialize=offers) as (agent, raw):
         for session_id, cwd in (("a", "/one"), ("b", "/two"), ("c", "/one")):
             await opening(agent, raw, cwd, {"sessionId": session_id})
@@ -49,7 +49,7 @@ async def test_last_session_of_a_folder_is_continued(offers: Any, method: str) -
         assert request["params"]["sessionId"] == "b"
 
 
-async def test_without_a_session_the_user_is_told_how_to_name_one() -> None:
+async def test_error_without_a_session_mentions_the_option() -> None:
     async with agent_by_hand(1, initialize=LOADS) as (agent, _raw):
         with pytest.raises(click.UsageError, match="--session ID"):
             await open_session(agent, Path("/one"), session_id=None, latest=True)
@@ -58,7 +58,7 @@ async def test_without_a_session_the_user_is_told_how_to_name_one() -> None:
             await open_session(agent, Path("/one"), session_id=None, latest=True)
 
 
-async def test_sessions_are_remembered_only_where_the_agent_cannot_list_them(state: Path) -> None:
+async def test_sessions_are_remembered_only_if_the_agent_cannot_list_them(state: Path) -> None:
     for offers in (LISTS, None):
         async with agent_by_hand(1, initialize=offers) as (agent, raw):
             await opening(agent, raw, "/one", {"sessionId": "a"})
@@ -69,7 +69,7 @@ async def test_sessions_are_remembered_only_where_the_agent_cannot_list_them(sta
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '[["a"]]', "\xff"])
-async def test_file_that_is_damaged_is_replaced(state: Path, text: str) -> None:
+async def test_damaged_file_is_replaced(state: Path, text: str) -> None:
     state.parent.mkdir(parents=True)
     state.write_text(text, "latin-1")  # noqa: ASYNC240  # a test
     async with agent_by_hand(1, initialize=LOADS) as (agent, raw):
@@ -78,7 +78,7 @@ async def test_file_that_is_damaged_is_replaced(state: Path, text: str) -> None:
         assert remembered_session(agent, Path("/one")) == "a"
 
 
-async def test_home_that_is_read_only_does_no_harm(state: Path) -> None:
+async def test_read_only_home_directory_is_tolerated(state: Path) -> None:
     state.parent.parent.mkdir(parents=True)
     state.parent.write_text("a file where the folder would be")
     async with agent_by_hand(1, initialize=LOADS) as (agent, raw):

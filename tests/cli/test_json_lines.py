@@ -1,4 +1,4 @@
-"""Events as JSON: bytes, parts that say what they are, errors."""
+"""Events as JSON: bytes, content, errors, escaped characters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from accord.types.tool_calls import TerminalView
     ],
     ids=["text", "bytes", "unknown"],
 )
-def test_event_is_its_name_and_its_fields(event: Any, line: Any) -> None:
+def test_event_has_its_name_and_fields(event: Any, line: Any) -> None:
     assert json.loads(json.dumps(event_line(event))) == line
 
 
@@ -49,11 +49,11 @@ def test_event_is_its_name_and_its_fields(event: Any, line: Any) -> None:
         (EmbeddedResource("file:///x", b"bytes"), "blob"),
     ],
 )
-def test_content_says_what_it_is(content: Any, kind: str) -> None:
+def test_content_has_its_type(content: Any, kind: str) -> None:
     assert event_line(ContentChunk(content))["content"]["type"] == kind
 
 
-def test_parts_of_a_tool_call_say_what_they_are() -> None:
+def test_content_of_a_tool_call_has_its_type() -> None:
     call = ToolCall(id="1", content=("text", Diff("/x", None, "new"), TerminalView("t")))
     text, diff, terminal = event_line(call)["content"]
     assert text == "text"
@@ -68,7 +68,7 @@ def test_error_has_code_message_and_data() -> None:
     assert line["error"] == {"code": -32603, "message": "No", "data": {"why": 1}}
 
 
-def test_json_has_nothing_that_a_terminal_obeys_or_hides() -> None:
+def test_json_escapes_control_and_invisible_characters() -> None:
     text = "a\x7f\x9b31m\u202eb\u200b\u3164\U000e0041é\u2028"
     line = escape_hidden(json.dumps({text: text}, ensure_ascii=False).encode())
     assert json.loads(line) == {text: text}
