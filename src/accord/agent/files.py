@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accord.agent.tool_call import current_tool_call
 from accord.errors import ResourceNotFound
 from accord.local.files import Roots
+from accord.local.in_place import InPlace
 from accord.local.reads import Reads
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class SessionFiles:
         self._core = core
         self._roots = Roots(core.directories)
         self._reads = Reads()
+        self._in_place = InPlace()
 
     async def read(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, or `limit` lines of it from `line` on, counted from 1."""
@@ -59,7 +61,7 @@ class SessionFiles:
             await call.add_diff(absolute, old, text)
 
     async def _resolve(self, path: str) -> None:
-        await asyncio.to_thread(self._roots.resolve, path)
+        await self._in_place.call(self._roots.resolve, path)
         if (call := current_tool_call(self._core)) is not None:
             await call.start()
 

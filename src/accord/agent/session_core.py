@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -13,7 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -72,14 +71,12 @@ class SessionCore:
         self.is_open = False  # the client knows the session
         self.closed = False
         self.permission_memory: dict[str, bool] = {}  # what the user always allows or rejects
-        self.turn_queue: deque[TurnState] = deque()  # the first runs, the others wait
+        self.turn_queue: list[TurnState] = []  # the first runs, the others wait
         self.open_tool_calls: dict[str, OpenToolCall] = {}
         self.subagents: list[OpenSubagent] = []  # that have not ended
-        self.background = Background(self.open_tool_calls, self.subagents)
         self.not_awaited: list[str] = []  # calls that were dropped without `await`
         self._write = write
         self._read_history = read_history
-        self._publish_lock = asyncio.Lock()  # updates are sent in the order they are stored in
         self._count = first_number
         self._role: MessageRole | None = None
         self._message_id = ""
@@ -88,6 +85,16 @@ class SessionCore:
         self.stream: TextStream | None = None
         self._waiting = 0  # requests to the user that a turn waits for
         self._state: SessionState = "idle"
+
+    @cached_property
+    def background(self) -> Background:
+        """The background work."""
+        return Background(self.open_tool_calls, self.subagents)
+
+    @cached_property
+    def _publish_lock(self) -> asyncio.Lock:
+        """Held while an update is stored and sent: both happen in one order."""
+        return asyncio.Lock()
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Send by another adapter from now on."""

@@ -17,6 +17,7 @@ from accord.agent.updates import TerminalExited, TerminalOutputUpdate, TerminalS
 from accord.errors import AccordError
 from accord.local.command import LocalCommand
 from accord.local.files import Roots
+from accord.local.in_place import InPlace
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
@@ -58,6 +59,7 @@ class SessionTerminals:
     def __init__(self, core: SessionCore) -> None:
         self._core = core
         self._roots = Roots(core.directories)
+        self._in_place = InPlace()
 
     async def run(
         self,
@@ -94,7 +96,7 @@ class SessionTerminals:
         output_bytes: int,
     ) -> CommandResult:
         folder = self._roots.absolute(cwd or ".")
-        await asyncio.to_thread(self._roots.resolve, folder)
+        await self._in_place.call(self._roots.resolve, folder)
         await call.start()
         if self._core.client_adapter.has_terminals:
             given = {name: value for name, value in (env or {}).items() if value is not None}
