@@ -63,8 +63,8 @@ asyncio.run(asyncio.wait_for(main(), 30))
 
 def steps() -> list[tuple[str, str, str, str]]:
     """Return file, kind of place, name of place and lines of each step."""
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    section = text.partition("## Add a method")[2].partition("\n## ")[0]
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = page.partition("## Add a method")[2].partition("\n## ")[0]
     found: list[tuple[str, str, str, str]] = []
     for block in re.findall(r"```diff\n(.*?)```", section, re.DOTALL):
         for part in re.split(r"^(?=@@ )", block, flags=re.MULTILINE)[1:]:
@@ -73,7 +73,8 @@ def steps() -> list[tuple[str, str, str, str]]:
             assert match is not None, head
             lines = body.splitlines()
             assert all(line.startswith("+") for line in lines), head
-            found.append((*match.groups(), "".join(f"{line[1:]}\n" for line in lines)))
+            text = "".join(f"{line[1:]}\n" for line in lines)
+            found.append((match[1], match[2], match[3], text))
     return found
 
 

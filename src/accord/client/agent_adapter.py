@@ -152,7 +152,7 @@ class AgentAdapter:
 
     async def call(self, method: str, **params: Any) -> Any:
         """Send a request that only some versions have; raise `NotOffered` in the others."""
-        rows = self.remote.spec.methods
+        rows = self.types.METHODS
         row = next((row for row in rows if row.name == method and row.is_request), None)
         if row is None:
             raise NotOffered(method, f"a protocol version other than {self.version}")
