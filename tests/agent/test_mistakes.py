@@ -314,7 +314,7 @@ class _Asks(Agent):
 )
 async def test_permissions_that_are_no_policies_are_refused(given: Any, hint: str) -> None:
     here, _ = pair()
-    with pytest.raises(TypeError, match="expected a policy, which is a function") as caught:
+    with pytest.raises(TypeError, match="expected a function or a sequence of functions") as caught:
         async with accord.connect(here, permissions=given):
             pass
     assert hint in str(caught.value)

@@ -211,4 +211,4 @@ async def test_a_flood_of_updates_for_unknown_sessions_takes_one_line_of_the_log
             raw.send(chunk(f"unknown {n}", n))
         await drain_event_loop()
         warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-        assert warnings == ["! dropped updates: too many sessions that are not open"]
+        assert warnings == ["! dropped updates: too many sessions that this client has not opened"]

@@ -245,6 +245,6 @@ async def test_methods_of_ones_own_are_called_and_served(version: int) -> None:
 
 
 async def test_name_of_a_method_of_ones_own_begins_with_an_underscore() -> None:
-    with pytest.raises(ValueError, match="begins with an underscore: 'session/list'"):
+    with pytest.raises(ValueError, match="must begin with an underscore: 'session/list'"):
         async with connect("no-such-agent", extensions={"session/list": print}):
             pass

@@ -81,7 +81,7 @@ async def test_agent_is_told_of_an_address_that_is_too_long(version: int, tmp_pa
         told.append(caught.value.data)
 
     async with working(script, tmp_path, version, on_elicit_url=visit):
-        assert told == [{"most": MAX_URL_CHARS}]
+        assert told == [{"max": MAX_URL_CHARS}]
 
 
 def test_both_sides_have_one_limit() -> None:

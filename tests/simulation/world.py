@@ -121,7 +121,7 @@ class LogOracle(logging.Handler):
 
     # Said for what the programs do on purpose.
     EXPECTED = (
-        "did not end a turn that was cancelled",  # stubborn turns
+        "did not end a cancelled turn",  # stubborn turns
         "does not stop when cancelled",  # as above
         "the request is rejected",
         "the transport did not close in time",

@@ -1,4 +1,4 @@
-"""One question to an agent, for scripts and notebooks that have no event loop of their own."""
+"""`accord.ask`: one prompt, for scripts and notebooks without an event loop of their own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from accord.types.session import StopReason, TokenUsage
 
 __all__ = ("AskResult", "ask")
 
-MAX_INTERRUPTS = 2  # until we do not even wait for the agent's process to end
+MAX_INTERRUPTS = 2  # then the agent's process is not waited for
 
 T = TypeVar("T")
 
 
 class AskResult(Struct, frozen=True, kw_only=True):
-    """What came of a question."""
+    """The result of `accord.ask`."""
 
     text: str
     stop_reason: StopReason
@@ -55,12 +55,12 @@ def ask(
     timeout_s: float | None = None,
     **options: Unpack[ConnectOptions],
 ) -> AskResult:
-    """Start an agent, run one turn in `cwd`, end the agent; return when all that is done.
+    """Start an agent, run one turn in a new session in `cwd`, and stop the agent.
 
-    May be called where an event loop is running, too, which it then blocks. After `timeout_s`
-    the turn is cancelled, which may take the agent 10 s more, and `TimeoutError` raised. Ctrl-C
-    cancels it, too, and a second one does not wait for that; then `KeyboardInterrupt` is raised.
-    For `options` and other errors see `connect`.
+    If an event loop is running, it is blocked until then. After `timeout_s` the turn is cancelled
+    and `TimeoutError` is raised; the agent has 10 s to end the turn. Ctrl-C cancels the turn and
+    raises `KeyboardInterrupt`; a second Ctrl-C does not wait for the end of the turn. `connect`
+    documents `options` and the other errors.
     """
     contents: list[ContentBlock] = []
     if isinstance(prompt, Sequence) and not isinstance(prompt, str):
@@ -91,7 +91,7 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    # A notebook, say: its own loop is busy with us.
+    # In a notebook: its event loop is blocked by this call.
     running: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]]
     running = concurrent.futures.Future()
     outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -106,12 +106,12 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
     def run() -> None:
         try:
             outcome.set_result(asyncio.run(main()))
-        except BaseException as exc:  # noqa: BLE001  # raised again where it is waited for
+        except BaseException as exc:  # noqa: BLE001  # raised in the thread that waits
             outcome.set_exception(exc)
 
     def cancel(_: object) -> None:
         loop, task = running.result()
-        with contextlib.suppress(RuntimeError):  # it has just ended by itself
+        with contextlib.suppress(RuntimeError):  # it has just ended
             loop.call_soon_threadsafe(task.cancel)
 
     def interrupted(_number: int, _frame: object) -> None:
@@ -119,7 +119,7 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
         interrupts += 1
         if interrupts > MAX_INTERRUPTS:
             raise KeyboardInterrupt
-        running.add_done_callback(cancel)  # the turn first, then waiting for its end
+        running.add_done_callback(cancel)  # first the turn, then the wait for its end
 
     thread = threading.Thread(target=run, name="accord ask")
     thread.start()
@@ -127,7 +127,7 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
         while thread.is_alive():
             try:
                 thread.join()
-            except KeyboardInterrupt:  # by a handler that is not ours
+            except KeyboardInterrupt:  # from another handler
                 if interrupts >= MAX_INTERRUPTS:
                     raise
                 interrupted(0, None)
@@ -138,17 +138,17 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 @contextlib.contextmanager
 def _on_interrupt(handle: Callable[[int, object], None]) -> Generator[None, None, None]:
-    """Let this handle Ctrl-C meanwhile, where Python would, or the loop that we block."""
-    before = signal.getsignal(signal.SIGINT)
-    owner = getattr(before, "func", before)  # the handler of `asyncio.run` is a partial
-    ours = before is signal.default_int_handler or (
+    """Handle Ctrl-C in the block, if Python or the blocked event loop would handle it."""
+    previous = signal.getsignal(signal.SIGINT)
+    owner = getattr(previous, "func", previous)  # `asyncio.run` installs a partial
+    is_replaceable = previous is signal.default_int_handler or (
         callable(owner) and str(getattr(owner, "__module__", "")).startswith("asyncio")
     )
-    if not ours or threading.current_thread() is not threading.main_thread():
+    if not is_replaceable or threading.current_thread() is not threading.main_thread():
         yield
         return
     signal.signal(signal.SIGINT, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

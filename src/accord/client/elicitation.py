@@ -1,4 +1,4 @@
-"""Forms and web pages that an agent asks the user for, whatever version it speaks."""
+"""Elicitation: forms and URLs for the user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FormValues: TypeAlias = Mapping[str, FormValue]
 
 
 class FormField(Struct, frozen=True, kw_only=True):
-    """One thing to fill in; a kind that is none of these is the agent's own: pass it over."""
+    """A field of a form; skip fields of an unknown `kind`, which the agent has defined."""
 
     name: str
     kind: Literal["text", "integer", "number", "boolean", "choice", "choices"] | str
@@ -40,14 +40,14 @@ class FormField(Struct, frozen=True, kw_only=True):
     required: bool = False
     default: FormValue | None = None
     choices: tuple[OptionChoice, ...] = ()
-    minimum: float | None = None  # a number, or how many characters or choices
+    minimum: float | None = None  # of a number, or of the number of characters or choices
     maximum: float | None = None
-    pattern: str | None = None  # an ECMA-262 expression of the agent's: evaluate it with care
+    pattern: str | None = None  # an ECMA-262 expression from the agent: untrusted
     format: str | None = None
 
 
 class ElicitationForm(Struct, frozen=True, kw_only=True):
-    """What the agent wants to know, and why; name the agent, and let the user refuse."""
+    """A form; show the user which agent asks, and let the user decline."""
 
     message: str
     fields: tuple[FormField, ...]
@@ -58,9 +58,9 @@ class ElicitationForm(Struct, frozen=True, kw_only=True):
 
 
 class UrlElicitationRequest(Struct, frozen=True, kw_only=True):
-    """A page that the user should visit; show all of `url` and open nothing without consent.
+    """A URL that the user should open; show the whole `url`, and open it only with consent.
 
-    `done` is set when the agent says that the user is done there, which it need not.
+    `done` is set when the agent reports the completion, which is optional.
     """
 
     message: str
@@ -71,9 +71,9 @@ class UrlElicitationRequest(Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-# Returns what was filled in, or None when the user declines.
+# Returns the values, or None if the user declines.
 OnElicitForm: TypeAlias = Callable[[ElicitationForm], Awaitable[FormValues | None]]
-# Returns whether the user agrees to open the page.
+# Returns whether the user opens the URL.
 OnElicitUrl: TypeAlias = Callable[[UrlElicitationRequest], Awaitable[bool]]
 
 _KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
@@ -82,7 +82,7 @@ _KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean":
 def form_from_schema(
     message: str, schema: Mapping[str, Any], session_id: str | None, tool_call_id: str | None
 ) -> ElicitationForm:
-    """Return the form that a schema describes; both versions write it alike."""
+    """Return the form of a schema, which both versions write alike."""
     required = schema.get("required") or ()
     return ElicitationForm(
         message=message,
@@ -125,7 +125,7 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> FormField:
 
 
 def _choices(schema: Mapping[str, Any], titled: str) -> tuple[OptionChoice, ...]:
-    """Return what a schema lets one choose; nothing where that is of an unknown kind."""
+    """Return the choices of a schema, none if their form is unknown."""
     options, values = schema.get(titled), schema.get("enum")
     try:
         if lenient_json.is_array(options) and options:
@@ -138,16 +138,19 @@ def _choices(schema: Mapping[str, Any], titled: str) -> tuple[OptionChoice, ...]
             if lenient_json.is_array(values)
             else ()
         )
-    except (AttributeError, KeyError, TypeError):  # items of a kind that is not known are as sent
+    except (AttributeError, KeyError, TypeError):  # items of an unknown form
         return ()
 
 
 def form_error(form: ElicitationForm, values: FormValues) -> str | None:
-    """Say what does not fit the form, None when all does (R-ELIC-17); patterns are not tried."""
+    """Return why values do not fit the form, None if they do (R-ELIC-17).
+
+    Patterns are not evaluated.
+    """
     fields = {field.name: field for field in form.fields}
     for name in values:
         if name not in fields:
-            return f"{name} is not in the form"
+            return f"{name} is not a field of the form"
     for name, field in fields.items():
         if name not in values:
             if field.required:
@@ -177,7 +180,7 @@ def _fits(field: FormField, value: FormValue) -> bool:
                 return False
             return isinstance(value, int | float) and _within(field, value)
         case _:
-            return True  # the agent's own kind, and its own judgement
+            return True  # the agent validates its own kinds
 
 
 def _within(field: FormField, size: float) -> bool:

@@ -1,7 +1,7 @@
-"""What comes for one session: folded into its transcript, and passed on to who listens.
+"""Applies the updates of one session to its transcript, and passes its events to consumers.
 
-Nothing waits for a listener: what it has not taken yet is its backlog, by which the connection
-decides whether to read on.
+A consumer never delays the stream: its queued events are its backlog, and the connection stops
+reading if the backlogs grow too large.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from accord.rules.quirks import tolerates
 
 __all__ = ("EventQueue", "MessageText", "SessionEventStream", "UpdateReader")
 
-# Reads an update of one version: what it says is so from now on.
+# Returns the events of an update of one protocol version.
 UpdateReader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
 
-# What was said and done. The other events are about the session as it is now.
+# The events of the conversation. The other events contain the state of the session.
 _HISTORY = (
     Compaction,
     ContentChunk,
@@ -52,7 +52,7 @@ _HISTORY = (
 
 
 class EventQueue:
-    """Events that wait to be taken, as an asynchronous iterator."""
+    """Queued events, as an asynchronous iterator."""
 
     __slots__ = (
         "_closed",
@@ -78,7 +78,7 @@ class EventQueue:
         self.error_raised = False
 
     def put(self, event: Event, size: int) -> None:
-        """Add an event that came in so many bytes."""
+        """Add an event from an update of `size` bytes."""
         if self._closed:
             return
         self._events.append(event)
@@ -101,7 +101,7 @@ class EventQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether its consumer does not keep up."""
+        """Whether the consumer does not keep up."""
         return self.backlog.is_full
 
     def _wake(self) -> None:
@@ -109,7 +109,7 @@ class EventQueue:
             self._waiter.set_result(None)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Nothing more comes; what waits can still be taken, then `error` is raised."""
+        """End the iteration, with `error`, after the queued events."""
         if not self._ended:
             self._ended = True
             self._error = error
@@ -117,7 +117,7 @@ class EventQueue:
             self._wake()
 
     def close(self) -> None:
-        """Forget what waits and all that still comes."""
+        """Drop the queued events and all further ones."""
         self._closed = True
         self._events.clear()
         self._sizes.clear()
@@ -135,7 +135,7 @@ class EventQueue:
                     raise self._error
                 raise StopAsyncIteration
             if self._waiter is not None:
-                raise RuntimeError("Somebody else iterates over these events")
+                raise RuntimeError("Another task is already iterating over these events")
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
@@ -147,7 +147,7 @@ class EventQueue:
 
 
 class SessionEventStream:
-    """One session's updates, from before its id is known to whoever asked for it."""
+    """The events of one session; it exists before the response that opens the session."""
 
     __slots__ = (
         "_events_from_update",
@@ -171,27 +171,25 @@ class SessionEventStream:
     def __init__(self, session_id: str, read: UpdateReader) -> None:
         self.session_id = session_id
         self.transcript = Transcript()
-        self.queue: EventQueue | None = None  # of the turn that runs
-        self.on_event: Callable[[Event], None] | None = None  # told of all that is not `Text`
-        self.on_disconnect: Callable[[BaseException], None] | None = (
-            None  # told when the connection ends
-        )
-        # The turn, where events end it: told when the session is closed, or loaded again.
+        self.queue: EventQueue | None = None  # of the running turn
+        self.on_event: Callable[[Event], None] | None = None  # called for all events except `Text`
+        self.on_disconnect: Callable[[BaseException], None] | None = None
+        # Called when the session is closed or loaded again, if an event would end the turn.
         self.on_release: Callable[[], None] | None = None
-        self.on_subagent: Callable[[str], None] | None = None  # gets the id of each
-        self.is_released = False  # another has taken its place, or none
-        self.pending_echo = ""  # of our prompt, as far as it has not come
-        self.drops_history = False  # the session is being opened without a replay
-        self.is_cancelling = False  # the turn was cancelled and has not ended yet
-        self.turn_starts: list[int] = []  # the item of the transcript that each turn began with
-        self.disconnect_error: BaseException | None = None  # the connection has
-        self.turn_unfinished = False  # a turn was left before the agent ended it
+        self.on_subagent: Callable[[str], None] | None = None  # called with the id of each
+        self.is_released = False  # the session was closed or loaded again
+        self.pending_echo = ""  # the part of the prompt that the agent has not echoed
+        self.drops_history = False  # while the session is opened without a replay
+        self.is_cancelling = False  # the turn was cancelled and has not ended
+        self.turn_starts: list[int] = []  # the index of the first item of each turn
+        self.disconnect_error: BaseException | None = None  # why the connection ended
+        self.turn_unfinished = False  # the last turn was left before the agent ended it
         self._listeners: list[EventQueue] = []
         self._events_from_update = read
 
     @property
     def is_full(self) -> bool:
-        """Whether somebody listens who does not keep up."""
+        """Whether a consumer does not keep up."""
         if self.queue is not None:
             return self.queue.is_full
         return any(listener.is_full for listener in self._listeners)
@@ -200,7 +198,7 @@ class SessionEventStream:
         """Apply an update of `size` bytes; return the event if it is text of a running turn."""
         event = self._events_from_update(update, self.transcript)
         if type(event) is Text and (queue := self.queue) is not None:
-            # What streams, without a detour.
+            # The short path, for streamed text.
             self.transcript.apply(event)
             queue.put(event, size)
             return event
@@ -215,23 +213,23 @@ class SessionEventStream:
                 self.publish(each, size)
                 size = 0
         else:
-            self.publish(event, size)  # type: ignore[arg-type]  # no tuple
+            self.publish(event, size)  # type: ignore[arg-type]  # not a tuple
         return None
 
     def end_replay(self, _response: object = None) -> None:
-        """The session is open: what comes from now on is new."""
+        """Keep the following updates: the session is open and the replay is over."""
         self.drops_history = False
 
     @tolerates("prompt-echoed")
     def _is_echo(self, event: UserText) -> bool:
-        """Tell whether an agent repeats the prompt, which is known already."""
+        """Return whether the agent echoes the prompt, which the transcript already contains."""
         if not self.pending_echo.startswith(event.text):
             return False
         self.pending_echo = self.pending_echo.removeprefix(event.text)
         return True
 
     def publish(self, event: Event, size: int = 0) -> None:
-        """Let this have happened."""
+        """Apply an event to the transcript and pass it to the consumers."""
         self.transcript.apply(event)
         if type(event) is Subagent and self.on_subagent is not None:
             self.on_subagent(event.id)
@@ -245,7 +243,7 @@ class SessionEventStream:
             self.on_event(event)
 
     def subscribe(self, backlogs: Backlogs) -> EventQueue:
-        """Return a queue of what happens outside turns from now on."""
+        """Return a queue of the following events outside turns."""
 
         def exceeded(error: BaseException) -> None:
             queue.end(error)
@@ -259,14 +257,14 @@ class SessionEventStream:
         return queue
 
     def unsubscribe(self, queue: EventQueue) -> None:
-        """End a queue of `listen`."""
+        """End a queue of `subscribe`."""
         queue.end()
         queue.close()
         if queue in self._listeners:
             self._listeners.remove(queue)
 
     def release(self) -> None:
-        """The session is closed, or loaded again: no event comes here any more."""
+        """End the stream: the session is closed or loaded again."""
         self.is_released = True
         if self.on_release is not None:
             self.on_release()
@@ -274,7 +272,7 @@ class SessionEventStream:
             queue.end()
 
     def end(self, error: BaseException) -> None:
-        """The connection has ended."""
+        """End the stream with the connection."""
         self.disconnect_error = error
         if self.on_disconnect is not None:
             self.on_disconnect(error)
@@ -283,7 +281,7 @@ class SessionEventStream:
 
 
 class MessageText:
-    """Receives streamed text of one message, for the turn that runs."""
+    """Receives streamed text of one message of the running turn."""
 
     __slots__ = ("_message_id", "_read", "_stream", "text")
 

@@ -1,4 +1,4 @@
-"""Files that an agent of version 1 may read and write: inside the session's roots, if at all."""
+"""The files that a v1 agent can read and write: those in the directories of the session."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ __all__ = ("ClientFiles", "Files", "TextSource", "restrict_to_parent")
 
 
 class TextSource(Protocol):
-    """Where the text of files is, if not just on the disk: an editor with unsaved changes.
+    """Reads and writes the text of files instead of the disk, such as an editor's buffers.
 
-    Paths are absolute, resolved, and inside the roots. `read` raises `FileNotFoundError`.
+    Paths are absolute, resolved, and inside the session's directories. `read` raises
+    `FileNotFoundError` for a missing file.
     """
 
     def read(self, path: str) -> str | Awaitable[str]:
-        """Return all of a file's text."""
+        """Return the text of a file."""
         ...
 
     def write(self, path: str, text: str) -> None | Awaitable[None]:
-        """Replace all of a file's text, or create the file."""
+        """Replace the text of a file, or create the file."""
         ...
 
 
-# Nothing, reading, reading and writing, or both elsewhere.
+# None: no access; "ro": reading; "rw": reading and writing; or a text source for both.
 Files: TypeAlias = Literal["ro", "rw"] | TextSource | None
 
-# Errors of a text that cannot be a path, whatever is on the disk.
+# Errors for a text that cannot be a path on any disk.
 _NO_PATH = {errno.EINVAL, errno.EILSEQ, errno.ENAMETOOLONG}
 
 
 class ClientFiles:
-    """Answers `fs/` requests; every error says what the agent may know."""
+    """Serves `fs/` requests; errors contain only what the agent may know."""
 
     def __init__(self, files: Files) -> None:
         self.readable = files is not None
@@ -56,7 +57,7 @@ class ClientFiles:
     async def read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None
     ) -> str:
-        """Return the text of a file, or some lines of it."""
+        """Return the text of a file, or `limit` lines from `line` on."""
         try:
             roots = _roots_for(setup, path)
             if self._texts is None:
@@ -83,14 +84,14 @@ class ClientFiles:
 
 
 def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetup:
-    """Return where a subagent works, as the agent says it: no file outside of its parent's.
+    """Return the setup of a subagent, without access outside the parent's directories.
 
-    The agent names these directories, and the user has allowed only those of the session.
+    The agent chooses the directories of a subagent; the user has allowed only the session's.
     """
     allowed = parent.real_directories or ()
     real: list[str] = []
     for path in child.directories:
-        with contextlib.suppress(OSError):  # what cannot be a path
+        with contextlib.suppress(OSError):  # a text that cannot be a path
             found = real_path(path)
             if any(is_within(root, found) for root in allowed):
                 real.append(found)
@@ -99,27 +100,29 @@ def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetu
 
 def _roots_for(setup: SessionSetup, path: str) -> Roots:
     if not os.path.isabs(path):  # noqa: PTH117  # R-FS-05, about a text
-        raise InvalidParams("The path of a file is absolute")
+        raise InvalidParams("The path of a file must be absolute")
     try:
         if b"\0" in os.fsencode(path):
-            raise InvalidParams("The path of a file has no NUL character")
+            raise InvalidParams("The path of a file must not contain a NUL character")
     except UnicodeEncodeError:
-        raise InvalidParams("The path of a file has no lone surrogate") from None
+        raise InvalidParams("The path of a file must not contain lone surrogates") from None
     return Roots(setup.directories, real=setup.real_directories)
 
 
 def _error(error: OSError | UnicodeError, path: str, message: str) -> RequestError:
-    """Return what the agent may know."""
+    """Return the error for the agent."""
     match error:
         case HardLinked():
-            return InvalidParams("The file has further names (hard links), perhaps elsewhere")
+            return InvalidParams(
+                "The file has further names (hard links), which may be in other directories"
+            )
         case OutsideRoots():
-            return InvalidParams("The file is outside of the session's directories")
+            return InvalidParams("The file is outside the session's directories")
         case TooLarge():
             most = f"{MAX_BYTES >> 20} MiB"
-            reason = f"More than {most} in one read: ask for some lines, by `line` and `limit`"
+            reason = f"More than {most} in one read: request fewer lines with `line` and `limit`"
             return InvalidParams(reason, data={"path": path})
         case OSError() if error.errno in _NO_PATH:
-            return InvalidParams("This cannot be the path of a file")
+            return InvalidParams("The path of the file is invalid")
         case _:
             return InternalError(message, data={"path": path})

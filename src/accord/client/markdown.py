@@ -10,7 +10,7 @@ from accord.text.excerpt import excerpt, one_line
 
 __all__ = ("markdown_of",)
 
-_MAX_THOUGHT_CHARS = 500  # characters that are shown of a thought
+_MAX_THOUGHT_CHARS = 500  # of a thought
 _MARKS = {"completed": "✓", "failed": "✗", "cancelled": "✗"}
 _BOXES = {"completed": "x"}
 

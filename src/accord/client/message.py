@@ -1,7 +1,7 @@
-"""Messages as they grow, and what the agent has said in several of them.
+"""Growing messages, and the text of several of them.
 
-Each piece is put together once, however often the text is read. CPython grows a string in place
-if nothing else holds it, so strings are taken out of their place before they grow.
+Each chunk is joined only once, however often the text is read. CPython appends to a string in
+place if it has only one reference, so strings are removed from their container before they grow.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from accord.types.content import ContentBlock, text_of
 
 __all__ = ("AgentText", "Message", "merge_texts")
 
-_MAX_REPR_CHARS = 60  # characters in a repr
-_MAX_PARTS = 1024  # of a message before they are put together
+_MAX_REPR_CHARS = 60  # in a repr
+_MAX_PARTS = 1024  # chunks of a message before they are joined
 
 
 def merge_texts(contents: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
-    """Return content with texts that follow each other made one, and empty ones left out."""
+    """Return content with consecutive texts joined, and empty ones removed."""
     whole: list[ContentBlock] = []
     texts: list[str] = []
     for content in contents:
@@ -37,7 +37,7 @@ def merge_texts(contents: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
 
 
 class Message:
-    """Something that was said or thought; it may still grow."""
+    """A message or thought; it can still grow."""
 
     __slots__ = ("_parts", "_shown", "_whole", "id", "role")
 
@@ -45,25 +45,25 @@ class Message:
         self.role: Role = role
         self.id = message_id
         self._whole: list[ContentBlock] = []
-        self._parts: list[ContentBlock] = []  # what came since
-        self._shown: str | None = None  # the text; None where it is what `_whole` has
+        self._parts: list[ContentBlock] = []  # not joined yet
+        self._shown: str | None = None  # the text; None if `_whole` is one text
 
     @property
     def content(self) -> tuple[ContentBlock, ...]:
-        """All of it so far."""
+        """The content so far."""
         self._merge()
         return tuple(self._whole)
 
     @property
     def text(self) -> str:
-        """Its text; links and resources stand in it as Markdown."""
+        """The text so far, with links and resources as Markdown."""
         self._merge()
         if self._shown is not None:
             return self._shown
         return self._whole[0] if self._whole else ""  # type: ignore[return-value]  # a text
 
     def append(self, content: ContentBlock) -> None:
-        """Go on with this."""
+        """Append content."""
         parts = self._parts
         parts.append(content)
         if len(parts) >= _MAX_PARTS:
@@ -76,31 +76,31 @@ class Message:
             self._merge()
 
     def replace(self, content: tuple[ContentBlock, ...]) -> None:
-        """Have this content and no other."""
+        """Replace the content."""
         self._whole.clear()
         self._parts = list(content)
         self._shown = None
         self._merge()
 
     def _merge(self) -> None:
-        """Take what came since into the whole."""
+        """Join the new chunks with the rest."""
         if not self._parts:
             return
         new = merge_texts(self._parts)
         self._parts.clear()
         whole = self._whole
         for content in new:
-            goes_on = bool(whole) and isinstance(content, str) and isinstance(whole[-1], str)
+            continues = bool(whole) and isinstance(content, str) and isinstance(whole[-1], str)
             if self._shown is None and not isinstance(content, str):
                 self._shown = text_of(tuple(whole))
             if self._shown is not None:
                 shown, self._shown = self._shown, None
                 more = content if isinstance(content, str) else text_of((content,))
-                if more and shown and not goes_on:
+                if more and shown and not continues:
                     shown += "\n"
                 shown += more
                 self._shown = shown
-            if goes_on:
+            if continues:
                 text: Any = whole.pop()
                 text += content
                 whole.append(text)
@@ -114,7 +114,7 @@ class Message:
             and self.content == other.content
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         text = excerpt(self.text, _MAX_REPR_CHARS)
@@ -122,7 +122,7 @@ class Message:
 
 
 class AgentText:
-    """What the agent has said from an item of a transcript on, put together as it is read."""
+    """The text of the agent from an item of a transcript on, joined when it is read."""
 
     __slots__ = ("_changes", "_first", "_last", "_next", "_taken", "_text")
 
@@ -133,12 +133,12 @@ class AgentText:
 
     def _start(self) -> None:
         self._next = self._first
-        self._last: Message | None = None  # its text is in `_text` as far as `_taken`
+        self._last: Message | None = None  # `_text` contains its first `_taken` characters
         self._taken = 0
         self._text = ""
 
     def read(self, items: Sequence[object], until: int | None, changes: int) -> str:
-        """Return the text; `changes` counts changes of messages other than the newest."""
+        """Return the text; `changes` is the number of changes of older messages."""
         if changes != self._changes:
             self._changes = changes
             self._start()

@@ -1,4 +1,4 @@
-"""What comes with updates beside what they say: annotations of content, and `_meta`."""
+"""Annotations and `_meta` of updates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
 
 
 def text_event(event: _Said, content: str, message_id: str | None) -> Text | Thought | UserText:
-    """Return the event of a text, with the annotations and `_meta` of its content block."""
+    """Return a text event with the annotations and `_meta` of its content block."""
     if isinstance(content, TextContent):
         return event(str(content), message_id, content.annotations, content.meta)
     return event(content, message_id)
@@ -24,7 +24,7 @@ def text_event(event: _Said, content: str, message_id: str | None) -> Text | Tho
 def with_meta(
     event: Event | tuple[Event, ...] | None, meta: Any
 ) -> Event | tuple[Event, ...] | None:
-    """Return what an update says with the `_meta` that came with it."""
+    """Return the events of an update with its `_meta`."""
     if not isinstance(meta, dict) or event is None:
         return event
     if isinstance(event, tuple):

@@ -1,8 +1,8 @@
-"""Permission policies: functions that decide, or leave the decision to the next one.
+"""Permission policies: functions that decide permission requests.
 
-A policy takes a `PermissionRequest` and returns a decision, or None to pass; it may be a
-coroutine function. What no policy decides is rejected. An option is never chosen by its place in
-the list, always by its kind, and what was decided is never exceeded.
+A policy receives a `PermissionRequest` and returns a decision, or None to leave it to the next
+policy. It can be a coroutine function. A request that no policy decides is rejected. Options are
+chosen by their kind, never by their position, and never allow more than was decided.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = (
 AsyncPolicy: TypeAlias = Callable[[PermissionRequest], Awaitable[Decision | None]]
 Policy: TypeAlias = Callable[[PermissionRequest], Decision | None | Awaitable[Decision | None]]
 
-# By decision, the kinds that do it, best first. An agent may remember what has `always` in its
-# kind, so a decision for once never becomes one for always.
+# The option kinds for each decision, best first. An agent can remember an option whose kind ends
+# in `always`, so a decision for one request never selects such an option.
 _KINDS: dict[str, tuple[str, ...]] = {
     "allow": ("allow_once",),
     "allow_always": ("allow_always", "allow_once"),
@@ -46,14 +46,15 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "reject_always": ("reject_always", "reject_once"),
     "cancel": (),
 }
-# What joins commands, sends output somewhere, or puts other text in: no pattern vouches for it.
+# Shell syntax that joins commands, redirects output or expands text: no pattern matches it.
 _SHELL = frozenset(";|&$`<>\n\r(){}")
 
 
 def choose(options: Iterable[PermissionOption], decision: Decision) -> PermissionOption | None:
-    """Return the option that does what was decided; None stands for the outcome `cancelled`.
+    """Return the option for a decision; None means the outcome `cancelled`.
 
-    Where no option allows once, the request is rejected; where none rejects once, it is cancelled.
+    If no option allows the action once, the request is rejected. If no option rejects it once,
+    the request is cancelled.
     """
     offered = list(options)
     if isinstance(decision, PermissionOption):
@@ -61,7 +62,7 @@ def choose(options: Iterable[PermissionOption], decision: Decision) -> Permissio
     kinds_of: dict[str, set[str]] = {}
     for option in offered:
         kinds_of.setdefault(option.id, set()).add(option.kind)
-    # An id of several kinds does not say which of them was meant.
+    # An id with several kinds is ambiguous.
     offered = [option for option in offered if len(kinds_of[option.id]) == 1]
     kinds = _KINDS[decision]
     if decision.startswith("allow"):
@@ -74,12 +75,12 @@ def choose(options: Iterable[PermissionOption], decision: Decision) -> Permissio
 
 
 def is_distinct(option: PermissionOption, offered: Iterable[PermissionOption]) -> bool:
-    """Return whether the id of an option stands for no other one; the answer is only the id."""
+    """Return whether the id of an option is unique: the response contains only the id."""
     return all(other.id != option.id or other == option for other in offered)
 
 
 def chain(*policies: Policy) -> AsyncPolicy:
-    """Return a policy that asks these in order until one decides."""
+    """Return a policy that calls these policies in order until one decides."""
 
     async def decide(request: PermissionRequest) -> Decision | None:
         for policy in policies:
@@ -97,7 +98,7 @@ def chain(*policies: Policy) -> AsyncPolicy:
 
 
 def policies_of(permissions: Any) -> tuple[Policy, ...]:
-    """Return the given policies; raise `TypeError` for a value that is not a policy."""
+    """Return policies as a tuple; raise `TypeError` for a value that is not a policy."""
     if permissions is None:
         return ()
     if callable(permissions):
@@ -120,43 +121,44 @@ def _require_policy(policy: Any) -> None:
         else:
             example = f"{'deny' if policy.startswith('rej') else 'allow'}({policy!r})"
     raise TypeError(
-        f"permissions=…: expected a policy, which is a function, or several, got {policy!r}; write"
-        f" permissions={example}, say (`allow` and `deny` are in accord.client.permissions)"
+        f"permissions=…: expected a function or a sequence of functions, got {policy!r};"
+        f" for example permissions={example} (`allow` and `deny` are in accord.client.permissions)"
     )
 
 
 def _require_decision(policy: Any, decided: Any) -> None:
-    """Raise `TypeError` for a value that is not a decision; `True` does not say for how long."""
+    """Raise `TypeError` for a value that is not a decision; `True` is ambiguous."""
     if isinstance(decided, PermissionOption) or (isinstance(decided, str) and decided in _KINDS):
         return
     meant = {True: ': write return "allow"', False: ': write return "reject"'}
     raise TypeError(
         f"The policy {getattr(policy, '__name__', policy)} returned {decided!r}; expected"
-        f" {', '.join(map(repr, _KINDS))}, an option of the request, or None to pass"
+        f" {', '.join(map(repr, _KINDS))}, an option of the request, or None to leave it"
+        " to the next policy"
         f"{meant.get(decided, '') if isinstance(decided, bool) else ''}"
     )
 
 
 def allow(*rules: str, always: bool = False) -> Policy:
-    """Allow what a rule matches: `*`, a kind, or a kind with a pattern, as `edit:src/**`.
+    """Allow matching requests. A rule is `*`, a kind, or a kind with a pattern: `edit:src/**`.
 
-    The pattern of `execute` is for the command line (`execute:pytest *`); commands that a
-    shell would split or redirect match no pattern. Other patterns are for the paths of the tool
-    call, all of them: its locations and the files in its diffs. Relative ones begin at the
+    A pattern of `execute` matches the command line (`execute:pytest *`). Commands with shell
+    syntax, such as pipes and redirections, match no pattern. Other patterns must match all paths
+    of the tool call: its locations and the files in its diffs. Relative patterns start at the
     session's `cwd`.
     """
     return _by_rule(rules, "allow_always" if always else "allow")
 
 
 def deny(*rules: str, always: bool = False) -> Policy:
-    """Reject what a rule matches; see `allow` for rules. Here one path that matches is enough."""
+    """Reject matching requests; `allow` describes the rules. One matching path is enough here."""
     return _by_rule(rules, "reject_always" if always else "reject", any)
 
 
 def remember(policy: Policy) -> AsyncPolicy:
-    """Return the policy with a memory: what it decided with `always` it is not asked again.
+    """Return a policy that remembers decisions with `always`.
 
-    Decisions hold for the same kind of tool call in the same session, and for the same command.
+    They apply to the same kind of tool call in the same session, and to the same command.
     """
     known: dict[tuple[str, str, str | None], Decision] = {}
 
@@ -179,7 +181,7 @@ def remember(policy: Policy) -> AsyncPolicy:
 def ask_one_at_a_time(
     callback: Callable[[PermissionRequest], Awaitable[Decision | None]],
 ) -> AsyncPolicy:
-    """Return a policy that asks the user, who is never asked two things at once."""
+    """Return a policy that calls `callback` for one request at a time."""
     lock = asyncio.Lock()
 
     async def decide(request: PermissionRequest) -> Decision | None:
@@ -190,7 +192,7 @@ def ask_one_at_a_time(
 
 
 def command_of(request: PermissionRequest) -> str | None:
-    """Return the command line that a request is about, None if it is about something else."""
+    """Return the command line of a request, None if it is not about a command."""
     if request.command is not None:
         return request.command
     raw: Any = None if request.tool_call is None else request.tool_call.raw_input
@@ -239,7 +241,7 @@ def _matches(
         return fnmatch.fnmatchcase(line, pattern)
     paths = [] if call is None else list(_paths(call))
     if enough is all and call is not None and any(isinstance(c, Other) for c in call.content):
-        return False  # what is shown cannot be read here: it may be a change of another file
+        return False  # unreadable content: it can be a change of another file
     whole = _absolute(pattern, request.cwd)
     return bool(paths) and enough(
         fnmatch.fnmatchcase(_absolute(path, request.cwd), whole) for path in paths
@@ -247,7 +249,7 @@ def _matches(
 
 
 def _paths(call: ToolCall) -> Iterator[str]:
-    """Yield the paths that a tool call works at: its locations and the files of its diffs."""
+    """Yield the paths of a tool call: its locations and the files of its diffs."""
     for place in call.locations:
         yield place.path
     for content in call.content:
@@ -257,4 +259,4 @@ def _paths(call: ToolCall) -> Iterator[str]:
 
 
 def _absolute(path: str, cwd: str) -> str:
-    return os.path.normpath(os.path.join(cwd, path))  # noqa: PTH118  # a pattern is no path
+    return os.path.normpath(os.path.join(cwd, path))  # noqa: PTH118  # a pattern is not a path

@@ -1,4 +1,4 @@
-"""What an agent tells and asks of a client, whatever version it speaks."""
+"""The sessions of a connection, and the handlers for the requests of its agent."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = ("ClientServices", "Extension")
 
 log = logging.getLogger("accord.client")
 
-# Takes params and returns a result, or nothing where no answer is wanted: all of it plain JSON.
+# Receives the params and returns the result of a request, both JSON values.
 Extension: TypeAlias = Callable[[Any], Any | Awaitable[Any]]
 
-MAX_UNOPENED_SESSIONS = 256  # sessions that are not open here
-MAX_SUBAGENT_LEVELS = 64  # of subagents of subagents
+MAX_UNOPENED_SESSIONS = 256  # whose updates are kept although this client has not opened them
+MAX_SUBAGENT_LEVELS = 64  # of nested subagents
 
 
 class ClientServices:
-    """The sessions of one connection, and who answers for them."""
+    """The sessions of one connection, and the handlers for the agent's requests."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class ClientServices:
         self._decide = chain(*policies_of(permissions))
         self.event_streams: dict[str, SessionEventStream] = {}
         self.session_setups: dict[str, SessionSetup] = {}  # of the sessions that are open
-        self._unopened: set[str] = set()  # feeds of sessions that are not open
-        self._parents: dict[str, str] = {}  # of subagents
+        self._unopened: set[str] = set()  # event streams of sessions that are not open
+        self._parents: dict[str, str] = {}  # the parent session of each subagent
         self.files = files or ClientFiles(None)
         self.terminals = terminals
         self.on_elicit_form = on_elicit_form
@@ -71,52 +71,57 @@ class ClientServices:
         self._extensions = dict(extensions or {})
         for name in self._extensions:
             if not name.startswith("_"):
-                raise ValueError(f"The name of an extension begins with an underscore: {name!r}")
+                raise ValueError(
+                    f"The name of an extension must begin with an underscore: {name!r}"
+                )
         self._pages = OpenUrlElicitations()
 
     def open(
         self, session_id: str, setup: SessionSetup, read: UpdateReader, *, replaces: bool = False
     ) -> SessionEventStream:
-        """Open a session; `afresh` forgets what came for it before."""
-        feed = None if replaces else self.event_streams.get(session_id)
-        if feed is None:
+        """Open a session; if `replaces` is true, its earlier updates are dropped."""
+        stream = None if replaces else self.event_streams.get(session_id)
+        if stream is None:
             before = self.event_streams.get(session_id)
-            feed = self._new_stream(session_id, read)
+            stream = self._new_stream(session_id, read)
             if before is not None:
                 before.release()
         self.session_setups[session_id] = setup
         self._unopened.discard(session_id)
-        return feed
+        return stream
 
     @tolerates("updates-before-session")
     def event_stream(self, session_id: str, read: UpdateReader) -> SessionEventStream:
-        """Return the feed of a session, which may not be open yet."""
-        feed = self.event_streams.get(session_id)
-        if feed is not None:
-            return feed
+        """Return the event stream of a session, which may not be open yet."""
+        stream = self.event_streams.get(session_id)
+        if stream is not None:
+            return stream
         if len(self._unopened) >= MAX_UNOPENED_SESSIONS and self._find_root(session_id) is None:
-            self._log.log(logging.WARNING, "! dropped updates: too many sessions that are not open")
+            self._log.log(
+                logging.WARNING,
+                "! dropped updates: too many sessions that this client has not opened",
+            )
             return SessionEventStream(session_id, read)
         self._unopened.add(session_id)
         return self._new_stream(session_id, read)
 
     def _new_stream(self, session_id: str, read: UpdateReader) -> SessionEventStream:
-        feed = self.event_streams[session_id] = SessionEventStream(session_id, read)
-        feed.on_subagent = partial(self._add_subagent, session_id)
-        return feed
+        stream = self.event_streams[session_id] = SessionEventStream(session_id, read)
+        stream.on_subagent = partial(self._add_subagent, session_id)
+        return stream
 
     def _add_subagent(self, parent: str, child: str) -> None:
         self._parents[child] = parent
 
     def session_setup(self, session_id: str) -> SessionSetup:
-        """Return where a session works; raise the error for the agent if it is not open."""
+        """Return the setup of a session; raise `ResourceNotFound` if it is not open."""
         setup = self.find_setup(session_id)
         if setup is None:
             raise ResourceNotFound("Unknown session", data={"sessionId": session_id})
         return setup
 
     def find_setup(self, session_id: str) -> SessionSetup | None:
-        """Return where a session works; a subagent has of its parent what it was not given."""
+        """Return the setup of a session; a subagent inherits missing values from its parent."""
         found = self._find_root(session_id)
         if found is None:
             return None
@@ -145,51 +150,51 @@ class ClientServices:
         return setup, subagents[::-1]
 
     async def close_session(self, session_id: str) -> None:
-        """End what runs for a session that is closed, and forget it."""
+        """Stop the terminals of a closed session, and drop the session."""
         if self.terminals is not None:
             await self.terminals.aclose(session_id)
         self.drop_session(session_id)
 
     def drop_session(self, session_id: str) -> None:
-        """Forget a session that is not open, and its subagents."""
+        """Drop a session that is not open, and its subagents."""
         self.session_setups.pop(session_id, None)
         leaving = [session_id]
         while leaving:
             gone = leaving.pop()
             self._unopened.discard(gone)
-            feed = self.event_streams.pop(gone, None)
-            if feed is not None:
-                feed.release()
-            for child in () if feed is None else feed.transcript.subagents:
+            stream = self.event_streams.pop(gone, None)
+            if stream is not None:
+                stream.release()
+            for child in () if stream is None else stream.transcript.subagents:
                 if self._parents.get(child) == gone:
                     del self._parents[child]
                 if child not in self.session_setups:
                     leaving.append(child)
 
     def reads_others(self, full: set[Any]) -> bool:
-        """Tell whether a session keeps up, other than these, whose consumers are behind."""
+        """Return whether a consumer outside the congested sessions `full` keeps up."""
         return any(
-            feed.session_id not in full or (feed.queue is not None and not feed.is_full)
-            for feed in self.event_streams.values()
+            stream.session_id not in full or (stream.queue is not None and not stream.is_full)
+            for stream in self.event_streams.values()
         )
 
     def end(self, error: BaseException) -> None:
-        """The connection has ended."""
-        for feed in self.event_streams.values():
-            feed.end(error)
+        """Report the end of the connection to all sessions."""
+        for stream in self.event_streams.values():
+            stream.end(error)
 
     async def aclose(self) -> None:
-        """End what runs here for the agent."""
+        """Stop all terminals."""
         if self.terminals is not None:
             await self.terminals.aclose()
 
     def auth_status_changed(self, status: AuthStatus) -> None:
-        """Somebody has logged in to the agent, or out."""
+        """Report a change of the login status."""
         if self._on_auth_status is not None:
             self._on_auth_status(status)
 
     def call_extension(self, method: str, params: Any, *, is_request: bool) -> Any:
-        """Serve a method of somebody's own."""
+        """Call the handler of an extension method."""
         handle = self._extensions.get(method)
         if handle is not None:
             return handle(params)
@@ -198,23 +203,25 @@ class ClientServices:
         return None
 
     async def elicit_form(self, form: ElicitationForm) -> tuple[str, FormValues | None]:
-        """Return the action, `accept` with values, `decline` or `cancel`."""
-        assert self.on_elicit_form is not None, "forms were not offered"
+        """Ask the user to fill in a form; return `accept` and the values, `decline` or `cancel`."""
+        assert self.on_elicit_form is not None, "the client does not support forms"
         try:
             values = await self.on_elicit_form(form)
         except Exception as exc:  # noqa: BLE001  # logged
-            self._log.exception("! the callback for forms failed", exc=exc)
+            self._log.exception("! on_elicit_form failed", exc=exc)
             return "cancel", None
         if values is None:
             return "decline", None
         if (wrong := form_error(form, values)) is not None:
-            self._log.log(logging.ERROR, "! the answer to a form is not sent: %s", wrong)
+            self._log.log(
+                logging.ERROR, "! the values of a form are invalid and were not sent: %s", wrong
+            )
             return "cancel", None
         return "accept", values
 
     async def elicit_url(self, page: UrlElicitationRequest) -> str:
-        """Return `accept` when the user goes to the page, `decline` or `cancel`."""
-        assert self.on_elicit_url is not None, "web pages were not offered"
+        """Ask the user to open a URL; return `accept`, `decline` or `cancel`."""
+        assert self.on_elicit_url is not None, "the client does not support URL elicitation"
         if not self._pages.add(page):
             return "cancel"
         agreed = False
@@ -222,19 +229,19 @@ class ClientServices:
             agreed = await self.on_elicit_url(page)
             return "accept" if agreed else "decline"
         except Exception as exc:  # noqa: BLE001  # logged
-            self._log.exception("! the callback for web pages failed", exc=exc)
+            self._log.exception("! on_elicit_url failed", exc=exc)
             return "cancel"
         finally:
             self._pages.answered(page, agreed=agreed)
 
     def complete_url(self, page_id: str) -> None:
-        """Tell whoever showed a page that the user is done; others are ignored (R-ELIC-30)."""
+        """Complete a URL elicitation; an unknown id is ignored (R-ELIC-30)."""
         self._pages.complete(page_id)
 
     async def decide_permission(
-        self, feed: SessionEventStream, request: PermissionRequest
+        self, stream: SessionEventStream, request: PermissionRequest
     ) -> PermissionOption | None:
-        """Return the option that is chosen, None when the request is cancelled."""
+        """Return the chosen option, None if the request is cancelled."""
         option: PermissionOption | None = None
         try:
             option = choose(request.options, await self._decide(request) or "reject")
@@ -244,9 +251,9 @@ class ClientServices:
             )
             option = choose(request.options, "reject")
         finally:
-            self._publish(feed, PermissionDecided(request, option))
+            self._publish(stream, PermissionDecided(request, option))
         return option
 
     @staticmethod
-    def _publish(feed: SessionEventStream, event: Any) -> None:
-        feed.publish(event)
+    def _publish(stream: SessionEventStream, event: Any) -> None:
+        stream.publish(event)

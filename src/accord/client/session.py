@@ -1,4 +1,4 @@
-"""A session of an agent, as a client holds it."""
+"""Sessions, as a client uses them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from accord.types.session import SessionOption
 
 __all__ = ("ClientSession", "SessionView", "SubagentSession")
 
-CANCEL_TIMEOUT_S = 10.0  # for the agent to end a turn that was cancelled
+CANCEL_TIMEOUT_S = 10.0  # for the agent to end a cancelled turn
 
 
 class SessionView:
-    """What can be seen of a session; the agent may have opened it by itself."""
+    """The readable part of a session, also of one that the agent has opened."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class SessionView:
         return f"<{type(self).__name__} {excerpt(self.id, 60)!r} in {self.cwd!r}{doing}>"
 
     def _repr_markdown_(self) -> str:
-        return self.transcript._repr_markdown_()  # pyright: ignore[reportPrivateUsage]  # of notebooks
+        return self.transcript._repr_markdown_()  # pyright: ignore[reportPrivateUsage]  # for notebooks
 
     @property
     def transcript(self) -> Transcript:
-        """What the session has come to; it grows as updates come."""
+        """The transcript of the session; it grows with each update."""
         return self._stream.transcript
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[Event], None]:
-        """Give an iterator over what happens outside turns from now on."""
+        """Yield an iterator over the following events outside turns."""
         queue = self._stream.subscribe(self._adapter.remote.connection.flow.backlogs)
         try:
             yield queue
@@ -65,16 +65,16 @@ class SessionView:
             self._stream.unsubscribe(queue)
 
     def subagent(self, session_id: str) -> SubagentSession:
-        """Return the session of a subagent, one of `transcript.subagents`."""
+        """Return the session of a subagent from `transcript.subagents`."""
         setup = self._services.find_setup(session_id)
         if setup is None or session_id not in self.transcript.subagents:
             raise LocalProtocolError(f"The session has no subagent {session_id!r}")
-        feed = self._services.event_stream(session_id, self._adapter.events_from_update)
-        return SubagentSession(feed, self._adapter, self._services, setup, self._stream)
+        stream = self._services.event_stream(session_id, self._adapter.events_from_update)
+        return SubagentSession(stream, self._adapter, self._services, setup, self._stream)
 
 
 class SubagentSession(SessionView):
-    """The session of a subagent: what it does comes by itself, and it is prompted by its agent."""
+    """The session of a subagent: its updates arrive, and only the agent prompts it."""
 
     def __init__(
         self,
@@ -88,9 +88,10 @@ class SubagentSession(SessionView):
         self._parent = parent
 
     async def cancel(self) -> None:
-        """Ask the agent to stop the subagent; raise `LocalProtocolError` where that is not offered.
+        """Ask the agent to cancel the subagent.
 
-        Its `state`, in the parent's transcript, tells when it has stopped.
+        Its `state` in the transcript of the parent shows when it has stopped. Raises
+        `LocalProtocolError` if the subagent is not `cancellable`.
         """
         subagent = self._parent.transcript.subagents.get(self.id)
         if subagent is None or not subagent.cancellable:  # R-SUBAG-05
@@ -99,7 +100,7 @@ class SubagentSession(SessionView):
 
 
 class ClientSession(SessionView):
-    """A session: prompt it, and read in `transcript` all that came of it."""
+    """A session: send prompts, and read the results in `transcript`."""
 
     def prompt(
         self,
@@ -107,37 +108,39 @@ class ClientSession(SessionView):
         cancel_timeout_s: float = CANCEL_TIMEOUT_S,
         meta: dict[str, Any] | None = None,
     ) -> ClientTurn:
-        """Return a turn that sends this when it is entered, with `async with`.
+        """Return a turn, which sends the prompt when it is entered with `async with`.
 
-        `meta` goes along as `_meta`.
+        `meta` is sent as `_meta`.
         """
         if not contents:
-            raise ValueError("Expected something to say")  # R-PROMPT-25
+            raise ValueError("The prompt must not be empty")  # R-PROMPT-25
         require_contents("prompt(contents=…)", contents)
         return ClientTurn(
             self._stream, self._adapter, contents, cancel_timeout_s=cancel_timeout_s, meta=meta
         )
 
     async def cancel(self) -> None:
-        """Ask the agent to stop what it does in this session, whoever has asked for it."""
+        """Cancel the turn of this session, also one that another client has started."""
         await self._adapter.cancel(self.id)
 
     async def cancel_tool_call(self, call_id: str) -> None:
-        """Ask the agent to stop one tool call, one that has `cancellable`.
+        """Ask the agent to cancel one tool call.
 
-        Returns when that is accepted; the call's status tells when it has stopped. Raises
-        `LocalProtocolError` where it is not offered, which in version 1 it never is.
+        Returns when the agent accepts the request; the status of the call shows when it has
+        stopped. Raises `LocalProtocolError` if the call is not `cancellable`: in version 1 no call
+        is.
         """
         call = self.transcript.tool_call(call_id)
         if call is None or not call.cancellable:  # R-TCAN-01
-            raise LocalProtocolError(f"The tool call {call_id!r} cannot be cancelled by itself")
+            raise LocalProtocolError(f"The tool call {call_id!r} cannot be cancelled")
         await self._adapter.cancel_tool_call(self.id, call_id)
 
     async def cancel_terminal(self, terminal_id: str) -> None:
-        """Ask the agent to stop the command of one terminal, one that has `cancellable`.
+        """Ask the agent to stop the command of one terminal.
 
-        Returns when that is accepted; the terminal's `exited` tells when it has stopped. Raises
-        `LocalProtocolError` where it is not offered, which in version 1 it never is.
+        Returns when the agent accepts the request; `exited` of the terminal shows when it has
+        stopped. Raises `LocalProtocolError` if the terminal is not `cancellable`: in version 1 no
+        terminal is.
         """
         shell = self.transcript.terminals.get(terminal_id)
         if shell is None or not shell.terminal.cancellable:  # R-TCAN-01
@@ -145,14 +148,14 @@ class ClientSession(SessionView):
         await self._adapter.cancel_terminal(self.id, terminal_id)
 
     async def set_mode(self, mode: str) -> None:
-        """Switch the mode; the modes there are stand in `transcript.mode_option`."""
+        """Set the mode; `transcript.mode_option` lists the available modes."""
         option = self.transcript.mode_option
         if option is None:
             raise LocalProtocolError("The session has no modes")
         await self._set(option, mode)
 
     async def set_option(self, option_id: str, value: str | bool) -> None:
-        """Set an option; the options there are stand in `transcript.options`."""
+        """Set a config option; `transcript.options` lists the options."""
         for option in self.transcript.options:
             if option.id == option_id:
                 await self._set(option, value)
@@ -160,18 +163,18 @@ class ClientSession(SessionView):
         raise LocalProtocolError(f"The session has no option {option_id!r}")
 
     async def _set(self, option: SessionOption, value: str | bool) -> None:
-        feed = self._stream
+        stream = self._stream
         before = self.transcript.options
         options = await self._adapter.set_option(self.id, option, value)
         if options is not None:
-            feed.publish(OptionsChanged(options))
+            stream.publish(OptionsChanged(options))
         elif self.transcript.options is before:
-            # The agent sent no options, neither in its response nor before it.
+            # The agent sent the options neither in its response nor before it.
             self._changed(option, value)
 
     @tolerates("options-not-returned")
     def _changed(self, option: SessionOption, value: str | bool) -> None:
-        """Take an option as changed that the agent has set without returning the options."""
+        """Change an option in the transcript if the response did not contain the options."""
         if option.value == value:
             return
         if option.category == "mode":
@@ -182,30 +185,30 @@ class ClientSession(SessionView):
         self._stream.publish(OptionsChanged(tuple(changed if o is option else o for o in options)))
 
     async def close(self) -> None:
-        """Let the agent stop what runs in the session and free it; it can be opened again."""
-        feed = self._stream
-        before = feed.is_cancelling
-        feed.is_cancelling = feed.is_cancelling or feed.queue is not None
+        """Close the session: the agent stops its work and frees it. It can be loaded again."""
+        stream = self._stream
+        before = stream.is_cancelling
+        stream.is_cancelling = stream.is_cancelling or stream.queue is not None
         try:
             await self._adapter.close_session(self.id)
         except BaseException:
-            feed.is_cancelling = before
+            stream.is_cancelling = before
             raise
         await self._services.close_session(self.id)
 
     async def set_title(self, title: str) -> str:
-        """Give the session a title; returns it as the agent has stored it."""
-        feed = self._stream
+        """Set the title of the session; return it as the agent has stored it."""
+        stream = self._stream
         stored = await self._adapter.set_session_title(self.id, title)
         if stored != self.transcript.title:
-            feed.publish(TitleChanged(stored))  # R-TITLE-04
+            stream.publish(TitleChanged(stored))  # R-TITLE-04
         return stored
 
     async def status(self) -> SessionStatus:
-        """Ask whether the agent has the session in memory, and what it does there."""
+        """Return whether the session is open in the agent, and its state."""
         return await self._adapter.session_status(self.id)
 
     async def archive(self) -> None:
-        """Close the session and put it away: lists show it only when asked for archived ones."""
+        """Close and archive the session: lists contain it only if archived ones are included."""
         await self._adapter.archive_session(self.id)
         await self._services.close_session(self.id)

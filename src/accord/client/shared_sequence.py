@@ -1,4 +1,4 @@
-"""An immutable sequence that is extended without a copy."""
+"""An immutable sequence that can be extended without a copy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SharedSequence(Sequence[T]):
-    """The first items of a list that only grows; it equals a tuple of these items."""
+    """The first items of a list that only grows; equal to a tuple of these items."""
 
     __slots__ = ("_items", "_size")
 
@@ -54,16 +54,16 @@ class SharedSequence(Sequence[T]):
         return repr(tuple(self))
 
     def plus(self, item: T) -> SharedSequence[T]:
-        """Return the sequence with one more item."""
+        """Return a sequence with one more item."""
         items = self._items
-        if len(items) != self._size:  # it was extended otherwise already
+        if len(items) != self._size:  # another sequence has extended the list
             items = items[: self._size]
         items.append(item)
         return SharedSequence(items, self._size + 1)
 
 
 def appended(items: Sequence[T], item: T) -> SharedSequence[T]:
-    """Return a sequence with one more item; costs the same whatever its length is."""
+    """Return a sequence with one more item, in constant time."""
     if not isinstance(items, SharedSequence):
         items = SharedSequence(list(items), len(items))
     return items.plus(item)

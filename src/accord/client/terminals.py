@@ -1,4 +1,4 @@
-"""Terminals that an agent of version 1 may use: real processes, no shell, nothing left behind."""
+"""The terminals of a v1 agent: processes without a shell, stopped with their children."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from accord.local.command import LocalCommand, in_shell
 
 __all__ = ("ClientTerminals", "Exit")
 
-MAX_OUTPUT_BYTES = 16 * 1024 * 1024  # kept of an output, whatever the agent asks for
+MAX_OUTPUT_BYTES = 16 * 1024 * 1024  # of the output of a terminal, also if the agent asks for more
 
 Exit = tuple[int | None, str | None]  # a code, or the name of a signal
 
 
 class _TerminalProcess:
-    """One terminal; what it prints is shown to whoever follows the session."""
+    """One terminal; its output is published as events of the session."""
 
     def __init__(
         self,
@@ -32,11 +32,11 @@ class _TerminalProcess:
         cwd: str,
         env: Mapping[str, str],
         limit: int,
-        feed: SessionEventStream,
+        stream: SessionEventStream,
     ) -> None:
         self.terminal = terminal
         self.waiting: set[asyncio.Future[None]] = set()
-        self._stream = feed
+        self._stream = stream
         self._has_unsent = False
         self.command = LocalCommand(
             argv, cwd=cwd, env=env, output_bytes=limit, on_output=self._on_output
@@ -46,7 +46,7 @@ class _TerminalProcess:
 
     def _on_output(self, data: bytes) -> None:
         if self._stream.is_full:
-            self._has_unsent = True  # nothing of it waits; all of it is told later
+            self._has_unsent = True  # all output is published again when the consumer has caught up
         elif self._has_unsent:
             self._send_all()
         else:
@@ -68,11 +68,13 @@ class _TerminalProcess:
 
     async def aclose(self) -> None:
         await self.command.aclose()
-        await asyncio.wait([self._watching, *self.waiting])  # who waits is answered first (A-51)
+        await asyncio.wait(
+            [self._watching, *self.waiting]
+        )  # the waiting requests are answered first (A-51)
 
 
 class ClientTerminals:
-    """Answers `terminal/` requests of all sessions of a connection."""
+    """Serves the `terminal/` requests of all sessions of a connection."""
 
     def __init__(self) -> None:
         self._terminals: dict[tuple[str, str], _TerminalProcess] = {}
@@ -80,7 +82,7 @@ class ClientTerminals:
 
     def create(
         self,
-        feed: SessionEventStream,
+        stream: SessionEventStream,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
@@ -88,26 +90,26 @@ class ClientTerminals:
     ) -> str:
         """Start a command; return the id of its terminal.
 
-        A whole line for a shell, in place of a program, is run by the user's shell.
+        If the program is a whole shell command line, the user's shell runs it.
         """
         if not os.path.isabs(cwd):  # noqa: PTH117  # R-TERM-03, about a text
-            raise InvalidParams("The working directory of a terminal is absolute")
+            raise InvalidParams("The working directory of a terminal must be absolute")
         if any("\0" in text for text in (cwd, *argv, *env, *env.values())):
-            raise InvalidParams("A command and its directory have no NUL character")
+            raise InvalidParams("A command and its directory must not contain NUL characters")
         terminal_id = f"terminal-{next(self._numbers)}"
         run = in_shell(argv, cwd, env)
         shown = shlex.join(argv) if run == list(argv) else argv[0]
         terminal = AgentTerminal(id=terminal_id, command=shown, cwd=cwd)
         limit = MAX_OUTPUT_BYTES if limit is None else min(limit, MAX_OUTPUT_BYTES)
         try:
-            running = _TerminalProcess(terminal, run, cwd, env, limit, feed)
+            running = _TerminalProcess(terminal, run, cwd, env, limit, stream)
         except StartError as exc:
             raise InternalError("The command cannot be started", data={"reason": str(exc)}) from exc
-        self._terminals[feed.session_id, terminal_id] = running
+        self._terminals[stream.session_id, terminal_id] = running
         return terminal_id
 
     def output(self, session_id: str, terminal_id: str) -> tuple[str, bool, Exit | None]:
-        """Return what is kept of the output, whether more was there, and how it ended if it has."""
+        """Return the kept output, whether it is truncated, and the exit status if it has ended."""
         command = self._find(session_id, terminal_id).command
         ended = None if command.running else command.status()
         text = command.output.text()
@@ -125,17 +127,17 @@ class ClientTerminals:
             done.set_result(None)
 
     async def kill(self, session_id: str, terminal_id: str) -> None:
-        """End a command with all that it has started; its terminal stays."""
+        """Kill a command and its children; the terminal remains."""
         await self._find(session_id, terminal_id).command.kill()
 
     async def release(self, session_id: str, terminal_id: str) -> None:
-        """End a command and forget its terminal."""
+        """Stop a command and release its terminal."""
         running = self._find(session_id, terminal_id)
         del self._terminals[session_id, terminal_id]
         await running.aclose()
 
     async def aclose(self, session_id: str | None = None) -> None:
-        """End everything, or everything of one session."""
+        """Stop all terminals, or those of one session."""
         ending = [key for key in self._terminals if session_id in (None, key[0])]
         closing = [self._terminals.pop(key).aclose() for key in ending]
         await asyncio.gather(*closing)

@@ -1,4 +1,4 @@
-"""What a session has come to: everything that its events add up to."""
+"""The transcript of a session: the accumulated state of its events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
 
 
 class TerminalTranscript:
-    """A terminal and all that it has printed."""
+    """A terminal and its output."""
 
     __slots__ = ("output", "terminal")
 
@@ -55,7 +55,7 @@ class TerminalTranscript:
 
     @property
     def text(self) -> str:
-        """The output as text; what is no UTF-8 is replaced."""
+        """The output as text; invalid UTF-8 is replaced."""
         return self.output.decode("utf-8", "replace")
 
     def __eq__(self, other: object) -> bool:
@@ -65,7 +65,7 @@ class TerminalTranscript:
             and self.output == other.output
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         state = "exited" if self.terminal.exited else "running"
@@ -76,9 +76,9 @@ Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage
 
 
 class Transcript:
-    """A session as it stands: what was said and done in order, and what holds now.
+    """The current state of a session: the items of the conversation in order, and its settings.
 
-    `apply` takes what happens; `events` gives back the fewest events that lead here.
+    `apply` applies an event; `events` returns the shortest list of events with the same result.
     """
 
     def __init__(self) -> None:
@@ -90,90 +90,90 @@ class Transcript:
         self.usage: ContextUsage | None = None
         self.title: str | None = None
         self.updated_at: str | None = None  # RFC 3339
-        self.subagents: dict[str, Subagent] = {}  # by the ids of their sessions
+        self.subagents: dict[str, Subagent] = {}  # by session id
         self.state: StateChanged | None = None
-        self._mode: str | None = None  # where no option has it
+        self._mode: str | None = None  # if there is no mode option
         self._index: dict[tuple[str, str], int] = {}
         self._last: Message | None = None  # the last item, if it is a message
         self._newest: Message | None = None  # the last message of the agent
-        self._changes = 0  # of other messages of the agent, or of what was said already
+        self._changes = 0  # of agent messages other than the newest, or of existing text
         self._agent_text = AgentText(0)
-        self._prompt_count = 0  # messages of the user
-        self._open_tool_calls: dict[str, None] = {}  # tool calls that are not done
+        self._prompt_count = 0  # number of user messages
+        self._open_tool_calls: dict[str, None] = {}  # ids of unfinished tool calls
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Transcript:
-        """Return what these events add up to."""
+        """Return the transcript of these events."""
         transcript = cls()
         for event in events:
             transcript.apply(event)
         return transcript
 
-    # What was said and done.
+    # The conversation.
 
     @property
     def messages(self) -> list[Message]:
-        """What was said and thought, in order."""
+        """The messages and thoughts, in order."""
         return [item for item in self.items if isinstance(item, Message)]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls in the order in which they began, as they stand."""
+        """The tool calls in their current state, in the order in which they began."""
         return [item for item in self.items if isinstance(item, ToolCall)]
 
     @property
     def text(self) -> str:
-        """What the agent has said, its messages with an empty line between them."""
+        """The text of the agent's messages, separated by empty lines."""
         return self.read_agent_text(self._agent_text)
 
     @property
     def plan(self) -> Plan | None:
-        """The plan, or the first of several."""
+        """The plan, the first one if there are several."""
         return next(iter(self.plans.values()), None)
 
     @property
     def mode(self) -> str | None:
-        """The mode of the session, None where there are none."""
+        """The mode of the session, None if it has no modes."""
         option = self.mode_option
         return self._mode if option is None else option.value
 
     @property
     def mode_option(self) -> SelectOption | None:
-        """The option that is the mode."""
+        """The config option for the mode."""
         for option in self.options:
             if isinstance(option, SelectOption) and option.category == "mode":
                 return option
         return None
 
     def read_agent_text(self, text: AgentText, until: int | None = None) -> str:
-        """Return what the agent has said from an item on, up to another one if given."""
+        """Return the text of the agent from an item on, up to the item `until`."""
         return text.read(self.items, until, self._changes)
 
     @property
     def prompt_count(self) -> int:
-        """How many messages the user has sent."""
+        """The number of user messages."""
         return self._prompt_count
 
     @property
     def open_tool_calls(self) -> list[ToolCall]:
-        """The tool calls that are not done."""
+        """The unfinished tool calls."""
         calls = (self.tool_call(call_id) for call_id in self._open_tool_calls)
         return [call for call in calls if call is not None]
 
     def message(self, role: Role, message_id: str) -> Message | None:
-        """Return the message with this id; each role has ids of its own."""
+        """Return the message of a role with this id, None if there is none."""
         return self._find(role, message_id, Message)
 
     def tool_call(self, call_id: str) -> ToolCall | None:
-        """Return the tool call with this id."""
+        """Return the tool call with this id, None if there is none."""
         return self._find("tool call", call_id, ToolCall)
 
     def compaction(self, compaction_id: str) -> Compaction | None:
-        """Return the compaction with this id."""
+        """Return the compaction with this id, None if there is none."""
         return self._find("compaction", compaction_id, Compaction)
 
     def session_message(self, message_id: str) -> SessionMessage | None:
-        """Return the message between sessions with this id."""
+        """Return the session message with this id, None if there is none."""
         return self._find("session message", message_id, SessionMessage)
 
     def _find(self, kind: str, key: str, cls: type[Any]) -> Any:
@@ -184,19 +184,19 @@ class Transcript:
         assert isinstance(item, cls)
         return item
 
-    # What happens.
+    # Applying events.
 
     def apply(self, event: Event) -> None:
-        """Take what has happened."""
+        """Apply an event."""
         if type(event) is Text:
             last = self._last
             if last is None or last.id != event.message_id or last.role != "agent":
                 last = self._message("agent", event.message_id)
             last.append(event.text)
             return
-        take = self._APPLY.get(type(event))
-        if take is not None:
-            take(self, event)
+        apply = self._APPLY.get(type(event))
+        if apply is not None:
+            apply(self, event)
 
     def append_texts(self, message_id: str | None, texts: list[str]) -> None:
         """Apply several `Text` events of one message."""
@@ -330,10 +330,10 @@ class Transcript:
         StateChanged: _state,
     }
 
-    # And back.
+    # Back to events.
 
     def events(self) -> Iterator[Event]:
-        """Return the fewest events that lead to this transcript."""
+        """Return the shortest list of events that results in this transcript."""
         for item in self.items:
             if isinstance(item, Message):
                 yield from _message_events(item)
@@ -374,7 +374,7 @@ class Transcript:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transcript) and self._equality_key() == other._equality_key()
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def _equality_key(self) -> tuple[Any, ...]:
         return (

@@ -1,4 +1,4 @@
-"""One prompt and all that comes of it, as an asynchronous iterator of events."""
+"""A turn: one prompt and its events, as an asynchronous iterator."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ log = logging.getLogger("accord.client")
 
 
 class ClientTurn:
-    """A turn: enter it to send the prompt, iterate over its events, read how it ended.
+    """A turn: enter it to send the prompt, iterate over its events, read its stop reason.
 
-    Leaving the block waits for the end of the turn; leaving it by an exception cancels the turn
-    first. Iterating raises `RequestError` when the agent fails and `TransportError` when it is
-    gone; so does leaving, unless it was raised before.
+    Leaving the block waits for the end of the turn. Leaving it by an exception cancels the turn
+    first. Iterating raises `RequestError` if the agent fails, and `TransportError` if the
+    connection ends. Leaving the block raises the same error if it was not raised before.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class ClientTurn:
         meta: Meta | None = None,
     ) -> None:
         self.stop_reason: StopReason | None = None  # None until the turn has ended
-        self.token_usage: TokenUsage | None = None  # what it took, where the agent tells
-        self.error: BaseException | None = None  # what it failed with
+        self.token_usage: TokenUsage | None = None  # if the agent reports it
+        self.error: BaseException | None = None  # why it failed
         self._stream = stream
         self._adapter = adapter
-        self.meta: Meta | None = None  # the `_meta` that came with its end
+        self.meta: Meta | None = None  # the `_meta` of its end
         self._contents = contents
         self._meta = meta
         self._cancel_timeout_s = cancel_timeout_s
-        self._number = 0  # among the turns of the session
+        self._number = 0  # the number of the turn in its session
         self._agent_text = AgentText(0)
         self._queue: EventQueue | None = None
         self._call: asyncio.Task[None] | None = None
         self._is_settled = False  # the agent has ended the turn
-        self._sent = asyncio.Event()  # the prompt is on its way, or never will be
+        self._sent = asyncio.Event()  # the prompt was sent, or the turn has ended
         self._has_ended = asyncio.Event()
-        self._deadline: asyncio.TimerHandle | None = None  # of a cancel
+        self._deadline: asyncio.TimerHandle | None = None  # of the end of a cancelled turn
         self._completion = PromptCompletion(None)
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class ClientTurn:
 
     @property
     def text(self) -> str:
-        """What the agent has said in this turn so far; what comes before the next one counts."""
+        """The text of the agent in this turn so far, up to the start of the next turn."""
         if self._queue is None:
             return ""
         starts = self._stream.turn_starts
@@ -90,29 +90,31 @@ class ClientTurn:
         return self._stream.transcript.read_agent_text(self._agent_text, until)
 
     async def __aenter__(self) -> Self:
-        feed = self._stream
+        stream = self._stream
         if self._queue is not None:
-            raise LocalProtocolError("A turn can be entered once")
-        if feed.queue is not None:
+            raise LocalProtocolError("A turn can be entered only once")
+        if stream.queue is not None:
             raise LocalProtocolError("A turn of this session is still running")
-        if feed.disconnect_error is not None:
-            raise feed.disconnect_error
-        if feed.is_released:
-            raise LocalProtocolError("The session was closed, or loaded again: use the new one")
-        self._number = len(feed.turn_starts)
-        feed.turn_starts.append(len(feed.transcript.items))
-        self._agent_text = AgentText(feed.turn_starts[-1])
+        if stream.disconnect_error is not None:
+            raise stream.disconnect_error
+        if stream.is_released:
+            raise LocalProtocolError("The session was closed or loaded again: use the new session")
+        self._number = len(stream.turn_starts)
+        stream.turn_starts.append(len(stream.transcript.items))
+        self._agent_text = AgentText(stream.turn_starts[-1])
         flow = self._adapter.remote.connection.flow
-        self._queue = feed.queue = EventQueue(
-            flow.backlogs.open(feed.session_id, self._on_backlog_exceeded)
+        self._queue = stream.queue = EventQueue(
+            flow.backlogs.open(stream.session_id, self._on_backlog_exceeded)
         )
-        feed.is_cancelling = False
-        # The end of a turn that was left may come late, and is not that of this one.
-        before = StateChanged(state="running") if feed.turn_unfinished else feed.transcript.state
+        stream.is_cancelling = False
+        # The end of an earlier turn that was left can arrive late.
+        before = (
+            StateChanged(state="running") if stream.turn_unfinished else stream.transcript.state
+        )
         self._completion = PromptCompletion(before)
         if self._adapter.echoes_prompts:
-            feed.on_event, feed.on_release = self._on_event, self._on_release
-        feed.on_disconnect = self._on_disconnect
+            stream.on_event, stream.on_release = self._on_event, self._on_release
+        stream.on_disconnect = self._on_disconnect
         self._call = asyncio.create_task(self._run(), name="accord turn")
         return self
 
@@ -125,7 +127,7 @@ class ClientTurn:
         assert self._call is not None
         assert self._queue is not None
         try:
-            self._queue.close()  # they are not taken any more
+            self._queue.close()  # nothing iterates over them any more
             if error is None:
                 await self._has_ended.wait()
             elif not self._has_ended.is_set():
@@ -139,7 +141,7 @@ class ClientTurn:
             raise self.error
 
     async def _wait_call(self) -> None:
-        """Wait for the prompt's response; for that of a failed turn, only for a limited time."""
+        """Wait for the response to the prompt; if the turn has failed, for a limited time."""
         assert self._call is not None
         behind = isinstance(self.error, BacklogExceeded)
         await asyncio.wait([self._call], timeout=self._cancel_timeout_s if behind else None)
@@ -147,7 +149,7 @@ class ClientTurn:
             self._call.cancel()
             await asyncio.wait([self._call])
 
-    if not TYPE_CHECKING:  # type checkers are to refuse it
+    if not TYPE_CHECKING:  # type checkers should reject it
 
         def __await__(self) -> NoReturn:
             raise TypeError(
@@ -161,54 +163,54 @@ class ClientTurn:
         return self._queue
 
     async def cancel(self, *, timeout_s: float | None = None) -> None:
-        """Ask the agent to stop; the turn then ends with the stop reason `cancelled`.
+        """Cancel the turn, which then ends with the stop reason `cancelled`.
 
-        Tool calls that are not done are shown as cancelled at once; what still comes counts. If
-        the agent has not ended the turn after `timeout_s`, which is `cancel_timeout_s` of `prompt`
-        if not given, the turn fails with `CancelTimeout`.
+        Unfinished tool calls are marked as cancelled at once; later updates still apply. If the
+        agent does not end the turn within `timeout_s`, the turn fails with `CancelTimeout`. The
+        default is the `cancel_timeout_s` of `prompt`.
         """
         if self._has_ended.is_set() or self._stream.is_cancelling:
             return
-        feed = self._stream
-        feed.is_cancelling = True
+        stream = self._stream
+        stream.is_cancelling = True
         timeout_s = self._cancel_timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(timeout_s, self._on_cancel_timeout, timeout_s)
-        # An agent that does not read would hold both up.
+        # Both would wait for an agent that does not read.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._sent.wait()  # what comes before the prompt cancels nothing
-                await self._adapter.cancel(feed.session_id)
+                await self._sent.wait()  # a cancel before the prompt has no effect
+                await self._adapter.cancel(stream.session_id)
         if self._has_ended.is_set():
             return
-        state = feed.transcript.state
+        state = stream.transcript.state
         background = () if state is None else state.background or ()
-        for call in feed.transcript.open_tool_calls:
+        for call in stream.transcript.open_tool_calls:
             if call.id not in background:  # R-CANCEL-02
-                feed.publish(replace(call, status="cancelled", changed=("status",)))
+                stream.publish(replace(call, status="cancelled", changed=("status",)))
 
     async def wait(self) -> StopReason:
-        """Wait for the end without looking at events; return why the turn stopped."""
+        """Wait for the end of the turn, dropping its events; return the stop reason."""
         async for _ in self:
             pass
         assert self.stop_reason is not None
         return self.stop_reason
 
-    # How it runs.
+    # Running.
 
     async def _run(self) -> None:
-        feed, queue = self._stream, self._queue
+        stream, queue = self._stream, self._queue
         assert queue is not None
         try:
             if not self._adapter.echoes_prompts:
                 self._record_prompt()
-                # In this version the response follows the events of the turn.
+                # In v1 the response follows the events of the turn.
                 queue.backlog.calls = 1
             self._sent.set()
             ended = await self._adapter.prompt(
-                feed.session_id, self._contents, self._on_message_id, self._meta
+                stream.session_id, self._contents, self._on_message_id, self._meta
             )
-        except Exception as exc:  # noqa: BLE001  # raised to who iterates, or leaves
+        except Exception as exc:  # noqa: BLE001  # raised by the iteration or at the end of the block
             self._is_settled = isinstance(exc, RequestError)
             self._end(TurnResult(stop_reason="error"), exc)
             return
@@ -219,18 +221,18 @@ class ClientTurn:
             self._end(ended)
 
     def _record_prompt(self) -> None:
-        """Let the prompt be in the transcript, as an agent that echoes it would."""
-        feed = self._stream
-        message_id = f"prompt {feed.transcript.prompt_count + 1}"
+        """Add the prompt to the transcript, like an agent that echoes it."""
+        stream = self._stream
+        message_id = f"prompt {stream.transcript.prompt_count + 1}"
         for content in self._contents:
             if isinstance(content, str):
-                feed.publish(text_event(UserText, content, message_id))
+                stream.publish(text_event(UserText, content, message_id))
             else:
-                feed.publish(ContentChunk(content, "user", message_id))
-        feed.pending_echo = "".join(
+                stream.publish(ContentChunk(content, "user", message_id))
+        stream.pending_echo = "".join(
             content for content in self._contents if isinstance(content, str)
         )
-        feed.publish(StateChanged(state="running"))
+        stream.publish(StateChanged(state="running"))
 
     def _on_message_id(self, message_id: str) -> None:
         if (ended := self._completion.on_message_id(message_id)) is not None:
@@ -243,15 +245,15 @@ class ClientTurn:
             self._end(ended)
 
     def _on_release(self) -> None:
-        """The session was closed, or loaded again: the state that ends this turn cannot come."""
+        """End the turn: the session was closed or loaded again, so its last state cannot arrive."""
         self._end(TurnResult(stop_reason="cancelled"))
 
     def _on_disconnect(self, error: BaseException) -> None:
-        """The connection has ended."""
+        """End the turn with the connection."""
         self._end(TurnResult(stop_reason="error"), error)
 
     def _on_backlog_exceeded(self, error: BacklogExceeded) -> None:
-        """The events come faster than they are taken."""
+        """Fail the turn: its events arrive faster than they are consumed."""
         self._end(TurnResult(stop_reason="error"), error)
         self._adapter.remote.connection.spawn(self._stop())
 
@@ -260,7 +262,7 @@ class ClientTurn:
             await self._adapter.cancel(self._stream.session_id)
 
     def _on_cancel_timeout(self, timeout_s: float) -> None:
-        """The time to end the cancelled turn is over."""
+        """Fail the turn: the agent has not ended it in time."""
         within = f"within {timeout_s:g} seconds after it was cancelled"
         error = CancelTimeout(f"The agent did not end the turn {within}")
         self._end(TurnResult(stop_reason="error"), error)
@@ -268,13 +270,13 @@ class ClientTurn:
             self._call.cancel()
 
     async def _cancel_and_wait(self) -> None:
-        """Cancel the turn and wait for its end, though not for ever."""
+        """Cancel the turn and wait for its end, up to the cancel timeout."""
         try:
             async with asyncio.timeout(self._cancel_timeout_s):
                 await self.cancel()
                 await self._has_ended.wait()
         except TimeoutError:
-            log.warning("! the agent did not end a turn that was cancelled")
+            log.warning("! the agent did not end a cancelled turn")
         except AccordError:
             log.debug("! the turn could not be cancelled", exc_info=True)
 
@@ -285,11 +287,11 @@ class ClientTurn:
         error = error or ended.error
         stop_reason = ended.stop_reason
         if isinstance(error, RequestError) and self._stream.is_cancelling:
-            # R-CANCEL-06 is not known everywhere: an aborted turn is cancelled, not broken.
+            # Some agents report the abort as an error: the turn counts as cancelled (R-CANCEL-06).
             log.debug("! the cancelled turn ended in an error: %s", error)
             error, stop_reason = None, "cancelled"
         if stop_reason == "error" and error is None:
-            error = InternalError("The agent failed and did not say why")
+            error = InternalError("The agent failed without giving a reason")
         self.stop_reason, self.token_usage, self.error = stop_reason, ended.token_usage, error
         self.meta = ended.meta
         if not self._adapter.echoes_prompts and not isinstance(error, TransportError):
@@ -304,30 +306,30 @@ class ClientTurn:
         self._detach()
 
     def _detach(self) -> None:
-        """Let the session go on without this turn."""
+        """Detach the turn from the session, so that another turn can start."""
         assert self._queue is not None
         self._sent.set()
         self._has_ended.set()
         if self._deadline is not None:
             self._deadline.cancel()
-        feed = self._stream
-        if feed.queue is self._queue:
-            feed.queue = feed.on_event = feed.on_disconnect = feed.on_release = None
-            feed.is_cancelling = False
-            feed.turn_unfinished = not self._is_settled
-            feed.pending_echo = ""
+        stream = self._stream
+        if stream.queue is self._queue:
+            stream.queue = stream.on_event = stream.on_disconnect = stream.on_release = None
+            stream.is_cancelling = False
+            stream.turn_unfinished = not self._is_settled
+            stream.pending_echo = ""
         self._queue.end(self.error)
 
 
 class PromptCompletion:
-    """Finds the end of a turn whose prompt is answered when it has its place (R-PROMPT-17).
+    """Finds the end of a v2 turn, whose prompt is answered when it is inserted (R-PROMPT-17).
 
     The answer, the echo of the message and the states come in any order (R-PROMPT-31): what
     counts is the first idle state after the answer or after the echo.
     """
 
     def __init__(self, before: StateChanged | None) -> None:
-        self._before = before  # the state that the prompt came upon, or an idle one after it
+        self._before = before  # the state before the prompt, or a later idle one
         self._message_id: str | None = None
         self._echoed: set[str] = set()
         self._idle_after: dict[str, StateChanged] = {}
@@ -359,7 +361,7 @@ class PromptCompletion:
         return None
 
     def _is_about_background(self, idle: StateChanged) -> bool:
-        """Tell whether a session that was idle only has other work beside it (R-PROMPT-29)."""
+        """Return whether only the background work of an idle session changed (R-PROMPT-29)."""
         before = self._before
         return (
             not self._ran
@@ -375,7 +377,7 @@ class PromptCompletion:
         idle = self._idle_after.get(message_id)
         last = self._last
         if idle is None and last is not None and last.state == "idle":
-            # No echo, but all that has run since the prompt was sent has run for it.
+            # The prompt was not echoed, but only its work has run since it was sent.
             was_idle = self._before is None or self._before.state == "idle"
             idle = last if was_idle and self._ran else None
         return None if idle is None else _turn_result(idle)
