@@ -158,7 +158,7 @@ def _complete_agent(
     "agent",
     metavar="NAME|COMMAND",
     shell_complete=_complete_agent,
-    help="A name that `accord agents` lists, or a command that starts the agent.",
+    help="Name from `accord agents`, or the command that starts the agent.",
 )
 @click.option(
     "--protocol",
@@ -221,9 +221,9 @@ def _complete_agent(
 )
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
 @click.option("--verbose", is_flag=True, help="Show the agent's name, version and stderr.")
-@click.option("--quiet", is_flag=True, help="Print only the answer; ask you nothing.")
+@click.option("--quiet", is_flag=True, help="Print only the answer; ask no questions.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print events as JSON lines; ask you nothing."
+    "--json", "as_json", is_flag=True, help="Print events as JSON lines; ask no questions."
 )
 @click.option(
     "--continue",
