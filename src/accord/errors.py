@@ -1,4 +1,4 @@
-"""Every error that Accord raises, and the JSON-RPC codes they stand for."""
+"""All errors that Accord raises, and their JSON-RPC codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AccordError(Exception):
 
 
 class ProtocolError(AccordError):
-    """Somebody broke the protocol; see the two subclasses for who."""
+    """A protocol violation, by this side or by the peer (see the subclasses)."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -152,7 +152,7 @@ class RequestError(AccordError):
 
     @staticmethod
     def of(code: int, message: str, data: Any = None) -> RequestError:
-        """Return the error as the class that stands for its code."""
+        """Return the error as an instance of the class for its code."""
         cls = _BY_CODE.get(code, RequestError)
         return cls(message, code=code, data=data)
 

@@ -201,7 +201,7 @@ def _is_struct(tp: Any) -> bool:
 
 
 def _deserves_a_name(shape: Shape) -> bool:
-    """Tell whether an alias is recognised by what it accepts: unions and enums are."""
+    """Return whether an alias is identified by what it accepts, as unions and enums are."""
     if len(shape) > 1:
         return True
     return any(isinstance(kind, Text) and len(kind.values or ()) > 1 for kind in shape)
@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         print(json.dumps(schema, indent=2, ensure_ascii=False), flush=True)
     except BrokenPipeError:
-        # Whoever reads has seen enough: `… | head`. Python would complain when it flushes.
+        # The reader has closed the pipe: `… | head`. Python would report an error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

@@ -481,12 +481,12 @@ def _frame(number: int, size: int = 0) -> bytes:
 async def _congest(transport: Transport, frame: bytes) -> int:
     """Write until it shows; return how many times."""
     for written in range(_MAX_BYTES // len(frame)):
-        # A relay may stand between: what it takes over is no congestion yet.
+        # A relay may be between: what it accepts is not congestion yet.
         if transport.congested:
             return written
         transport.write([frame])
         await asyncio.sleep(0)
-    raise AssertionError(f"not congested after {_MAX_BYTES} bytes that nobody reads")
+    raise AssertionError(f"not congested after {_MAX_BYTES} bytes that are not read")
 
 
 def _answer_each_frame(transport: Transport, heard: Recorder, *, until: int) -> None:

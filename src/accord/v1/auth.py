@@ -82,13 +82,13 @@ class AuthAccount(Wire):
 
 
 class AuthStatusRequest(Wire):
-    """Ask whether somebody is logged in."""
+    """Ask whether a user is logged in."""
 
     __unstable__: ClassVar[bool] = True
 
 
 class AuthStatusResponse(Wire):
-    """Whether somebody is logged in, and as whom."""
+    """Whether a user is logged in, and the accounts."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -111,7 +111,7 @@ METHODS: tuple[Method, ...] = (
         call="authenticate",
         params=AuthenticateRequest,
         result=AuthenticateResponse,
-        to="agent",  # with an id out of `authMethods`, which is no capability
+        to="agent",  # with an id from `authMethods`, which is not a capability
     ),
     Method(
         name="logout",

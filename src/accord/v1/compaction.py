@@ -1,4 +1,4 @@
-"""What happens to a session besides its turns: compactions and notices (v1)."""
+"""Events of a session outside its turns: compactions and notices (v1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CompactionStatus: TypeAlias = OpenEnum[Literal["in_progress", "completed", "fail
 
 
 class Notice(Wire, tag_field="sessionUpdate", tag="notice"):
-    """Something to tell the user now; it is no part of the history."""
+    """A message to the user that is not part of the history."""
 
     severity: NoticeSeverity
     title: Annotated[str, Meta(min_length=1)]
@@ -39,7 +39,7 @@ class Notice(Wire, tag_field="sessionUpdate", tag="notice"):
 
 
 class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"):
-    """A compaction begins, goes on or ends. UNSET keeps what was said before, None clears it."""
+    """A compaction starts, continues or ends. UNSET keeps the previous value, None clears it."""
 
     compaction_id: CompactionId
     status: CompactionStatus

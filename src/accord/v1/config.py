@@ -123,6 +123,6 @@ METHODS: tuple[Method, ...] = (
         call="set_session_config_option",
         params=SetSessionConfigOptionRequest,
         result=SetSessionConfigOptionResponse,
-        to="agent",  # where the setup answer had `configOptions`, which is no capability
+        to="agent",  # if the setup response had `configOptions`, which is not a capability
     ),
 )

@@ -1,7 +1,7 @@
 """Early spellings of version 1, still met in old programs: read here, never written.
 
-Nobody needs this on ordinary traffic. It is for the message whose method is unknown, or
-whose params do not decode.
+Ordinary traffic does not need this. It is for messages whose method is unknown, or whose
+params do not decode.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class SessionModelState(Wire):
 
 
 def model_option(models: Any) -> SessionConfigSelect | None:
-    """Return the raw `models` of a setup answer as a config option, None if they are none."""
+    """Return the raw `models` of a setup response as a config option, None if they are invalid."""
     try:
         state = convert(models, SessionModelState)
     except DecodeError:

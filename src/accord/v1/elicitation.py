@@ -154,7 +154,7 @@ class ElicitationSchema(Wire):
 class CreateElicitationBase(Wire):
     """What every mode has: a text for the user, and the session or the request that asks.
 
-    Whichever id does not decode is passed over when the other is there; a session wins.
+    An id that does not decode is ignored if the other one is present; the session's id wins.
     """
 
     __any_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})

@@ -51,7 +51,7 @@ class Implementation(Wire):
 
 
 class PromptCapabilities(Wire):
-    """The kinds of content that a prompt may have besides text and resource links."""
+    """The kinds of content that a prompt may have in addition to text and resource links."""
 
     image: Lenient[bool] = False
     audio: Lenient[bool] = False
@@ -59,7 +59,7 @@ class PromptCapabilities(Wire):
 
 
 class McpCapabilities(Wire):
-    """The kinds of MCP server that the agent can use besides stdio."""
+    """The transports of MCP servers that the agent supports in addition to stdio."""
 
     http: Lenient[bool] = False
     sse: Lenient[bool] = False
@@ -77,7 +77,7 @@ class LogoutCapabilities(Wire):
 
 
 class AgentAuthCapabilities(Wire):
-    """What can be done about the login besides logging in."""
+    """What the agent supports in addition to logging in."""
 
     status: Unstable[Lenient[AuthStatusCapabilities | None]] = None
     logout: Lenient[LogoutCapabilities | None] = None
@@ -90,7 +90,7 @@ class ProvidersCapabilities(Wire):
 
 
 class AgentCapabilities(Wire):
-    """What an agent can do besides what every agent must."""
+    """Optional features of an agent."""
 
     load_session: Lenient[bool] = False
     prompt_capabilities: Lenient[PromptCapabilities] = PromptCapabilities()
@@ -123,13 +123,13 @@ class BooleanConfigOptionCapabilities(Wire):
 
 
 class SessionConfigOptionsCapabilities(Wire):
-    """The types of config option that the client shows besides select."""
+    """The types of config option that the client shows in addition to select."""
 
     boolean: Lenient[BooleanConfigOptionCapabilities | None] = None
 
 
 class ClientSessionCapabilities(Wire):
-    """What a client shows of a session besides what every client must."""
+    """Optional features of a client's view of a session."""
 
     compaction: Lenient[CompactionCapabilities | None] = None
     config_options: Lenient[SessionConfigOptionsCapabilities | None] = None
@@ -170,7 +170,7 @@ class ElicitationCapabilities(Wire):
 
 
 class ClientCapabilities(Wire):
-    """What a client can do besides what every client must."""
+    """Optional features of a client."""
 
     fs: Lenient[FileSystemCapabilities] = FileSystemCapabilities()
     terminal: Lenient[bool] = False  # all of the `terminal/` methods
@@ -190,7 +190,7 @@ class InitializeRequest(Wire):
 
 
 class InitializeResponse(Wire):
-    """The agent says who it is; `protocol_version` is the one that both go on with."""
+    """The agent's description; `protocol_version` is the version of the connection."""
 
     protocol_version: ProtocolVersion
     agent_capabilities: Lenient[AgentCapabilities] = AgentCapabilities()

@@ -1,4 +1,4 @@
-"""Asking the user whether a tool call may go on (v1)."""
+"""Asking the user whether a tool call may continue (v1)."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ class RemoteAgent(Remote):
         known = self.initialized.auth_methods
         if not any(isinstance(m, t.AuthMethodAgent) and m.id == params.method_id for m in known):
             raise LocalProtocolError(
-                f"{params.method_id!r} is no login that the agent offers to do by itself"
+                f"{params.method_id!r} is not an auth method of type 'agent' that the agent"
+                " advertises"
             )
         return await self._call("authenticate", params)
 
@@ -192,7 +193,7 @@ class RemoteAgent(Remote):
         return await self._call("resume_session", params, opened)
 
     async def fork_session(self, params: t.ForkSessionRequest) -> t.ForkSessionResponse:
-        """Create a session that goes on from another one, which stays as it is."""
+        """Create a session that continues from another one, which does not change."""
         return await self._call("fork_session", params)
 
     async def list_sessions(self, params: t.ListSessionsRequest) -> t.ListSessionsResponse:

@@ -23,7 +23,7 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 class AgentContext(Context):
-    """What an agent's handler has besides the params: the client, to call."""
+    """What an agent's handler receives in addition to the params: the client, to call."""
 
     __slots__ = ("client",)
 
@@ -39,7 +39,7 @@ class AgentContext(Context):
 
 
 class ClientContext(Context):
-    """What a client's handler has besides the params: the agent, to call."""
+    """What a client's handler receives in addition to the params: the agent, to call."""
 
     __slots__ = ("agent",)
 
@@ -124,7 +124,7 @@ class AgentRole(Role):
     def fork_session(
         self, params: t.ForkSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.ForkSessionResponse]:
-        """Create a session that goes on from another one, which stays as it is."""
+        """Create a session that continues from another one, which does not change."""
         raise MethodNotFound
 
     def list_sessions(

@@ -297,7 +297,7 @@ class SessionSystemPromptOverrideCapabilities(Wire):
 
 
 class SessionSystemPromptModeCapabilities(Wire):
-    """What a client may do to the system prompt besides adding to it."""
+    """What a client may do to the system prompt in addition to appending."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -345,7 +345,7 @@ class SessionCloseCapabilities(Wire):
 
 
 class SessionCapabilities(Wire):
-    """What can be done with sessions besides making and prompting them."""
+    """What the agent supports in addition to creating and prompting sessions."""
 
     list: Lenient[SessionListCapabilities | None] = None
     delete: Lenient[SessionDeleteCapabilities | None] = None
@@ -457,6 +457,6 @@ METHODS: tuple[Method, ...] = (
         call="set_session_mode",
         params=SetSessionModeRequest,
         result=SetSessionModeResponse,
-        to="agent",  # where the setup answer had `modes`, which is no capability
+        to="agent",  # if the setup response had `modes`, which is not a capability
     ),
 )

@@ -1,4 +1,4 @@
-"""What a session is doing: a snapshot, told of subagents (v1, unstable)."""
+"""The state of a session: a snapshot, sent for subagents (v1, unstable)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IdleStopReason: TypeAlias = OpenEnum[
 
 
 class RunningState(Wire, tag_field="state", tag="running"):
-    """Work goes on."""
+    """The session is working."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -33,7 +33,7 @@ class SubagentSessionCapabilities(Wire):
 
 
 class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
-    """A subagent is there or changed. UNSET keeps what was said before, None clears it."""
+    """A new or changed subagent. UNSET keeps the previous value, None clears it."""
 
     __unstable__: ClassVar[bool] = True
 

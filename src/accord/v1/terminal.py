@@ -23,7 +23,7 @@ __all__ = (
 
 
 class EnvVariable(Wire):
-    """One environment variable, added to those that are there."""
+    """An environment variable, added to the existing ones."""
 
     name: str
     value: str

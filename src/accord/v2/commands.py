@@ -17,7 +17,7 @@ __all__ = (
 
 
 class TextCommandInput(Wire, tag_field="type", tag="text"):
-    """All text behind the command's name; `hint` is shown while there is none."""
+    """All text after the command's name; `hint` is shown while it is empty."""
 
     hint: str
 
@@ -42,6 +42,6 @@ AvailableCommand: TypeAlias = Annotated[Open[Command], Other(CommandBase)]
 
 
 class AvailableCommandsUpdate(Wire, tag_field="sessionUpdate", tag="available_commands_update"):
-    """All commands that there are now."""
+    """All current commands."""
 
     available_commands: LenientList[AvailableCommand]

@@ -39,7 +39,7 @@ class CompactionSummaryChunk(Wire, tag_field="sessionUpdate", tag="compaction_su
 
 
 class Notice(Wire, tag_field="sessionUpdate", tag="notice"):
-    """A word to the user that is no part of the conversation; `title` is plain text."""
+    """A message to the user outside the conversation; `title` is plain text."""
 
     severity: NoticeSeverity
     title: Annotated[str, Meta(min_length=1)]

@@ -102,7 +102,7 @@ class SetSessionConfigOptionBoolean(SetSessionConfigOptionBase, tag_field="type"
 
 
 class SetSessionConfigOptionOther(SetSessionConfigOptionBase):
-    """What a value of an unknown type must carry besides."""
+    """The other required fields of a value of an unknown type."""
 
     value: Any
 

@@ -67,7 +67,7 @@ METHODS: tuple[Method, ...] = (
     ),
 )
 
-# What a variant of the params needs besides what its method needs.
+# The gates of variants of params, in addition to the gate of the method.
 VARIANT_GATES: dict[type, str] = {
     elicitation.ElicitationFormMode: "client.elicitation.form",
     elicitation.ElicitationUrlMode: "client.elicitation.url",

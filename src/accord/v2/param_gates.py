@@ -1,6 +1,6 @@
 """What inside the params needs an offer of its own, beside that of the method (v2).
 
-Variants that nobody knows have a gate that nobody opens: an agent refuses them (R-CONT-05).
+Unknown variants have a gate that is never open: an agent rejects them (R-CONT-05).
 """
 
 from __future__ import annotations

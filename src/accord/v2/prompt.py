@@ -47,7 +47,7 @@ class PromptEmbeddedContextCapabilities(Wire):
 
 
 class PromptCapabilities(Wire):
-    """What prompts may hold besides text and links."""
+    """The kinds of content that a prompt may have in addition to text and links."""
 
     image: Lenient[PromptImageCapabilities | None] = None
     audio: Lenient[PromptAudioCapabilities | None] = None

@@ -76,7 +76,7 @@ class NewSessionRequest(Wire):
 
 
 class NewSessionResponse(Wire):
-    """The session is there, and idle until a state update says otherwise."""
+    """The session is open, and idle until a state update changes that."""
 
     session_id: SessionId
     config_options: Lenient[LenientList[SessionConfigOption]] = []
@@ -103,7 +103,7 @@ class ResumeSessionRequest(Wire):
 
 
 class ResumeSessionResponse(Wire):
-    """The session goes on; its replay and its state came before this."""
+    """The session is open; its replay and its state were sent before this."""
 
     config_options: Lenient[LenientList[SessionConfigOption]] = []
     available_commands: Lenient[LenientList[AvailableCommand]] = []
@@ -251,7 +251,7 @@ class SessionDeleteCapabilities(Wire):
 
 
 class SessionAdditionalDirectoriesCapabilities(Wire):
-    """Sessions can have further roots besides `cwd`."""
+    """Sessions can have directories in addition to `cwd`."""
 
 
 class SessionSystemPromptOverrideCapabilities(Wire):
@@ -261,7 +261,7 @@ class SessionSystemPromptOverrideCapabilities(Wire):
 
 
 class SessionSystemPromptModeCapabilities(Wire):
-    """How a system prompt can be applied, besides being appended."""
+    """How a system prompt can be applied, in addition to being appended."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -99,7 +99,7 @@ class IdleDetails(StateDetails, KeepsMore):
 
 
 class RunningState(StateDetails, tag_field="state", tag="running"):
-    """Foreground work goes on."""
+    """Foreground work is running."""
 
 
 class IdleState(IdleDetails, tag_field="state", tag="idle"):
@@ -107,7 +107,7 @@ class IdleState(IdleDetails, tag_field="state", tag="idle"):
 
 
 class RequiresActionState(StateDetails, tag_field="state", tag="requires_action"):
-    """Nothing goes on until the user acts."""
+    """Work waits for the user."""
 
 
 class UnknownState(StateDetails, tag_field="state", tag="unknown"):
@@ -123,7 +123,7 @@ SessionState: TypeAlias = Open[
 
 
 class RunningStateUpdate(StateDetails, tag_field="sessionUpdate", tag="state_update"):
-    """Foreground work starts or goes on."""
+    """Foreground work starts or continues."""
 
     __second_tag__: ClassVar[tuple[str, str]] = ("state", "running")
 
@@ -139,7 +139,7 @@ class IdleStateUpdate(IdleDetails, tag_field="sessionUpdate", tag="state_update"
 
 
 class RequiresActionStateUpdate(StateDetails, tag_field="sessionUpdate", tag="state_update"):
-    """Nothing goes on until the user acts."""
+    """Work waits for the user."""
 
     __second_tag__: ClassVar[tuple[str, str]] = ("state", "requires_action")
 

@@ -160,7 +160,7 @@ class ToolCallCapabilities(Wire):
 
 
 class ToolCallDetails(Patch):
-    """A tool call as far as it is told: `UNSET` keeps what is known, `None` clears it."""
+    """The changed fields of a tool call: `UNSET` keeps the previous value, `None` clears it."""
 
     tool_call_id: ToolCallId
     name: Lenient[str | None | UnsetType] = UNSET
