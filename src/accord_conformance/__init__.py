@@ -1,32 +1,33 @@
-"""The conformance kit: what the protocol asks of agents and clients, and who keeps it.
+"""The conformance kit: tests agents and clients against the rules of the protocol.
 
-`manifest` has the rules, read from `requirements/`. An `Observer` takes the frames of one
-connection and fills a `Report`: it does no I/O, so that it judges a recording, a connection that
-passes through a program, or one that a program of the kit plays itself. `Talk` is what it knows of
-the connection; its judges, in `observe/`, look at one area each.
+`rules` has the rules and `traffic` reads messages. An `Observer` of `judges` takes the frames of
+one connection and fills a `Report` of `reports`. It does no I/O, so it can judge a recording, a
+connection of any program, or one that the kit runs itself. `agent` and `client` run scenarios
+against an agent and a client; `harness` is their common part.
 
-A judge for another rule takes these steps:
+To judge another rule:
 
-1. Find the rule in `requirements/`. It says in which versions and of whom it is asked:
-   `Judge.judge` tells nothing in other versions, and blames that side.
-2. If a field has a wrong type or value, a row in `observe/fields.py` is all there is to do: every
-   message is read strictly already. Otherwise override `called`, `answered`, `noted`, … in the
-   judge of the area, and name the rule in its `rules`. What has to be known of the connection
-   belongs in `Talk` or `Session` when others need it too, else in the judge.
-3. Call `judge` with True where the rule came into play and was kept, with False and the messages
-   that show it where it was broken. Where the two sides may have crossed, or the recording may
-   have begun later than the connection, say nothing: a false alarm costs more than a finding.
+1. Find the rule in `rules/data/`. The entry names its versions and the side that has to obey it:
+   `Judge.judge` ignores other versions and attributes a failure to that side.
+2. If a field has a wrong type or value, add a `FieldRule` in `judges/fields.py`: every message is
+   read strictly already. Otherwise override `on_request`, `on_response`, … in the
+   judge of the area, and name the rule in its `rules`. State that several judges need belongs in
+   `ConnectionState` or `Session`, other state in the judge.
+3. Call `judge` with True if the rule applied and was obeyed, or with False and the messages that
+   show it. If messages of both sides may have crossed, or the recording may have
+   begun after the connection, do not judge: a false alarm costs more than a missed finding.
 4. Set `how = "observed"` in the rule's entry, and write a double in `tests/conformance/doubles/`:
-   a clean conversation with one change that breaks this rule and no other.
+   a valid conversation with one change that breaks this rule and no other.
 
-A program that plays one side feeds what passes to an `Observer` and adds findings of its own to
-the same `Report` with `Report.add`: these are the rules that are `checked`. Two connections make
-two observers, whose reports are joined by `Report.merge`.
+The rules that are `checked` are judged by scenarios, which add their findings to the same `Report`.
+The reports of several connections are joined by `Report.merge`.
 
-A scenario for clients stands in `pose/scenes/`: it sends something and judges what comes of it,
-on a `Scene`. Its double in `tests/conformance/pose/` is our own client with one thing changed on
-the way. Clients may leave at any time: that they hang up is a finding only while
-they wait for the end of a turn, or for the answer to `initialize`.
+A scenario for clients is in `client/scenarios/`: it sends something and judges the reaction, in a
+`ClientContext`. Its double in `tests/conformance/pose/` is Accord's client with one thing changed.
+A client may disconnect at any time: that is a finding only while it waits for the end of a turn, or
+for the response to `initialize`.
+
+A package can add a protocol family to the kit: see `extension`.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def test_skipped_scenario_that_there_is_not_is_refused(
     config.write_text('[skip]\n"prompt/text" = "why"\n')
     status, _, err = run(capsys, "agent", "--config", str(config), "--", *SCRIPT)
     assert status == 2
-    assert "[skip]: there is no scenario 'prompt/text'" in err
+    assert "[skip]: unknown scenario 'prompt/text'" in err
     assert "prompts/text" in err
 
 
@@ -119,7 +119,7 @@ def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
         (("--", "accord-no-such-program"), "cannot be started"),
         ((), "Missing the agent's command"),
         (("--only", "dancing", "--", *SCRIPT), "dancing"),
-        (("--area", "R-CANCEL-99", "--", *SCRIPT), "There is no rule R-CANCEL-99"),
+        (("--area", "R-CANCEL-99", "--", *SCRIPT), "Unknown rule R-CANCEL-99"),
         (("--only", "R-GEN-03", "--", *SCRIPT), "No scenario is about R-GEN-03"),
         (("--baseline", "none.txt", "--", *SCRIPT), "Cannot read the baseline none.txt"),
         (("--json", "none/report.json", "--", *SCRIPT), "--json: cannot write none/report.json"),
@@ -220,7 +220,7 @@ def test_report_is_there_when_the_frames_cannot_be_written(
     spoils = f"rm -rf {frames}; touch {frames}; exec {shlex.join(SCRIPT)}"
     status, out, err = run(capsys, *words, "--trace", str(frames), "--", "sh", "-c", spoils)
     assert status == 2
-    assert "scenarios were played" in out
+    assert "scenarios were completed" in out
     assert f"Cannot write into {frames}" in " ".join(err.split())
     assert json.loads(report.read_text("utf-8"))["reports"]
 
@@ -236,7 +236,7 @@ def test_output_has_all_that_its_encoding_has(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"scenarios were played" in done.stdout
+    assert b"scenarios were completed" in done.stdout
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
@@ -280,7 +280,7 @@ def test_agent_that_lets_nobody_in_fails_with_a_status_of_its_own(
     words = ("agent", "--version", "1", "--only", "prompts/text", "--only", "sessions/new")
     status, out, _ = run(capsys, *words, "--", *shy)
     assert status == 3
-    assert "the agent wants a login: 2 scenarios came to nothing (prompts, sessions)" in out
+    assert "the agent requires a login: 2 scenarios were not exercised (prompts, sessions)" in out
 
 
 # Asks, and does what it asked for whatever the answer is.

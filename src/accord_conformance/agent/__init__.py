@@ -1,3 +1,3 @@
-"""Tests an agent: starts it, plays scenarios, reports."""
+"""Tests an agent: starts it, runs scenarios, reports."""
 
 __all__ = ()

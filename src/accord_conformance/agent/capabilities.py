@@ -1,4 +1,4 @@
-"""What an agent says that it offers, by one name in both versions."""
+"""The capabilities of an agent, by one name for both versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ("add_capabilities", "supports")
 
 Json: TypeAlias = dict[str, Any]
 
-# In version 1 some are booleans; all else are markers, and `session` alone stands for a few.
+# In version 1 some are booleans. All others are markers, and `session` includes several.
 _BOOLEANS = ("loadSession", "promptCapabilities", "mcpCapabilities")
 _WHERE: dict[str, tuple[str, str]] = {
     "load": ("loadSession", ""),
@@ -44,7 +44,7 @@ _WHERE: dict[str, tuple[str, str]] = {
 
 
 def supports(what: str, version: int, result: Json) -> bool:
-    """Tell whether the result of `initialize` offers something."""
+    """Return whether the result of `initialize` advertises a capability."""
     path = _WHERE[what][version - 1]
     if what == "logout" and version == 2:
         return bool(result.get("authMethods"))

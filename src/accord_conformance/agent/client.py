@@ -1,4 +1,4 @@
-"""A client of one version on a line: it opens sessions, prompts, and serves what an agent asks."""
+"""A client of one version: it opens sessions, sends prompts and serves the agent's requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = (
 )
 
 Json: TypeAlias = dict[str, Any]
-# Answers a request of the agent, now or later.
+# Responds to a request of the agent, at once or later.
 Policy: TypeAlias = Callable[[Request], None]
 
 ALL_CAPABILITIES_V1: Json = {
@@ -43,7 +43,7 @@ ALL_CAPABILITIES_V2: Json = {"elicitation": {"form": {}, "url": {}}}
 CLIENT_INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
 
 _LOGIN_NEEDED = -32000
-_MAX_TEXT = 10_000  # characters that a form may demand
+_MAX_TEXT = 10_000  # characters, whatever a form requires
 _BUSY = ("running", "requires_action")
 
 
@@ -53,7 +53,7 @@ def text_block(words: str) -> Json:
 
 
 class SentPrompt:
-    """A prompt that was sent; `call` is its request, `since` how much had been heard before."""
+    """A prompt that was sent; `request` is its request."""
 
     def __init__(self, client: ScenarioClient, session: str, call: Request) -> None:
         self.request = call
@@ -62,17 +62,17 @@ class SentPrompt:
         self._began = call.frame.number
 
     def updates(self, *kinds: str) -> list[tuple[Notification, Json]]:
-        """Return what was told of the session since, of these kinds if any are named."""
+        """Return the updates of the session since the prompt, only these kinds if any are given."""
         found = self._client.updates(self.session, *kinds)
         return [(note, update) for note, update in found if note.frame.number > self._began]
 
     def states(self) -> list[tuple[Notification, Json]]:
-        """Return the states that were told since."""
+        """Return the state updates since the prompt."""
         return self.updates("state_update")
 
     @property
     def is_inserted(self) -> bool:
-        """Whether it has its place in the conversation (version 2)."""
+        """Whether the message has its place in the conversation (version 2)."""
         return self.request.ok
 
     @property
@@ -98,7 +98,7 @@ class SentPrompt:
         return self.states()[-1][1].get("stopReason") if self.is_over and self.request.ok else None
 
     async def wait_for_end(self, *, within_s: float | None = None) -> None:
-        """Return when the turn is over; raise `Silence`."""
+        """Return when the turn has ended; raise `NoResponse`."""
         patience = self._client.turn_timeout
         try:
             await self._client.connection.wait_until(
@@ -112,20 +112,20 @@ class SentPrompt:
         patience.turn_ended()
 
     def agent_text(self) -> str:
-        """Return what the agent said, in the turn and in its tool calls."""
+        """Return the text of the agent's messages and tool calls in this turn."""
         return "".join(_texts([update for _, update in self.updates()]))
 
     @property
     def evidence(self) -> tuple[Any, ...]:
-        """What a finding about the end of the turn shows."""
+        """The messages that show the end of the turn."""
         ends = [note for note, _ in self.states()[-1:]]
         return (self.request, *ends)
 
 
 class ScenarioClient:
-    """Plays a client of `version`; `initialize` first.
+    """A client of `version`; call `initialize` first.
 
-    `permission` and `elicitation` answer what the agent asks the user; change them as needed.
+    `permission_policy` and `elicitation_policy` answer in place of the user; change them as needed.
     """
 
     def __init__(
@@ -142,23 +142,25 @@ class ScenarioClient:
         self.turn_timeout = turn_timeout
         self.folder = folder
         self.result: Json = {}
-        self.login_request: Request | None = None  # the login of the settings, if they name one
+        self.login_request: Request | None = (
+            None  # the request for the login of the settings, if they name one
+        )
         self.permission_policy: Policy = self.allow
         self.elicitation_policy: Policy = self.accept_elicitation
         self._services = ClientServices(connection, folder)
-        self.obeys_cancel_request = True  # what the agent does not need any more
+        self.obeys_cancel_request = True  # answers requests that the agent cancels
         self._serves = True
         connection.answer_s = settings.answer
         connection.on_request = self._on_request
         connection.on_notification = self._on_notification
 
     async def aclose(self) -> None:
-        """Hang up, and end what the editor had started."""
+        """Disconnect, and stop the terminals of the client."""
         await self._services.aclose()
         await self.connection.aclose()
 
     def start_scenario(self, folder: Path, where: str) -> None:
-        """Begin a scenario: work in this folder, and serve everything as at first."""
+        """Start a scenario in this folder, with the default policies."""
         self.folder = folder
         self._services.folder = folder
         self.connection.observer.where = where
@@ -180,7 +182,7 @@ class ScenarioClient:
         return {"protocolVersion": self.version if version is None else version, **names, **more}
 
     async def initialize(self, capabilities: Json | None = None, **more: Any) -> Request:
-        """Make the handshake, and log in if the settings say how; raise `Silence`."""
+        """Initialize, and log in if the settings name a login; raise `NoResponse`."""
         self._serves = capabilities is None
         call = self.connection.send_request(
             "initialize", self.initialize_params(None, capabilities, **more)
@@ -192,18 +194,18 @@ class ScenarioClient:
         return call
 
     async def log_in(self) -> Request:
-        """Log in as the settings say."""
+        """Log in with the login of the settings."""
         method = "authenticate" if self.version == 1 else "auth/login"
         call = self.connection.send_request(method, {"methodId": self.settings.login})
         await self.connection.wait_for_response(call, within_s=self.settings.timeout)
         return call
 
     def supports(self, what: str) -> bool:
-        """Tell whether the agent offers something, by the name in `offers.py`."""
+        """Return whether the agent advertises a capability, by its name in `capabilities.py`."""
         return supports(what, self.version, self.result)
 
     def require(self, *what: str) -> None:
-        """Raise `NotExercised` unless all this is offered."""
+        """Raise `NotExercised` unless the agent advertises these capabilities."""
         for name in what:
             if not self.supports(name):
                 raise NotExercised(f"the agent does not offer {name}")
@@ -211,12 +213,12 @@ class ScenarioClient:
     # Sessions.
 
     def setup_params(self, **more: Any) -> Json:
-        """Return the params of what opens a session."""
+        """Return the params of a request that opens a session."""
         servers: Json = {"mcpServers": []} if self.version == 1 else {}
         return {"cwd": str(self.folder), **servers, **more}
 
     async def open_session(self, method: str, params: Json) -> Request:
-        """Make a session, or open one again; return the answered call, or raise `Silence`."""
+        """Create a session, or open a stored one; return the request, or raise `NoResponse`."""
         call = self.connection.send_request(method, params)
         try:
             await self.connection.wait_for_response(call, within_s=self.settings.timeout)
@@ -227,7 +229,7 @@ class ScenarioClient:
         return call
 
     async def new_session(self, **more: Any) -> str:
-        """Return the id of a new session; raise `NotExercised` when there is none to be had."""
+        """Return the id of a new session; raise `NotExercised` if none was created."""
         call = await self.open_session("session/new", self.setup_params(**more))
         ident = call.result.get("sessionId") if is_object(call.result) else None
         if isinstance(ident, str):
@@ -240,7 +242,7 @@ class ScenarioClient:
         )
 
     async def reopen_session(self, session: str, *, replay: bool, **more: Any) -> Request:
-        """Open a session again, with its history or without; raise `NotExercised`."""
+        """Load or resume a session; raise `NotExercised` if the agent does not support it."""
         if self.version == 1:
             method, what = ("session/load", "load") if replay else ("session/resume", "resume")
             self.require(what)
@@ -252,7 +254,7 @@ class ScenarioClient:
         )
 
     async def close_session(self, session: str) -> Request:
-        """Close a session; raise `NotExercised`."""
+        """Close a session; raise `NotExercised` if the agent does not support it."""
         self.require("close")
         return await self.connection.call("session/close", {"sessionId": session})
 
@@ -267,16 +269,16 @@ class ScenarioClient:
         return SentPrompt(self, session, call)
 
     def prompt_for(self, session: str, purpose: str) -> SentPrompt:
-        """Send the prompt of the settings for something; raise `NotExercised` without one."""
+        """Send the prompt of the settings for a purpose; raise `NotExercised` if it is empty."""
         words = self.settings.prompt(purpose)
         if not words:
             raise NotExercised(f"the settings have no prompt for {purpose}")
         return self.prompt(session, words)
 
     async def run_turn(self, session: str, purpose: str) -> SentPrompt:
-        """Send the prompt for something, and return when its turn is over.
+        """Send the prompt for a purpose, and return when its turn has ended.
 
-        Raises `NotExercised` when the agent refuses the prompt.
+        Raise `NotExercised` if the agent refuses the prompt.
         """
         prompted = self.prompt_for(session, purpose)
         await prompted.wait_for_end()
@@ -284,7 +286,7 @@ class ScenarioClient:
         return prompted
 
     def require_accepted(self, prompted: SentPrompt) -> None:
-        """Raise `NotExercised` when a prompt was refused."""
+        """Raise `NotExercised` if a prompt was refused."""
         if prompted.request.response is not None and not prompted.request.ok:
             if prompted.request.code == _LOGIN_NEEDED:
                 raise LoginRequired("the agent asks for a login before it works on a prompt")
@@ -293,20 +295,20 @@ class ScenarioClient:
             )
 
     def cancel(self, session: str) -> Frame:
-        """Cancel the turn of a session; what the user is asked for it is cancelled, too."""
+        """Cancel the turn of a session and its pending permission requests."""
         frame = self.connection.send_notification("session/cancel", {"sessionId": session})
         for call in self.pending_permissions(session):
             self.answer_cancelled(call)
         return frame
 
     def pending_permissions(self, session: str) -> list[Request]:
-        """Return the permission requests of a session that wait for an answer."""
+        """Return the unanswered permission requests of a session."""
         return self.connection.observer.state.unanswered(
             "agent", "session/request_permission", session
         )
 
     def updates(self, session: str, *kinds: str) -> list[tuple[Notification, Json]]:
-        """Return what was told of a session, of these kinds if any are named."""
+        """Return the updates of a session, only these kinds if any are given."""
         found: list[tuple[Notification, Json]] = []
         for note in self.connection.notifications:
             update = update_of(note)
@@ -319,7 +321,7 @@ class ScenarioClient:
     async def wait_for_optional(
         self, holds: Callable[[], bool], what: str, *, within_s: float = 0
     ) -> bool:
-        """Wait for something that may come; return whether it did."""
+        """Wait for a condition that may not come true; return whether it did."""
         try:
             await self.connection.wait_until(
                 holds, what, within_s=within_s or self.turn_timeout.seconds
@@ -330,10 +332,10 @@ class ScenarioClient:
             return False
         return True
 
-    # Answers to the agent.
+    # Responses to the agent.
 
     def allow(self, call: Request) -> None:
-        """Allow once, or choose what is offered first."""
+        """Allow once, or choose the first option."""
         self.choose(call, "allow_once", "allow_always")
 
     def reject(self, call: Request) -> None:
@@ -341,11 +343,11 @@ class ScenarioClient:
         self.choose(call, "reject_once", "reject_always", otherwise_cancel=True)
 
     def answer_cancelled(self, call: Request) -> None:
-        """Answer that the user cancelled."""
+        """Respond with the outcome `cancelled`."""
         self.connection.respond(call, {"outcome": {"outcome": "cancelled"}})
 
     def leave_open(self, call: Request) -> None:
-        """Let the agent wait."""
+        """Do not respond."""
 
     def choose(self, call: Request, *kinds: str, otherwise_cancel: bool = False) -> None:
         """Select an option of one of these kinds."""
@@ -366,7 +368,7 @@ class ScenarioClient:
         self.connection.respond(call, {"outcome": {"outcome": "selected", "optionId": option}})
 
     def accept_elicitation(self, call: Request) -> None:
-        """Fill in a form, or open a page."""
+        """Accept an elicitation; fill in the form."""
         params = call.params if is_object(call.params) else {}
         answer: Json = {"action": "accept"}
         if params.get("mode") == "form":
@@ -385,7 +387,7 @@ class ScenarioClient:
                     self.connection.respond_error(call, -32601, "Method not found")
 
     def _on_notification(self, note: Notification) -> None:
-        """The agent withdraws what it asked for."""
+        """Answer requests that the agent cancels."""
         if note.method != "$/cancel_request" or not self.obeys_cancel_request:
             return
         call = self.connection.observer.state.find_request("agent", note.params.get("requestId"))
@@ -398,7 +400,7 @@ class ScenarioClient:
 
 
 def _form_content(schema: Any) -> Json:
-    """Return an answer for each field of a form."""
+    """Return a valid value for each field of a form."""
     found = schema.get("properties") if is_object(schema) else None
     fields: Json = found if is_object(found) else {}
     return {name: _field_value(field) for name, field in fields.items() if is_object(field)}
@@ -428,7 +430,7 @@ def _field_value(field: Json) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in some JSON: what a reader would see of it, and more."""
+    """Yield the texts in a JSON value that a user would see, and more."""
     if is_object(value):
         for key, inner in value.items():
             if key in ("text", "content", "newText", "title", "rawOutput", "output", "data"):

@@ -1,4 +1,4 @@
-"""What an editor does for an agent of version 1: files and terminals, real ones."""
+"""The services of a client for agents of version 1: real files and terminals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Refused(Exception):
 
 
 class ClientServices:
-    """Serves `fs/` and `terminal/` inside `folder`; `aclose` ends what still runs."""
+    """Serves `fs/` and `terminal/` inside `folder`; `aclose` stops running commands."""
 
     def __init__(self, connection: RawConnection, folder: Path) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class ClientServices:
         }
 
     def serve(self, call: Request) -> bool:
-        """Answer a request when it is one of these, perhaps later; return whether it is."""
+        """Respond to a request if it is one of these, perhaps later; return whether it is."""
         handler = self._handlers.get(call.method)
         if handler is None:
             return False
@@ -55,7 +55,7 @@ class ClientServices:
         return True
 
     async def aclose(self) -> None:
-        """End all commands and whoever waits for them."""
+        """Stop all commands and the requests that wait for them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -71,7 +71,7 @@ class ClientServices:
         except (OutsideRoots, OSError, UnicodeDecodeError) as error:
             code = -32002 if isinstance(error, FileNotFoundError) else -32603
             self._connection.respond_error(call, code, "The file cannot be used")
-        except Exception:  # noqa: BLE001  # the agent is not left without an answer
+        except Exception:  # noqa: BLE001  # the agent gets a response in any case
             self._connection.record_kit_error()
             self._connection.respond_error(call, -32603, "Error in the conformance kit")
         else:

@@ -1,4 +1,4 @@
-"""Where a scenario for an agent is played: its connections, its folder, what it tells."""
+"""The context of a scenario for agents: its connections, its folder, its findings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accord_conformance.traffic.message import Request
 
 __all__ = ("AgentContext", "Connect", "describe_outcome")
 
-# Starts the agent; what it writes besides frames goes to the function.
+# Starts the agent; its output that is not a frame goes to the function.
 Connect: TypeAlias = Callable[[Callable[[str], None]], Transport]
 
 
@@ -26,7 +26,7 @@ _LOGIN_NEEDED = -32000
 
 
 class AgentContext:
-    """One scenario while it is played; `editor` is connected unless the scenario wants its own."""
+    """A running scenario; `client` is connected unless the scenario is isolated."""
 
     def __init__(
         self,
@@ -52,34 +52,34 @@ class AgentContext:
 
     @property
     def client(self) -> ScenarioClient:
-        """The connection that scenarios share, initialized."""
-        assert self._shared is not None, "a scenario with `own` connects itself"
+        """The client that scenarios share, initialized."""
+        assert self._shared is not None, "an isolated scenario connects itself"
         return self._shared
 
     async def connect(self) -> ScenarioClient:
-        """Start the agent anew and say nothing to it yet."""
-        editor = await self._start(self.scenario.name)
-        editor.start_scenario(self.folder, self.scenario.name)
-        self._opened.append(editor)
-        return editor
+        """Start another process of the agent, and send nothing yet."""
+        client = await self._start(self.scenario.name)
+        client.start_scenario(self.folder, self.scenario.name)
+        self._opened.append(client)
+        return client
 
     async def connect_initialized(self, **more: Any) -> ScenarioClient:
-        """Start the agent anew and make the handshake; raise `NotExercised` if it fails."""
-        editor = await self.connect()
-        call = await editor.initialize(**more)
+        """Start another process of the agent and initialize it, or raise `NotExercised`."""
+        client = await self.connect()
+        call = await client.initialize(**more)
         if not call.ok:
             raise NotExercised("the agent refused the handshake")
-        return editor
+        return client
 
     async def aclose(self) -> None:
-        """End what the scenario started."""
+        """Stop the processes that the scenario started."""
         while self._opened:
             await self._close(self.scenario.name, self._opened.pop())
 
     def judge(
         self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
     ) -> None:
-        """Tell whether a rule was kept; nothing is told when it is not of this version."""
+        """Add a finding about a rule, unless the rule is not of this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
         if self.version not in requirements()[rule].versions:
             return
@@ -90,14 +90,14 @@ class AgentContext:
         )
 
     async def expect_response(
-        self, rule: str, editor: ScenarioClient, call: Request, expected: str
+        self, rule: str, client: ScenarioClient, call: Request, expected: str
     ) -> bool:
-        """Wait for the answer to a request; none at all breaks the rule.
+        """Wait for the response to a request; a missing response breaks the rule.
 
-        Raises `NotExercised` when what is asked for is a login.
+        Raise `LoginRequired` if the response requires a login.
         """
         try:
-            await editor.connection.wait_for_response(call)
+            await client.connection.wait_for_response(call)
         except NoResponse as silence:
             self.judge(rule, False, call, expected=expected, got=str(silence))
             return False
@@ -106,28 +106,28 @@ class AgentContext:
         return True
 
     async def expect_error(
-        self, rule: str, editor: ScenarioClient, call: Request, codes: tuple[int, ...], *, why: str
+        self, rule: str, client: ScenarioClient, call: Request, codes: tuple[int, ...], *, why: str
     ) -> None:
-        """Judge that a request gets an error with one of these codes; none: any error."""
+        """Judge that a request gets an error, with one of these codes if any are given."""
         named = " or ".join(str(code) for code in codes) or "an error"
         expected = f"{named} for {why}"
-        if await self.expect_response(rule, editor, call, expected):
+        if await self.expect_response(rule, client, call, expected):
             kept = not call.ok and (not codes or call.code in codes)
             self.judge(rule, kept, call, expected=expected, got=describe_outcome(call))
 
     async def expect_success(
-        self, rule: str, editor: ScenarioClient, call: Request, *, why: str
+        self, rule: str, client: ScenarioClient, call: Request, *, why: str
     ) -> bool:
         """Judge that a request gets a result; return whether it did."""
         expected = f"a result for {why}"
-        if not await self.expect_response(rule, editor, call, expected):
+        if not await self.expect_response(rule, client, call, expected):
             return False
         self.judge(rule, call.ok, call, expected=expected, got=describe_outcome(call))
         return call.ok
 
 
 def describe_outcome(call: Request) -> str:
-    """Return how a request was answered, in words."""
+    """Describe how a request was answered."""
     if call.response is None:
         return "no answer"
     return "a result" if call.ok else f"error {call.code}"

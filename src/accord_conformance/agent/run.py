@@ -1,4 +1,4 @@
-"""A run against an agent: all scenarios in each version, some at a time, into one result."""
+"""A run against an agent: all scenarios in each version, several at a time."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 
-_CHARACTERS = 200  # of what the agent says for itself
+_CHARACTERS = 200  # of texts of the agent
 
 _OVER_BUDGET = "the time budget was spent"
-_UNCERTAIN = ("unfinished", "error in the kit")  # then the connection is not used again
-_TRIES = 3  # requests for a session without an answer: then nothing else is asked
-MAX_CONNECTIONS = 4  # connections at a time, one of which is shared
+_UNCERTAIN = ("unfinished", "error in the kit")  # after these, the connection is not used again
+_TRIES = 3  # unanswered requests for a session; then the run ends
+MAX_CONNECTIONS = 4  # at a time; one of them is shared
 
 
 class AgentRun:
-    """Plays scenarios with the agent that `connect` starts.
+    """Runs scenarios with the agent that `connect` starts.
 
-    `begun` hears of each version and scenario when it begins, `told` of each scenario when it is
-    over, `closed` of each connection, with a name. `total` is how many scenarios there are, as far
-    as that is known. A run that takes longer than `budget_s` ends there.
+    `on_start` is called when a version or a scenario begins, `on_result` when a scenario has ended,
+    and `on_close` for each connection, with a name. `total` is the known number of scenarios. A run
+    that takes longer than `budget_s` stops then.
     """
 
     def __init__(
@@ -76,11 +76,9 @@ class AgentRun:
         self.on_close = on_close
         self.total = 0
         self.result = RunResult(subject)
-        self.agent_is_silent = (
-            False  # it was asked in one version, and said nothing: another takes as long
-        )
+        self.agent_is_silent = False  # in one version: the other would take as long
         self.false_v2: Finding | None = None
-        self._ends = float("inf")  # by the clock of the loop
+        self._ends = float("inf")  # in the loop's time
 
     @property
     def is_over_budget(self) -> bool:
@@ -88,11 +86,11 @@ class AgentRun:
         return asyncio.get_running_loop().time() >= self._ends
 
     def budget_timeout(self) -> asyncio.Timeout:
-        """Return what ends the block with `TimeoutError` when the time budget is spent."""
+        """Return a timeout that ends the block when the time budget is spent."""
         return asyncio.timeout_at(None if self.budget_s is None else self._ends)
 
     async def run(self, versions: Sequence[int]) -> RunResult:
-        """Play everything; raise `TransportError` when the agent cannot be started."""
+        """Run all scenarios; raise `TransportError` if the agent cannot be started."""
         began = time.monotonic()
         if self.budget_s is not None:
             self._ends = asyncio.get_running_loop().time() + self.budget_s
@@ -117,7 +115,7 @@ class AgentRun:
         await VersionRun(self, version, _new_folder(root, f"v{version}")).run()
 
     def _report_false_v2(self, finding: Finding) -> None:
-        """Put the fault into the report of version 1, unless a scenario found it there."""
+        """Add the finding to the report of version 1, unless a scenario found it there."""
         for report in self.result.supported:
             known = report.rules.get(finding.rule)
             if report.version == 1 and (known is None or not known.failed):
@@ -125,7 +123,7 @@ class AgentRun:
 
 
 class VersionRun:
-    """What is played in one version."""
+    """The run of the scenarios in one version."""
 
     def __init__(self, run: AgentRun, version: int, folder: Path) -> None:
         self._run = run
@@ -138,7 +136,7 @@ class VersionRun:
         self._connections = 0
         self._turn_timeout = TurnTimeout(run.settings)
         self._unanswered = 0  # requests for a session
-        self._answers_unknown_methods = True  # requests of unknown methods are answered
+        self._answers_unknown_methods = True  # with an error, as they have to be
 
     async def run(self) -> None:
         self._run.on_start(self._version, "handshake")
@@ -161,15 +159,15 @@ class VersionRun:
             self._run.result.login_problems.append(self._login_problem)
 
     async def _negotiate(self) -> bool:
-        """Tell whether the agent speaks this version; say why if it does not."""
-        editor = await self._start("handshake")
-        line = editor.connection
+        """Return whether the agent supports this version; record the reason if not."""
+        client = await self._start("handshake")
+        line = client.connection
         lost: Exception | None = None
         silence: NoResponse | None = None
         call: Request | None = None
         try:
             async with self._run.budget_timeout():
-                call = await editor.initialize()
+                call = await client.initialize()
         except TimeoutError:
             silence = NoResponse(f"no answer to initialize: {_OVER_BUDGET}")
         except NoResponse as error:
@@ -177,19 +175,19 @@ class VersionRun:
             said = any(frame.sender == "agent" for frame in line.observer.state.frames)
             self._run.agent_is_silent = not said and not line.is_closed
             if line.is_closed:
-                lost = await line.exit_error()  # before it is ended by us
+                lost = await line.exit_error()  # before the kit stops the process
         except BaseException:
-            await editor.aclose()
+            await client.aclose()
             raise
-        answered = editor.result.get("protocolVersion")
-        agreed = call is not None and call.ok  # with a login, if there is one to be made
-        false = self._version == 2 and agreed and _is_false_v2(editor.result)
+        answered = client.result.get("protocolVersion")
+        agreed = call is not None and call.ok  # and logged in, if the settings name a login
+        false = self._version == 2 and agreed and _is_false_v2(client.result)
         speaks = agreed and answered == self._version and not false
-        # An answer with another version is checked when that is spoken.
+        # A result with another version is judged in the run of that version.
         negotiated = agreed and not speaks and not false and answered in (1, 2)
-        await self._close("handshake", editor, told=not negotiated and not false)
+        await self._close("handshake", client, told=not negotiated and not false)
         if speaks:
-            self._login_problem.offered = _ids(editor.result.get("authMethods"))
+            self._login_problem.offered = _ids(client.result.get("authMethods"))
             return True
         veil = SecretMask(self._run.settings.env)
         if false:
@@ -221,16 +219,16 @@ class VersionRun:
         return False
 
     async def _run_shared(self, scenarios: Sequence[Scenario[AgentContext]]) -> None:
-        """Play on one connection, one after the other; a new one when it is lost."""
-        editor: ScenarioClient | None = None
+        """Run scenarios one after the other on one connection; reconnect if it is lost."""
+        client: ScenarioClient | None = None
         for scenario in scenarios:
             if self._is_given_up(scenario):
                 continue
             try:
-                if editor is None:
-                    editor = await self._start("shared")
+                if client is None:
+                    client = await self._start("shared")
                     async with self._run.budget_timeout():
-                        await editor.initialize()
+                        await client.initialize()
             except (NoResponse, TransportError, TimeoutError) as error:
                 played = ScenarioResult(
                     scenario=scenario.name,
@@ -241,24 +239,24 @@ class VersionRun:
                 )
                 self._add_result(played)
             else:
-                ending = await self._run_scenario(scenario, editor)
-                if ending not in _UNCERTAIN and not editor.connection.is_closed:
+                ending = await self._run_scenario(scenario, client)
+                if ending not in _UNCERTAIN and not client.connection.is_closed:
                     continue
-            if editor is not None:
-                await self._close("shared", editor)
-                editor = None
-        if editor is not None:
-            await self._close("shared", editor)
+            if client is not None:
+                await self._close("shared", client)
+                client = None
+        if client is not None:
+            await self._close("shared", client)
 
     async def _run_isolated(self, waiting: list[Scenario[AgentContext]]) -> None:
-        """Play what is left, each on connections of its own."""
+        """Run the remaining scenarios, each on its own connections."""
         while waiting:
             scenario = waiting.pop(0)
             if not self._is_given_up(scenario):
                 await self._run_scenario(scenario, None)
 
     def _is_given_up(self, scenario: Scenario[AgentContext]) -> bool:
-        """Tell whether a scenario is left out, since the agent makes no sessions anyway."""
+        """Return whether to leave out a scenario because the agent opens no sessions."""
         if self._unanswered < _TRIES and not self._run.is_over_budget:
             return False
         played = ScenarioResult(
@@ -286,7 +284,7 @@ class VersionRun:
         self._run.on_start(self._version, scenario.name)
         began = time.monotonic()
         folder = _new_folder(str(self._folder), scenario.name.replace("/", "-"))
-        stage = AgentContext(
+        context = AgentContext(
             scenario,
             self._version,
             self._run.settings,
@@ -301,7 +299,7 @@ class VersionRun:
         limit = self._run.budget_timeout()
         try:
             async with limit:
-                await scenario.run(stage)
+                await scenario.run(context)
                 if shared is not None:
                     await self._sync(shared)
         except LoginRequired as missed:
@@ -319,17 +317,17 @@ class VersionRun:
             if self._unanswered == _TRIES:
                 played.outcome = "wrong"
                 played.reason = f"{_TRIES} requests for a session got no answer"
-                played.advice = "Nothing else was played: it would have waited in vain, too."
+                played.advice = "The other scenarios were not run: they would time out, too."
         except (NoResponse, TransportError) as error:
             played.outcome, played.reason = "unfinished", str(error)
-        except Exception as error:  # noqa: BLE001  # a mistake of the kit ends no run
+        except Exception as error:  # noqa: BLE001  # an error in the kit does not end the run
             if isinstance(error, TimeoutError) and limit.expired():
                 played.outcome, played.reason = "unfinished", _OVER_BUDGET
             else:
                 played.outcome, played.reason = "error in the kit", repr(error)
                 played.traceback = traceback.format_exc()
         finally:
-            await stage.aclose()
+            await context.aclose()
         if shared is not None and shared.connection.is_closed:
             if played.outcome in ("finished", "not exercised"):
                 played.outcome, played.reason = "unfinished", "the peer hung up"
@@ -339,21 +337,21 @@ class VersionRun:
         self._add_result(played)
         return played.outcome
 
-    async def _sync(self, editor: ScenarioClient) -> None:
-        """Return when the agent has answered something: by then it has read all of a scenario.
+    async def _sync(self, client: ScenarioClient) -> None:
+        """Return when the agent has answered a request: then it has read all of the scenario.
 
-        Whether it is still there is judged where it counts, so its death counts for this scenario.
+        If it exits, this scenario is the cause, not the next one.
         """
-        if not self._answers_unknown_methods or editor.connection.is_closed:
+        if not self._answers_unknown_methods or client.connection.is_closed:
             return
         with suppress(NoResponse):
-            await editor.connection.call("_accord/settle", {})
+            await client.connection.call("_accord/settle", {})
             return
         self._answers_unknown_methods = False
 
-    async def _add_exit_details(self, played: ScenarioResult, editor: ScenarioClient) -> None:
-        """Say of a scenario in which the agent went away what came before, and how it ended."""
-        line = editor.connection
+    async def _add_exit_details(self, played: ScenarioResult, client: ScenarioClient) -> None:
+        """Record the last frames before the agent exited in a scenario, and how it exited."""
+        line = client.connection
         played.disconnected = True
         played.frames = line.last_sent()
         ended = await line.exit_error()
@@ -377,10 +375,10 @@ class VersionRun:
         await line.open()
         return ScenarioClient(line, self._version, settings, self._folder, self._turn_timeout)
 
-    async def _close(self, name: str, editor: ScenarioClient, *, told: bool = True) -> None:
-        """Hang up, and add what the observer has seen."""
-        await editor.aclose()
-        report = editor.connection.observer.finish()
+    async def _close(self, name: str, client: ScenarioClient, *, told: bool = True) -> None:
+        """Disconnect, and add the observer's findings."""
+        await client.aclose()
+        report = client.connection.observer.finish()
         rules = {
             rule: found
             for rule, found in report.rules.items()
@@ -388,34 +386,34 @@ class VersionRun:
         }
         report.rules = rules
         self._report.merge(report)
-        self._run.result.run_errors += editor.connection.kit_errors
-        self._record_login(editor)
+        self._run.result.run_errors += client.connection.kit_errors
+        self._record_login(client)
         self._connections += 1
         if self._run.on_close is not None:
-            self._run.on_close(f"v{self._version}-{self._connections}-{name}", editor.connection)
+            self._run.on_close(f"v{self._version}-{self._connections}-{name}", client.connection)
 
-    def _record_login(self, editor: ScenarioClient) -> None:
-        """Remember whether the login of the settings failed, and that turns were taken."""
-        call = editor.login_request
+    def _record_login(self, client: ScenarioClient) -> None:
+        """Record whether the login of the settings failed, and the number of turns."""
+        call = client.login_request
         if call is not None and not call.ok:
             veil = SecretMask(self._run.settings.env)
             self._login_problem.error = _excerpt(veil(_error(call)))
-        calls = editor.connection.observer.state.requests
+        calls = client.connection.observer.state.requests
         self._login_problem.turns += sum(one.ok for one in calls if one.method == "session/prompt")
 
 
 @tolerates("false-v2")
 def _is_false_v2(result: dict[str, Any]) -> bool:
-    """Return whether an agent says version 2 and speaks version 1, in which it is judged then.
+    """Return whether an agent answers with version 2 but in the shape of version 1.
 
-    A result with nothing but the number is one of version 1: version 2 requires `info`.
+    A result that has only the number is of version 1: version 2 requires `info`.
     """
     is_bare = not is_object(result.get("info")) and "capabilities" not in result
     return result.get("protocolVersion") == 2 and (is_bare or is_false_v2(result))
 
 
 def _ids(methods: Any) -> list[str]:
-    """Return the ids of logins."""
+    """Return the ids of auth methods."""
     found = [one for one in methods if is_object(one)] if is_array(methods) else []
     ids = (one.get("methodId", one.get("id")) for one in found)
     return [excerpt(ident) for ident in ids if isinstance(ident, str)]
@@ -424,7 +422,7 @@ def _ids(methods: Any) -> list[str]:
 def _exit_details(
     line: RawConnection, lost: Exception | None, ended: Exception | None, veil: SecretMask
 ) -> str:
-    """Say how an agent ended that did not get far, and what it wrote besides frames."""
+    """Describe how an agent exited, and its output other than frames."""
     parts = [describe_exit(lost)]
     if line.noise:
         parts.append(f"it wrote {_excerpt(veil(line.noise[0]))!r}")

@@ -1,4 +1,4 @@
-"""What the author of an agent tells the kit: how to start it, and what to ask it for."""
+"""The settings of `accord check agent`: how to start the agent, and its prompts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ("PROMPTS", "SETTINGS_FILE", "InvalidSettings", "Settings", "read_sett
 
 SETTINGS_FILE = Path("accord-check.toml")
 
-# What each prompt has to bring about, and how an agent with a language model may be asked for it.
-# An empty one is not asked: what it is for cannot be said to any agent.
+# The effect that each prompt has to have, and a default for agents with a language model. An empty
+# prompt is not sent: no wording has this effect with every agent.
 PROMPTS: dict[str, tuple[str, str]] = {
     "text": (
         "A short answer in words.",
         "Answer with the single word hello. Use no tools.",
     ),
     "tool": (
-        "A tool call that needs nobody's permission.",
+        "A tool call that does not need permission.",
         "List the files in the current directory with one of your tools, then say how many.",
     ),
     "permission": (
@@ -47,8 +47,8 @@ PROMPTS: dict[str, tuple[str, str]] = {
         "Work that takes longer than the time limit, to be cancelled.",
         "Count slowly from 1 to 5000 in words, each number on a line of its own. Use no tools.",
     ),
-    "background": ("Work that goes on for long when the turn is over (version 2).", ""),
-    "tool_cancel": ("A long tool call that can be cancelled by itself (version 2).", ""),
+    "background": ("Work that continues for long after the turn (version 2).", ""),
+    "tool_cancel": ("A long tool call that can be cancelled individually (version 2).", ""),
     "title": ("Gives the session a title.", ""),
     "subagent": ("Has a subagent do something (unstable).", ""),
     "command": ("A slash command that needs no model.", ""),
@@ -57,17 +57,17 @@ PROMPTS: dict[str, tuple[str, str]] = {
 
 
 class InvalidSettings(Exception):
-    """The settings cannot be used; the text says why."""
+    """The settings are invalid; the text describes why."""
 
 
 class Settings(Struct, forbid_unknown_fields=True):
-    """What a file of settings says; `timeout` is for what a model does, `answer` for the rest.
+    """The settings; `timeout` limits a turn, `answer` any other response.
 
-    `budget` is for the whole run: it ends then, and has not passed.
+    `budget` limits the whole run, which fails if it takes longer.
 
-    `login` is a way to log in that works without a user; only then the agent is logged out.
-    `more` are further prompts, of which nothing is expected but that they keep the rules; `skip`
-    are scenarios, or areas of them, each with the reason.
+    `login` is an auth method that works without a user; the agent is logged out only with it.
+    `more` are further prompts, whose turns only have to conform to the protocol. `skip` has
+    scenarios, or areas of scenarios, each with the reason.
     """
 
     command: list[str] = field(default_factory=list[str])
@@ -81,17 +81,17 @@ class Settings(Struct, forbid_unknown_fields=True):
     skip: dict[str, str] = field(default_factory=dict[str, str])
 
     def prompt(self, purpose: str) -> str:
-        """Return what to ask for something; empty when there is nothing."""
+        """Return the prompt for a purpose, or an empty text."""
         found = self.prompts.get(purpose)
         return PROMPTS[purpose][1] if found is None else found
 
     def skipped(self, name: str) -> str | None:
-        """Return why a scenario is not to be played."""
+        """Return the reason to skip a scenario, or None."""
         return self.skip.get(name, self.skip.get(name.partition("/")[0]))
 
 
 def read_settings(path: Path) -> Settings:
-    """Read a file of settings; raise `WrongSettings`."""
+    """Read a settings file; raise `InvalidSettings`."""
     try:
         data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
         settings = convert(data, Settings)
@@ -105,29 +105,31 @@ def read_settings(path: Path) -> Settings:
             f"{path}: there is no purpose {unknown[0]!r}; there are {', '.join(PROMPTS)}"
         )
     if not (settings.timeout > 0 and settings.answer > 0 and settings.budget > 0):  # nan is not
-        raise InvalidSettings(f"{path}: `timeout`, `answer` and `budget` are seconds, more than 0")
+        raise InvalidSettings(
+            f"{path}: `timeout`, `answer` and `budget` must be seconds, more than 0"
+        )
     return settings
 
 
 def template() -> str:
-    """Return a file of settings with all that there is, explained."""
+    """Return a settings file with all settings and their explanation."""
     lines = [
-        "# How `accord check agent` talks to your agent. All of this may be left out.",
+        "# Settings of `accord check agent`. All of them are optional.",
         "",
-        "# What starts it; words after `--` on the command line go first.",
+        "# The command that starts the agent; the command line takes precedence.",
         '# command = ["my-agent", "--acp"]',
         "",
-        "# Seconds that a turn, which a model works on, may take; and any other answer.",
+        "# Time limits in seconds: of a turn, and of any other response.",
         "timeout = 60.0",
         "answer = 10.0",
-        "# Seconds for the whole run.",
+        "# Time limit of the whole run in seconds.",
         "budget = 600.0",
         "",
-        "# A login that works without a user. Only with one the agent is logged in and out.",
+        "# An auth method that works without a user. Without it, no login is tested.",
         '# login = "api-key"',
         "",
-        "# Further prompts; nothing is expected of them but that they keep the rules. For plans, a",
-        "# mode that changes, usage: what the prompts below do not bring about.",
+        "# Further prompts, whose turns only have to conform to the protocol: for plans, mode",
+        "# changes, usage and other things that the prompts below do not cause.",
         '# more = ["Make a plan of three steps."]',
         "",
         "[env]",
@@ -135,14 +137,14 @@ def template() -> str:
         '# MY_AGENT_MODEL = "small"',
         "",
         "[prompts]",
-        "# What your agent is asked, by what that has to bring about. Empty: not asked.",
+        "# The prompts, by the effect that each has to have. An empty prompt is not sent.",
     ]
     for purpose, (about, default) in PROMPTS.items():
         lines += [f"# {about}", f"{purpose} = {_quoted(default)}"]
     lines += [
         "",
         "[skip]",
-        "# Scenarios, or areas of them, that are not to be played, and why.",
+        "# Scenarios, or areas of scenarios, to skip, and the reason.",
         '# "mcp" = "our MCP servers are configured elsewhere"',
         "",
     ]

@@ -1,7 +1,7 @@
-"""What shows that something was done for which the user was asked.
+"""Side effects: evidence that an action was done for which permission was requested.
 
-A status alone shows little: some agents end a rejected call as `completed`, with a word that it
-was declined.
+The status of a tool call is not enough: some agents report a rejected call as `completed`, with a
+text that it was declined.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ _MAX_FILES = 10_000
 
 
 class SideEffectSign(NamedTuple):
-    """Something that shows that a tool call was worked on."""
+    """A sign that a tool call was executed."""
 
     description: str
     evidence: tuple[Request | Notification, ...]
 
 
 def side_effects(
-    editor: ScenarioClient, prompted: SentPrompt, answered: list[Request]
+    client: ScenarioClient, sent: SentPrompt, answered: list[Request]
 ) -> Iterator[SideEffectSign]:
-    """Yield what was done of that for which permission was asked, once that was answered.
+    """Yield signs that the actions were done for which permission was requested.
 
-    The editor's folder is the turn's own, and was empty before.
+    The client's folder belongs to this turn only, and was empty before.
     """
-    told = {call.frame.number: _told(editor, prompted, call) for call in answered}
-    asked = "".join(told.values()) + _text(prompted.request)
-    for path in sorted(islice(editor.folder.rglob("*"), _MAX_FILES)):
+    told = {call.frame.number: _told(client, sent, call) for call in answered}
+    asked = "".join(told.values()) + _text(sent.request)
+    for path in sorted(islice(client.folder.rglob("*"), _MAX_FILES)):
         if _names(asked, path.name) and not path.is_dir():
             yield SideEffectSign(f"{path.name} is there", ())
     for call in answered:
-        for used in _later(editor, prompted, call):
+        for used in _later(client, sent, call):
             if what := _named(used, told[call.frame.number]):
                 yield SideEffectSign(f"{used.method} for {what}", (call, used))
 
 
 def tool_of(call: Request) -> Json:
-    """Return the tool call that a permission request is about, or an empty object."""
+    """Return the tool call of a permission request, or an empty object."""
     params = call.params if is_object(call.params) else {}
     subject = params.get("subject")
     tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
     return tool if is_object(tool) else {}
 
 
-def _told(editor: ScenarioClient, prompted: SentPrompt, call: Request) -> str:
-    """Return all that was said of what the user was asked for."""
-    session = editor.connection.observer.state.find_session(prompted.session)
+def _told(client: ScenarioClient, sent: SentPrompt, call: Request) -> str:
+    """Return all texts about the action that the user had to permit."""
+    session = client.connection.observer.state.find_session(sent.session)
     tool = session.tools.get(str(tool_of(call).get("toolCallId"))) if session else None
     return _text(call) + "\n".join(_strings(tool.fields if tool else None))
 
@@ -66,7 +66,7 @@ def _text(call: Request) -> str:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield every text in some JSON."""
+    """Yield every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif is_object(value):
@@ -78,25 +78,25 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _names(text: str, name: str) -> bool:
-    """Tell whether a text has the name of a file, and not as a part of another word."""
+    """Return whether a text contains the name of a file as a whole word."""
     return bool(name) and bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text))
 
 
-def _later(editor: ScenarioClient, prompted: SentPrompt, answered: Request) -> list[Request]:
-    """Return what the agent asked of the client in this session after an answer."""
+def _later(client: ScenarioClient, sent: SentPrompt, answered: Request) -> list[Request]:
+    """Return the agent's requests in this session after a response."""
     if answered.response is None:
         return []
     return [
         call
-        for call in editor.connection.requests
-        if call.session_id == prompted.session
+        for call in client.connection.requests
+        if call.session_id == sent.session
         and call.frame.number > answered.response.frame.number
         and is_object(call.params)
     ]
 
 
 def _named(used: Request, told: str) -> str:
-    """Return what a request is for when that is what the user was asked."""
+    """Return the target of a request if it is the action that the user had to permit."""
     match used.method:
         case "fs/write_text_file":
             name = Path(str(used.params.get("path"))).name
@@ -104,7 +104,7 @@ def _named(used: Request, told: str) -> str:
         case "terminal/create":
             args = used.params.get("args")
             words = [str(word) for word in args] if is_array(args) else []
-            # One word may be the name of a file that is looked at.
+            # A single word may be the name of a file that is only read.
             whole = " ".join([str(used.params.get("command")), *words])
             for line in (whole, " ".join(words)):
                 if " " in line and line in told:

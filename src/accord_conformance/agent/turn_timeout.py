@@ -1,4 +1,4 @@
-"""How long turns are waited for: less when none comes to an end."""
+"""The time limit of turns, which is reduced if no turn ends."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _TRIES = 3
 
 
 class TurnTimeout:
-    """Waits for turns as long as the settings say, until a few have not ended and none has.
+    """The time limit of the settings, until several turns have timed out and none has ended.
 
-    The others get only the time of an answer then: an agent that ends no turn would otherwise
-    cost the whole limit in every scenario.
+    Then the limit is that of other responses: otherwise an agent that ends no turn would take the
+    whole limit in every scenario.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -23,15 +23,15 @@ class TurnTimeout:
 
     @property
     def seconds(self) -> float:
-        """For the next turn."""
+        """The limit of the next turn."""
         lost = not self._any and self._missed >= _TRIES
         settings = self._settings
         return min(settings.timeout, settings.answer) if lost else settings.timeout
 
     def turn_ended(self) -> None:
-        """A turn has ended."""
+        """Record that a turn has ended."""
         self._any = True
 
     def turn_timed_out(self) -> None:
-        """A turn has not ended in time."""
+        """Record that a turn has timed out."""
         self._missed += 1

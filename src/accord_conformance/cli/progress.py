@@ -1,4 +1,4 @@
-"""Where a run is, while it lasts: one line at a terminal, a line now and then elsewhere."""
+"""Progress of a run: a status line at a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Writes to `stream` while entered: how many scenarios are over, and what is being played."""
+    """Writes to `stream` while entered: the number of finished scenarios, and those that run."""
 
     def __init__(
         self, stream: TextIO, *, budget_s: float | None = None, every_s: float | None = None
@@ -35,22 +35,22 @@ class Progress:
         self._began = time.monotonic()
         self._version = 0
         self._over = 0
-        self._playing: dict[str, float] = {}  # since when
+        self._playing: dict[str, float] = {}  # start times
         self._task: asyncio.Task[None] | None = None
 
     def on_start(self, version: int, name: str) -> None:
-        """A scenario, or the handshake of a version, begins."""
+        """Record that a scenario, or the handshake of a version, begins."""
         self._version = version
         self._playing[name] = time.monotonic()
 
     def on_result(self, played: ScenarioResult) -> None:
-        """A scenario is over."""
+        """Record that a scenario has ended."""
         self._over += 1
         self._playing.pop("handshake", None)
         self._playing.pop(played.scenario, None)
 
     def line(self) -> str:
-        """Return where the run is."""
+        """Return the status line."""
         now = time.monotonic()
         oldest = sorted(self._playing.items(), key=lambda item: item[1])[:_MAX_NAMED]
         names = ", ".join(f"{name} ({now - since:.0f} s)" for name, since in oldest)
@@ -84,6 +84,6 @@ class Progress:
             self._say(f"{_CLEAR}{self.line()[:78]}" if self._is_terminal else f"{self.line()}\n")
 
     def _say(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # the reader is gone
             self._stream.write(text)
             self._stream.flush()

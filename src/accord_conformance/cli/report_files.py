@@ -1,4 +1,4 @@
-"""Files that a command writes at its end: tried before it begins, and whole or not at all."""
+"""Report files: checked before the run, and written atomically after it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PRIVATE = 0o600
 
 
 def check_writable(files: Mapping[str, Path | None]) -> None:
-    """Raise `click.UsageError` when one of the files cannot be written, or is named twice.
+    """Raise `click.UsageError` if a file cannot be written, or is given twice.
 
-    The keys are for the message. What a file holds is left as it is.
+    The keys are used in the message. The files are not changed.
     """
     seen: dict[str, str] = {}
     for name, path in files.items():
@@ -34,7 +34,7 @@ def check_writable(files: Mapping[str, Path | None]) -> None:
 
 
 def check_directory(path: Path, name: str) -> None:
-    """Make a folder if it is not there; raise `click.UsageError` when nothing can be put there."""
+    """Create a folder if it is missing; raise `click.UsageError` if it is not writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         part = _part_of(path / "accord-check")
@@ -45,9 +45,9 @@ def check_directory(path: Path, name: str) -> None:
 
 
 def write_atomically(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file so that readers never see half of it; raise `OSError`, and leave the old one.
+    """Replace a file atomically; if that fails, raise `OSError` and keep the old file.
 
-    Only the user can read a private file; else an old file keeps its mode.
+    Only the user can read a private file. Otherwise an existing file keeps its mode.
     """
     if _is_special(path):
         path.write_bytes(data)
@@ -82,15 +82,15 @@ def _try(path: Path) -> None:
 
 
 def _can_create_sibling(path: Path) -> bool:
-    """Tell whether there may be another file beside this one."""
+    """Return whether a file can be created in the same folder."""
     return os.access(Path(os.path.realpath(path)).parent, os.W_OK)
 
 
 def _part_of(path: Path) -> Path:
-    """Return a name beside it that no other program takes."""
+    """Return an unused name in the same folder."""
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
 
 
 def _is_special(path: Path) -> bool:
-    """Tell whether it is a device or a pipe, which cannot be replaced."""
+    """Return whether the path is a device or a pipe, which cannot be replaced."""
     return path.parts[:2] == (os.sep, "dev") or (path.exists() and not path.is_file())

@@ -1,4 +1,4 @@
-"""How the conformance kit's rules and reports are shown at the terminal."""
+"""Shows rules and reports at the terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from accord_conformance.traffic.frame import Frame
 
 __all__ = ("show_failures", "show_frames", "show_report", "show_rules", "show_verdict")
 
-MAX_SHOWN = 3  # findings of one rule; the rest are counted
+MAX_SHOWN = 3  # findings of one rule; the others are counted
 _FRAME_CHARACTERS = 400
 
 
 def show_rules(rules: Iterable[Requirement]) -> None:
-    """List rules: who must do what, and who judges it."""
+    """List rules: who has to do what, and how it is judged."""
     console = Console(highlight=False, emoji=False)
     for rule in rules:
         mark = "" if rule.stability == "stable" else f" {rule.stability}"
@@ -37,7 +37,7 @@ def show_rules(rules: Iterable[Requirement]) -> None:
 
 
 def show_report(report: Report) -> None:
-    """Show each broken rule with the frames that show it, and the sums of the areas."""
+    """Show the failed rules with their frames, and the totals of the areas."""
     show_failures(report)
     console = Console(highlight=False, emoji=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -74,12 +74,12 @@ _STYLES: dict[Outcome, str] = {"failed": "bold red", "warned": "yellow", "advise
 
 
 def show_failures(report: Report) -> None:
-    """Show each broken rule with the frames that show it: what decides first, advice last."""
+    """Show the failed rules with their frames: first those that decide, last advice."""
     console = Console(highlight=False, emoji=False)
     for outcome, style in _STYLES.items():
         rules = report.problem_rules(outcome)
         if outcome == "advised" and rules:
-            console.print(f"[{style}]Advice[/]: the protocol itself does not demand this.\n")
+            console.print(f"[{style}]Advice[/]: the protocol itself does not require this.\n")
         for rule in rules:
             _rule(console, rule, report, style)
 
@@ -101,7 +101,7 @@ def _rule(console: Console, rule: Requirement, report: Report, style: str) -> No
 
 
 def show_verdict(words: str, status: int) -> None:
-    """Show the verdict on a run, the last line of all."""
+    """Show the verdict, which is the last line."""
     style = {0: "bold green", 3: "bold yellow"}.get(status, "bold red")
     console = Console(highlight=False, emoji=False)
     console.print(f"[{style}]{escape(one_line(words))}[/]", soft_wrap=True)
@@ -116,7 +116,7 @@ def _finding(console: Console, finding: Finding) -> None:
 
 
 def show_frames(console: Console, frames: Iterable[Frame]) -> None:
-    """Show frames, a line each."""
+    """Show frames, one per line."""
     for frame in frames:
         console.print(f"    [dim]{escape(frame_line(frame, _FRAME_CHARACTERS))}[/]", soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""How a run of scenarios is shown at the terminal."""
+"""Shows a run of scenarios at the terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from accord_conformance.reports.run_result import RunResult, ScenarioResult, ver
 
 __all__ = ("show_result",)
 
-_MAX_SHOWN = 4000  # characters about a version that was not checked, which may be several lines
+_MAX_SHOWN = 4000  # characters about a version that was not tested; may be several lines
 
 
 def show_result(result: RunResult, known: Known, mended: Known) -> None:
-    """Show the report of each version, the scenarios without a result, and last the verdict."""
+    """Show the report of each version, the scenarios without a result, and the verdict."""
     console = Console(highlight=False, emoji=False)
     for report in result.reports:
         console.rule(f"Version {report.version}", align="left", style="dim")
@@ -50,7 +50,7 @@ def show_result(result: RunResult, known: Known, mended: Known) -> None:
 
 def _scenarios(console: Console, played: list[ScenarioResult]) -> None:
     finished = sum(one.outcome == "finished" for one in played)
-    console.print(f"{finished} of {len(played)} scenarios were played to their end.")
+    console.print(f"{finished} of {len(played)} scenarios were completed.")
     for one in played:
         if one.outcome in ("wrong", "advised"):
             _advisory(console, one)

@@ -1,7 +1,7 @@
-"""Posing as an agent: what a client under test starts, prompts and answers.
+"""Tests a client: runs as the agent that the client starts.
 
-`Posing` is the agent as the client has it, `Watch` judges what the client does by itself,
-`ClientRun` plays the scenarios of `scenes/` that a prompt names, each on a `Scene`.
+`ScenarioAgent` is the agent, `ClientRules` judges what the client does on its own, and `ClientRun`
+runs the scenarios of `scenarios/` that a prompt names, each in a `ClientContext`.
 """
 
 from __future__ import annotations

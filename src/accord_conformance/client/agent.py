@@ -1,4 +1,4 @@
-"""The agent that a client under test believes to talk to: serves what it offers, no more."""
+"""The agent that the client under test connects to: serves what it advertises, nothing else."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ("PAUSE_S", "ActivePrompt", "ClientOpenedSession", "OnPrompt", "Scenar
 
 Json: TypeAlias = dict[str, Any]
 
-PAUSE_S = 0.1  # in which something wrong would show before `initialize` is answered
+PAUSE_S = 0.1  # to notice a reaction before `initialize` is answered
 
 
 class ClientOpenedSession(Struct, eq=False):
-    """A session of the client's; `said` is replayed when it is loaded."""
+    """A session that the client opened; `sent_updates` are replayed when it is loaded."""
 
     id: str
     cwd: str
@@ -45,33 +45,36 @@ class ClientOpenedSession(Struct, eq=False):
     mode: str = "kind"
     sent_updates: list[Json] = field(default_factory=list[Json])
     cancels: int = 0
-    begun: asyncio.Event = field(default_factory=asyncio.Event)  # what its beginning shows is told
+    begun: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # set when its first updates are sent
 
     @property
     def directories(self) -> list[str]:
-        """The directories in which it may use files."""
+        """The directories in which the session may use files."""
         return [self.cwd, *self.additional_directories]
 
 
 class ActivePrompt(Struct, eq=False):
-    """A prompt that is being worked on; `text` is what the client's user wrote."""
+    """A prompt in progress; `text` is what the user wrote."""
 
     session: ClientOpenedSession
     text: str
-    cancels: int  # of the session, when it came
+    cancels: int  # of the session, when the prompt arrived
 
 
-# Begins work that somebody else waits for, and ends.
+# Starts a task in the task group of the run.
 Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 OnPrompt: TypeAlias = Callable[[ActivePrompt], Awaitable[None]]
 
 
 class ScenarioAgent:
-    """One connection with a client under test; `play` works on its prompts,
-    in tasks that `start` begins.
+    """One connection with a client under test; `play` handles its prompts, in tasks that `start`
+    creates.
 
-    `versions` are those that are spoken; `answer` is a version to answer `initialize` with that no
-    client can speak, to see that it leaves; with `login` nothing is served before one.
+    `versions` are the supported versions. `answer` is a version that no client supports: the agent
+    answers `initialize` with it, and the client has to disconnect. With `login`, sessions require a
+    login.
     """
 
     def __init__(
@@ -98,18 +101,18 @@ class ScenarioAgent:
         self._logged_in = not login
         self._numbers = itertools.count(1)
         self._probes: dict[str, StateProbe] = {}
-        self._listings = 0  # that were begun
-        self._statuses = 0  # that were asked for
+        self._listings = 0  # that were started
+        self._statuses = 0  # that were requested
         self._start = start
         connection.on_request = self._on_request
         connection.on_notification = self._on_notification
 
     @property
     def version(self) -> int:
-        """The version that is spoken, 1 until one is."""
+        """The agreed version, 1 before there is one."""
         return self.connection.observer.state.version or 1
 
-    # Telling.
+    # Sending.
 
     def update(self, session: ClientOpenedSession, kind: str, /, **fields: Any) -> Frame:
         """Send a `session/update`; return it."""
@@ -120,7 +123,7 @@ class ScenarioAgent:
         return self.last_frame
 
     def say(self, session: ClientOpenedSession, words: str) -> None:
-        """Say something to the user, as a message of its own."""
+        """Send a message to the user."""
         content = fixtures.text_block(words + "\n\n")
         ident = f"said-{next(self._numbers)}"
         told = {"sessionUpdate": "agent_message_chunk", "messageId": ident, "content": content}
@@ -131,11 +134,11 @@ class ScenarioAgent:
 
     @property
     def last_frame(self) -> Frame:
-        """What was sent or received last."""
+        """The last frame that was sent or received."""
         return self.connection.observer.state.frames[-1]
 
     async def is_alive(self) -> bool:
-        """Tell whether the client still answers, twice: what it was sent before, it has read."""
+        """Return whether the client responds twice: then it has read all earlier messages."""
         for _ in range(2):
             if not self.answers_probes:
                 try:
@@ -153,7 +156,7 @@ class ScenarioAgent:
         return not self.connection.is_closed
 
     async def stays_alive(self) -> bool:
-        """Return whether the client answers, and stays for a moment after that."""
+        """Return whether the client responds, and stays connected for a moment."""
         if not await self.is_alive():
             return False
         await self.pause()
@@ -203,7 +206,7 @@ class ScenarioAgent:
         self.rules.initialized(call)
 
     async def _early(self, asked: int) -> None:
-        """Send what may come before `initialize` is answered."""
+        """Send what an agent may send before the response to `initialize`."""
         line = self.connection
         line.send_notification("$/cancel_request", {"requestId": "nothing"})
         cancel = self.last_frame
@@ -212,7 +215,7 @@ class ScenarioAgent:
             "R-REQCAN-14",
             not line.is_closed,
             cancel,
-            expected="a client that goes on after `$/cancel_request` before `initialize` is over",
+            expected="a client that keeps running after an early `$/cancel_request`",
             got="it hung up",
         )
         if asked < 2 or line.is_closed:
@@ -222,7 +225,7 @@ class ScenarioAgent:
         self.rules.check_deferred(early, line)
 
     async def pause(self) -> None:
-        """Wait for a moment, in which something wrong would show."""
+        """Wait for a moment, to notice a wrong reaction."""
         try:
             await self.connection.wait_until(
                 lambda: self.connection.is_closed, "end", within_s=self.pause_s
@@ -238,7 +241,7 @@ class ScenarioAgent:
             self._logged_in = True
             self.connection.respond(call, {})
         else:
-            self.connection.respond_error(call, -32602, "There is no such way to log in")
+            self.connection.respond_error(call, -32602, "Unknown auth method")
 
     def _log_out(self, call: Request, _: Json) -> None:
         self._logged_in = not self._requires_login
@@ -262,7 +265,7 @@ class ScenarioAgent:
         self._start(self._begin(call, session))
 
     async def _begin(self, call: Request, session: ClientOpenedSession) -> None:
-        """Answer, with an update before and updates behind."""
+        """Respond, with an update before the response and updates after it."""
         try:
             if not self.connection.is_closed:
                 await self._begin_with_updates(call, session)
@@ -291,7 +294,7 @@ class ScenarioAgent:
     async def _judge_state(
         self, session: ClientOpenedSession, sent: list[Evidence], *claims: ExpectedState
     ) -> None:
-        """Judge what the client holds of a session, where it tells."""
+        """Judge the client's state of a session, if the client reports it."""
         if self.answers_probes and not self.connection.is_closed:
             with suppress(NotExercised, NoResponse):
                 await self._probe(session).check(sent, *claims)
@@ -303,7 +306,7 @@ class ScenarioAgent:
         return self._probes[session.id]
 
     async def _first_probe(self) -> None:
-        """Find out whether unknown requests are answered, by which all else is asked."""
+        """Find out whether the client answers unknown requests, by which the kit synchronizes."""
         if not self.answers_probes:
             return
         call = self.connection.send_request(fixtures.ABSENT_METHOD, {})
@@ -343,14 +346,14 @@ class ScenarioAgent:
 
     def _list(self, call: Request, params: Json) -> None:
         self._listings += params.get("cursor") is None
-        # What the first listing says of further directories, the others do not.
+        # Only the first listing has additional directories.
         more: Json = {"additionalDirectories": [fixtures.ELSEWHERE]} if self._listings == 1 else {}
         infos: list[Json] = [
             {"sessionId": one.id, "cwd": one.cwd, **more} for one in self.sessions.values()
         ]
         where = params.get("cwd")
         infos = [info for info in infos if where in (None, info["cwd"])]
-        # Three pages, the cursor of the third being one that is easily taken for none.
+        # Three pages; the cursor of the third is easily mistaken for a missing one.
         last = "3" if self.version == 1 else ""
         match params.get("cursor"):
             case None:
@@ -360,7 +363,7 @@ class ScenarioAgent:
             case cursor if cursor == last:
                 page = {"sessions": infos[2:]}
             case _:
-                self.connection.respond_error(call, -32602, "Not a cursor of ours")
+                self.connection.respond_error(call, -32602, "Unknown cursor")
                 return
         self.connection.respond(call, page)
         for info in page["sessions"] if "nextCursor" not in page else ():
@@ -382,7 +385,7 @@ class ScenarioAgent:
             known = expect("R-STATUS-07", "statuses", session.id, state=IsNot(("idle",)))
             self._start(self._judge_state(session, [call], known))
             return
-        # Of a kind that nobody knows, and without a state.
+        # An unknown status, and no state.
         self.connection.respond(call, {"status": "accord_later"})
         saved = expect("R-STATUS-05", "statuses", session.id, status="saved")
         unknown = expect("R-STATUS-07", "statuses", session.id, state=IsNot(("idle",)))
@@ -403,7 +406,7 @@ class ScenarioAgent:
         value: Any = params.get("value", params.get("modeId"))
         known = params.get("configId", "mode") == "mode"
         if session is None or not known or not (value == "kind" or value == "strict"):
-            self.connection.respond_error(call, -32602, "No such option or value")
+            self.connection.respond_error(call, -32602, "Unknown option or value")
             return
         session.mode = value
         if call.method == "session/set_mode":
@@ -422,7 +425,7 @@ class ScenarioAgent:
 
     async def _require_providers(self, call: Request) -> None:
         alive = await self.is_alive()
-        expected = "a client that goes on after protocols that it does not know"
+        expected = "a client that keeps running after protocols that it does not know"
         got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
         self.rules.judge("R-PROV-11", alive, call, expected=expected, got=got)
 
@@ -453,7 +456,7 @@ class ScenarioAgent:
             echo = {"sessionUpdate": "user_message", "messageId": ident, "content": blocks}
             session.sent_updates.append(echo)
             line.send_notification("session/update", {"sessionId": session.id, "update": echo})
-            # A client that takes the answer for the end would leave now.
+            # A client that mistakes the response for the end of the turn would disconnect now.
             await self.pause()
             self.rules.expects_idle(line, call)
             if not line.is_closed:
@@ -474,11 +477,11 @@ class ScenarioAgent:
         if alive and state is not None:
             await self._judge_state(session, [sent], expect("R-TOOL-11", "", state=state))
         got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
-        expected = "a client that goes on after an update while the session is idle"
+        expected = "a client that keeps running after an update while the session is idle"
         self.rules.judge("R-PROMPT-18", alive, sent, expected=expected, got=got)
 
     async def _state_of(self, session: ClientOpenedSession) -> str | None:
-        """Return what the client holds for the session's state, where it tells."""
+        """Return the session's state as the client reports it, or None."""
         if not self.answers_probes:
             return None
         try:

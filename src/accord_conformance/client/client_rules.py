@@ -1,4 +1,4 @@
-"""What a client does by itself, unasked: judged wherever the kit poses as its agent."""
+"""Judges what a client does on its own, in every run as its agent."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ CLIENT_RULES = (
 
 
 class ClientRules:
-    """Judges one connection's client; `report` is where all findings of the kit go."""
+    """Judges the client of one connection; all findings go into `report`."""
 
     def __init__(self, report: Report, version: Callable[[], int | None]) -> None:
         self.report = report
         self.where = ""
         self._version = version
         self._prompts: dict[str, tuple[Any, Request]] = {}
-        self._first: Request | None = None  # the initialize that asked for version 2
+        self._first: Request | None = None  # the `initialize` request for version 2
         self._second_page: Request | None = None
-        self._refused: Request | None = None  # for want of a login
+        self._refused: Request | None = None  # because it requires a login
         self._login: Request | None = None
 
     def judge(
         self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
     ) -> None:
-        """Tell whether a rule was kept; nothing is told when it is not of the version spoken."""
+        """Add a finding about a rule, unless the rule is not of the agreed version."""
         version = self._version()
         if version is not None and version not in requirements()[rule].versions:
             return
@@ -74,7 +74,7 @@ class ClientRules:
     # The handshake.
 
     def check_deferred(self, early: Request, line: RawConnection) -> None:
-        """Judge what was asked before `initialize` is answered: it waits."""
+        """Judge that a request before the response to `initialize` waits."""
         self.judge(
             "R-INIT-36",
             early.response is None and not line.is_closed,
@@ -84,13 +84,13 @@ class ClientRules:
         )
 
     def initialized(self, call: Request) -> None:
-        """`initialize` has been answered."""
+        """Record that `initialize` has been answered."""
         asked = call.params.get("protocolVersion") if is_object(call.params) else None
         if asked == 2 and self._version() == 1:
             self._first = call
 
     async def check_disconnect(self, line: RawConnection) -> None:
-        """Judge that it leaves when it gets a version that nobody speaks."""
+        """Judge that the client disconnects when it gets a version that it does not support."""
         before = len(line.requests)
         with suppress(NoResponse):
             await line.wait_until(lambda: line.is_closed or len(line.requests) > before, "end")
@@ -105,11 +105,11 @@ class ClientRules:
             self.judge("R-INIT-32", not more, *seen, expected=expected, got=got)
 
     def login_asked(self, call: Request) -> None:
-        """Something is refused for want of a login."""
+        """Record that a request was refused because it requires a login."""
         self._refused = call
 
     def login_tried(self, call: Request, method: Any) -> None:
-        """The client logs in."""
+        """Record a login of the client."""
         self._login = call
         self.judge(
             "R-AUTH-30",
@@ -122,7 +122,7 @@ class ClientRules:
     # Requests.
 
     def on_request(self, call: Request, params: Json) -> None:
-        """The client asks for something."""
+        """Judge a request of the client."""
         self._fell_back(call, params)
         ident = params.get("sessionId")
         if call.method in SETUP_METHODS and self._login is not None and self._refused is not None:
@@ -142,7 +142,7 @@ class ClientRules:
                 pass
 
     def opened(self, ident: str, call: Request, params: Json) -> None:
-        """A session gets its id."""
+        """Record the id of a new session."""
         self._prompts[ident] = params.get("systemPrompt"), call
 
     def _fell_back(self, call: Request, params: Json) -> None:
@@ -151,7 +151,7 @@ class ClientRules:
             return
         offers = first.params.get("capabilities")
         if not is_object(offers) or not any(offers.values()):
-            return  # it has nothing to say that version 1 would not know
+            return  # it has no capability that version 1 does not define
         again = call.method == "initialize" and params.get("protocolVersion") == 1
         self.judge(
             "R-INIT-15",
@@ -187,7 +187,7 @@ class ClientRules:
             self.judge("R-LIST-04", True)
 
     def _unfollowed(self) -> None:
-        """Judge a listing that is over: its second cursor, an empty text, was none."""
+        """Judge that a client requests the page of a cursor that is an empty text."""
         page, self._second_page = self._second_page, None
         if page is None or self._version() != 2 or not page.ok:
             return
@@ -225,7 +225,7 @@ class ClientRules:
     # Turns, and the end.
 
     def expects_idle(self, line: RawConnection, call: Request) -> None:
-        """The prompt was answered a moment ago, and no state was told yet."""
+        """Judge that the client waits for the idle state after the response to its prompt."""
         self.judge(
             "R-PROMPT-17",
             not line.is_closed,
@@ -235,7 +235,7 @@ class ClientRules:
         )
 
     def terminated(self, line: RawConnection) -> None:
-        """Tell that a signal came while stdin was open."""
+        """Judge a signal that arrives while stdin is open."""
         self.judge(
             "R-STDIO-07",
             False,
@@ -245,7 +245,7 @@ class ClientRules:
         )
 
     def finished(self, line: RawConnection) -> None:
-        """Nothing more will come."""
+        """Judge what only the end shows."""
         self._unfollowed()
         if self._refused is not None and self._login is not None and self._login.ok:
             self.judge(

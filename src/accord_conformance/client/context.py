@@ -1,4 +1,4 @@
-"""Where a scenario for a client is played: one turn of a session that the client has opened."""
+"""The context of a scenario for clients: one turn of a session that the client has opened."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Json: TypeAlias = dict[str, Any]
 
 
 class ClientGone(Exception):
-    """The client has left, or answers nothing any more: nothing else can be played."""
+    """The client has disconnected or does not respond any more: no other scenario can run."""
 
 
 class ClientContext:
-    """One scenario while it is played; `patience_s` is how long a person may take."""
+    """A running scenario; `user_timeout_s` is the time limit for the user."""
 
     def __init__(
         self,
@@ -40,11 +40,13 @@ class ClientContext:
         self.scenario = scenario
         self.agent = agent
         self.user_timeout_s = user_timeout_s
-        self.user_absent = False  # was there when a person was asked for
+        self.user_absent = False  # when a scenario needed the user
         self._prompted = prompted
         self._folders: list[Path] = []
         self._tools: list[str] = []
-        self._last: tuple[str, str, tuple[Frame, ...]] | None = None  # what it went on after
+        self._last: tuple[str, str, tuple[Frame, ...]] | None = (
+            None  # the last thing that the client survived
+        )
 
     @property
     def connection(self) -> RawConnection:
@@ -53,12 +55,12 @@ class ClientContext:
 
     @property
     def session(self) -> ClientOpenedSession:
-        """The session in which the scenario was asked for."""
+        """The session of the prompt that named the scenario."""
         return self._prompted.session
 
     @property
     def version(self) -> int:
-        """The version that is spoken."""
+        """The agreed version."""
         return self.agent.version
 
     @property
@@ -68,39 +70,39 @@ class ClientContext:
 
     @property
     def capabilities(self) -> Json:
-        """What the client has advertised, as it wrote it."""
+        """The capabilities of the client, as it wrote them."""
         call = self.connection.observer.state.initialized
         params = call.params if call is not None and is_object(call.params) else {}
         found = params.get("clientCapabilities" if self.version == 1 else "capabilities")
         return found if is_object(found) else {}
 
     def supports(self, *path: str) -> bool:
-        """Tell whether a capability is advertised."""
+        """Return whether the client advertises a capability."""
         found: Any = self.capabilities
         for key in path:
             found = found.get(key) if is_object(found) else None
         return found is True or is_object(found)
 
     def require(self, holds: bool, why: str) -> None:
-        """Raise `NotExercised` unless something holds."""
+        """Raise `NotExercised` unless a condition holds."""
         if not holds:
             raise NotExercised(why)
 
-    # Telling.
+    # Findings and updates.
 
     def judge(
         self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
     ) -> None:
-        """Tell whether a rule was kept; nothing is told when it is not of this version."""
+        """Add a finding about a rule, unless the rule is not of this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
         self.agent.rules.judge(rule, passed, *seen, expected=expected, got=got)
 
     def say(self, words: str) -> None:
-        """Say something to the user."""
+        """Send a message to the user."""
         self.agent.say(self.session, words)
 
     def session_params(self, **params: Any) -> Json:
-        """Return params about this session."""
+        """Return params with the id of this session."""
         return {"sessionId": self.session.id, **params}
 
     def update(self, kind: str, /, **fields: Any) -> Frame:
@@ -108,7 +110,7 @@ class ClientContext:
         return self.agent.update(self.session, kind, **fields)
 
     def add_tool_call(self, title: str, **fields: Any) -> str:
-        """Tell of a new tool call; return its id."""
+        """Report a new tool call; return its id."""
         ident = f"{self.scenario.name}-{len(self._tools) + 1}"
         self._tools.append(ident)
         kind = "tool_call" if self.version == 1 else "tool_call_update"
@@ -116,7 +118,7 @@ class ClientContext:
         return ident
 
     def send(self, frame: bytes) -> Frame:
-        """Send anything; return it."""
+        """Send any bytes as a frame; return it."""
         self.connection.send(frame)
         return self.agent.last_frame
 
@@ -125,31 +127,35 @@ class ClientContext:
         self.connection.send_notification(method, params)
         return self.agent.last_frame
 
-    # What the client does then.
+    # The reaction of the client.
 
     async def expect_alive(self, rule: str, what: str, *sent: Frame) -> None:
-        """Judge that the client goes on after something; raise `Gone` if it does not."""
+        """Judge that the client keeps running; raise `ClientGone` if it does not."""
         alive = await self.agent.is_alive()
         got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
-        self.judge(rule, alive, *sent, expected=f"a client that goes on after {what}", got=got)
+        self.judge(
+            rule, alive, *sent, expected=f"a client that keeps running after {what}", got=got
+        )
         if not alive:
             raise ClientGone(got)
         self._last = rule, what, sent
 
     def blame(self, sent: tuple[Frame, ...], got: str) -> None:
-        """Judge a client that is gone after the scenario by the rule about what it got last."""
+        """Judge a client that disconnected after the scenario by the rule about its last frames."""
         if self._last is None or not sent:
             return
         rule, what, last = self._last
         if last and last[-1].number == sent[-1].number:
-            self.judge(rule, False, *last, expected=f"a client that goes on after {what}", got=got)
+            self.judge(
+                rule, False, *last, expected=f"a client that keeps running after {what}", got=got
+            )
 
     async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
-        """Send a request that no person is needed for; raise `Silence`."""
+        """Send a request that does not need the user; raise `NoResponse`."""
         return await self.connection.call(method, params, ident=ident)
 
     async def expect_error(self, rule: str, call: Request, code: int, why: str) -> None:
-        """Judge that a request gets an error, and this one; raise `Gone` if the client leaves."""
+        """Judge that a request gets this error; raise `ClientGone` if the client disconnects."""
         expected = f"{code} for {why}"
         try:
             await self.connection.wait_for_response(call)
@@ -162,19 +168,19 @@ class ClientContext:
         self.judge(rule, call.code == code, call, expected=expected, got=describe_outcome(call))
 
     async def expect_success(self, rule: str, call: Request, why: str) -> bool:
-        """Judge that a request which a person may have to answer gets no error."""
+        """Judge that a request gets a result, for which the user may be needed."""
         await self.wait_for_person(call)
         self.judge(rule, call.ok, call, expected=f"a result for {why}", got=describe_outcome(call))
         return call.ok
 
     async def wait_for_person(self, call: Request) -> None:
-        """Wait for a person to answer a request; raise `NotExercised` when nobody does."""
+        """Wait until the user answers a request; raise `NotExercised` after the time limit."""
         await self.wait_for_user_action(lambda: call.response is not None, call)
 
     async def wait_for_user_action(
         self, holds: Callable[[], bool], call: Request | None = None
     ) -> None:
-        """Wait for a person to do something; raise `NotExercised` when nobody does."""
+        """Wait until the user has done something; raise `NotExercised` after the time limit."""
         try:
             await self.connection.wait_until(holds, "answer", within_s=self.user_timeout_s)
         except NoResponse:
@@ -183,14 +189,14 @@ class ClientContext:
             self.user_absent = True
             if call is not None:
                 self.cancel_request(call)
-            raise NotExercised("nobody did it in time") from None
+            raise NotExercised("the user did not do it in time") from None
 
     def cancel_request(self, call: Request) -> None:
-        """Cancel a request of our own."""
+        """Cancel a request of the agent."""
         self.connection.send_notification("$/cancel_request", {"requestId": call.id})
 
     def request_permission(self, title: str, **more: Any) -> Request:
-        """Ask for permission, in the shape of the version."""
+        """Send a permission request in the shape of the version."""
         params = self.session_params(options=more.pop("options", OPTIONS))
         if self.version == 1:
             details = {
@@ -206,14 +212,14 @@ class ClientContext:
                 params["subject"] = {"type": "tool_call", "toolCall": known}
         return self.connection.send_request("session/request_permission", {**params, **more})
 
-    # On the disk.
+    # Files.
 
     async def make_folder(self) -> Path:
-        """Make a folder in the session's directory, for the time of the scenario."""
+        """Create a folder in the session's directory for this scenario."""
         return await self._make_folder(self.session.cwd, ".accord-check-")
 
     async def make_outside_folder(self) -> Path:
-        """Make a folder outside of all directories of the session; raise `NotExercised`."""
+        """Create a folder outside the session's directories; raise `NotExercised` if that fails."""
         found = await self._make_folder(None, "accord-check-")
         real = os.path.realpath(found)  # noqa: ASYNC240  # a few of them, at once
         for root in self.session.directories:
@@ -231,7 +237,7 @@ class ClientContext:
         return self._folders[-1]
 
     async def aclose(self) -> None:
-        """Let tool calls be over, and take away what was made on the disk."""
+        """Complete the tool calls, and remove the folders."""
         if not self.connection.is_closed and not self.cancelled:
             for ident in self._tools:
                 self.update("tool_call_update", toolCallId=ident, status="completed")
@@ -246,7 +252,7 @@ OPTIONS = (
 
 
 def describe_outcome(call: Request) -> str:
-    """Return how a request was answered, in words."""
+    """Describe how a request was answered."""
     if call.response is None:
         return "no answer"
     return "a result" if call.ok else f"error {call.code}"

@@ -1,4 +1,4 @@
-"""What an agent of each version says of itself, and how it writes what both versions have."""
+"""The texts and values of the scenario agent, in the shape of each version."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = (
 Json: TypeAlias = dict[str, Any]
 
 COMMAND = "accord-check"
-# A key of a time to come, in capabilities and elsewhere.
+# A key of a future version, in capabilities and elsewhere.
 ABSENT_METHOD = "_accord/probe"
 _UNKNOWN_KEYS: Json = {"accordUnheardOf": {"of": ["a", "later", "version"]}}
 _INFO = {"name": "accord-check", "title": "Accord's conformance kit", "version": __version__}
-ELSEWHERE = "/accord-check/elsewhere"  # a directory that is not there
+ELSEWHERE = "/accord-check/elsewhere"  # does not exist
 LOGIN, BROKEN_LOGIN = "check", "check-broken"
 _LOGINS_1: list[Json] = [
     {"id": LOGIN, "name": "Log in to the check"},
@@ -41,7 +41,7 @@ _LOGINS_2: list[Json] = [
 
 
 def initialize_result(version: int, *, login: bool = False) -> Json:
-    """Return the result of `initialize`, with capabilities that nobody knows."""
+    """Return the result of `initialize`, with unknown capabilities."""
     methods = (_LOGINS_1 if version == 1 else _LOGINS_2) if login else []
     if version == 1:
         sessions: Json = {"list": {}, "resume": {}, "close": {}, "delete": {}, "status": {}}
@@ -80,7 +80,7 @@ def initialize_result(version: int, *, login: bool = False) -> Json:
 
 
 def config_options(version: int, mode: str, *more: Json) -> list[Json]:
-    """Return the configuration of a session, with `more` options at its end."""
+    """Return the config options of a session, followed by `more`."""
     ident = "id" if version == 1 else "configId"
     modes = [{"value": "kind", "name": "Kind"}, {"value": "strict", "name": "Strict"}]
     choice = {
@@ -95,7 +95,7 @@ def config_options(version: int, mode: str, *more: Json) -> list[Json]:
 
 
 def session_setup(version: int, mode: str) -> Json:
-    """Return what every answer to a session's setup says; v1 tells of its modes twice."""
+    """Return the members that every session result has; v1 has the modes twice."""
     said: Json = {"configOptions": config_options(version, mode)}
     if version == 1:
         available = [{"id": "kind", "name": "Kind"}, {"id": "strict", "name": "Strict"}]
@@ -104,11 +104,11 @@ def session_setup(version: int, mode: str) -> Json:
 
 
 def commands(version: int) -> list[Json]:
-    """Return the one slash command that there is."""
+    """Return the only slash command."""
     field: Json = {"hint": "all, list, or a scenario"}
     if version == 2:
         field["type"] = "text"
-    about = "Play scenarios that check this client"
+    about = "Run scenarios that test this client"
     return [{"name": COMMAND, "description": about, "input": field}]
 
 
@@ -117,7 +117,7 @@ def text_block(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
-# What a history of version 2 ends with: in the end the message is C and D.
+# The end of every history of version 2; the final message is C and D.
 REPLAYED_ID = "replayed"
 REPLAYED_UPDATES: list[Json] = [
     {

@@ -1,8 +1,8 @@
 """Matchers: what a value in the state of a client must be.
 
 A member of an expected state is a matcher or a plain value. `matcher` makes a matcher of a plain
-value: None stands for an empty value, an object for one that has at least these members, and a list
-for equal contents, in which texts that follow each other are one text.
+value: None means an empty value, an object means one that has at least these members, and a list
+means equal contents, in which adjacent texts are one text.
 """
 
 from __future__ import annotations

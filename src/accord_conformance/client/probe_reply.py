@@ -1,4 +1,4 @@
-"""What a client of Accord's tells when it is asked what it holds of a session."""
+"""The reply of Accord's client to the state probe: its state of a session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def session_state(session: SessionView) -> Json:
-    """Return the result of `_accord/session_state`: what the transcript of a session has."""
+    """Return the result of `_accord/session_state` for a session."""
     transcript = session.transcript
     shown: Json = {
         "messages": list(map(_message, transcript.messages)),
@@ -121,7 +121,7 @@ def _compaction(compaction: Compaction) -> Json:
 
 
 def _subagent(session: SessionView, child: Subagent) -> Json:
-    view = session.subagent(child.id)  # which knows what it has of its parent
+    view = session.subagent(child.id)  # which has the directories of its parent
     return {
         "sessionId": child.id,
         "title": child.title,

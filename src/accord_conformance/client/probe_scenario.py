@@ -1,4 +1,4 @@
-"""Scenarios that look through a client's window."""
+"""Scenarios that use the state probe."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from accord_conformance.harness.scenario import NotExercised, Scenario, scenario
 __all__ = ("probe_scenario", "require_probe")
 
 
-async def require_probe(scene: ClientContext) -> StateProbe:
-    """Return the window on the scene's session; raise `NotExercised` where there is none."""
-    posing, ident = scene.agent, scene.session.id
+async def require_probe(context: ClientContext) -> StateProbe:
+    """Return the probe of the session; raise `NotExercised` if the client does not support it."""
+    posing, ident = context.agent, context.session.id
     if not posing.answers_probes or await probe_state(posing.connection, ident) is None:
         raise NotExercised(NO_PROBE)
-    return StateProbe(posing.connection, ident, scene.judge, posing.pause_s)
+    return StateProbe(posing.connection, ident, context.judge, posing.pause_s)
 
 
 def probe_scenario(
     name: str, *rules: str, versions: tuple[int, ...] = (1, 2)
 ) -> Callable[[Callable[[Any, StateProbe], Awaitable[None]]], Scenario[Any]]:
-    """Make a scenario of a coroutine function that gets the scene and the window."""
+    """Make a scenario of a coroutine function that takes the context and the probe."""
 
     def make(play: Callable[[Any, StateProbe], Awaitable[None]]) -> Scenario[Any]:
-        async def played(scene: ClientContext) -> None:
-            window = await require_probe(scene)
-            await play(scene, window)
-            window.require_judged()
+        async def played(context: ClientContext) -> None:
+            probe = await require_probe(context)
+            await play(context, probe)
+            probe.require_judged()
 
         played.__doc__ = play.__doc__
         return scenario(name, *rules, versions=versions)(played)

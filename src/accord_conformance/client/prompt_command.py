@@ -1,4 +1,4 @@
-"""What a prompt asks the kit for: scenarios, a list of them, or help."""
+"""Parses a prompt: scenarios to run, a list of them, or help."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _COMMAND = re.compile(rf"(?:\bcheck:|/{COMMAND}\b)[ \t]*([\w./-]*)")
 
 
 class PromptCommand(Struct, frozen=True):
-    """Scenarios to play, or what to say instead."""
+    """Scenarios to run, or a message."""
 
     scenarios: tuple[Scenario[Any], ...] = ()
     message: str = ""
 
 
 def parse_prompt_command(text: str, scenarios: Sequence[Scenario[Any]]) -> PromptCommand:
-    """Return what a user wants who writes this; a name may be that of a whole area."""
+    """Return the command in a prompt; a name may be that of a scenario or of an area."""
     found = _COMMAND.search(text)
     name = found[1] if found else ""
     if name == "all":
@@ -34,9 +34,9 @@ def parse_prompt_command(text: str, scenarios: Sequence[Scenario[Any]]) -> Promp
     chosen = tuple(one for one in scenarios if name in (one.name, one.area))
     if chosen:
         return PromptCommand(chosen)
-    unknown = f"There is no scenario {name!r}. " if name else ""
+    unknown = f"Unknown scenario {name!r}. " if name else ""
     areas = ", ".join(dict.fromkeys(f"`{one.area}`" for one in scenarios))
     return PromptCommand(
-        message=f"{unknown}I check this client. Say `check: all`, `check: list`, or `check:` and a "
-        f"scenario or one of {areas}."
+        message=f"{unknown}This agent tests the client. Send `check: all`, `check: list`, or "
+        f"`check:` and a scenario or one of {areas}."
     )

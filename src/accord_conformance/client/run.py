@@ -1,4 +1,4 @@
-"""A run against a client: what its prompts name is played, and the report written each time."""
+"""A run against a client: runs the scenarios that its prompts name, and updates the report."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from accord_conformance.traffic.message import Request
 
 __all__ = ("USER_TIMEOUT_S", "ClientRun")
 
-USER_TIMEOUT_S = 30.0  # for a person to answer, or to do what they were told
+USER_TIMEOUT_S = 30.0  # for the user to answer or to act
 _GRACE_S = 0.3
 _NAME_CHARACTERS = 200
-_KEEP_S = 1.0  # between two reports, while something comes
-_REST = 20  # times as long as it took to write one
-_MAX_SHOWN = 5  # frames of what a client got before it went away
-_MAX_TIMEOUTS = 3  # requests without an answer: then nothing else is played
+_KEEP_S = 1.0  # between two reports
+_REST = 20  # times the duration of writing a report
+_MAX_SHOWN = 5  # frames before a client disconnected
+_MAX_TIMEOUTS = 3  # unanswered requests; then no other scenario runs
 _END_S = 24 * 3600.0  # a client may stay open all day
 
 
 class _Terminated(Exception):
-    """A signal came while the client had not hung up."""
+    """A signal arrived while the client was connected."""
 
 
 class ClientRun:
-    """Poses as an agent on a transport until the client leaves.
+    """Runs as an agent on a transport until the client disconnects.
 
-    `written` gets the result soon after something came, after each scenario, and at the end,
-    whatever the end is. An error in the kit ends no run: it is in the result.
+    `on_result` gets the result at most once a second, after each scenario, and at the end, even if
+    the run is interrupted. An error in the kit does not end the run: it is in the result.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class ClientRun:
         self._timeouts = 0
 
     async def run(self) -> RunResult:
-        """Serve until the client hangs up; raise `TransportError` when there is no way to it."""
+        """Serve until the client disconnects; raise `TransportError` if that cannot start."""
         await self.connection.open()
         try:
             await self._serve()
             self._rules.finished(self.connection)
             self.connection.observer.finish()
         finally:
-            # Also when it is interrupted.
+            # Even if the run is interrupted.
             result = self.result()
             self._on_result(result)
         return result
@@ -115,23 +115,23 @@ class ClientRun:
             await self.connection.aclose()
 
     async def _write_regularly(self) -> None:
-        """Write what there is while it grows: a client may end us at any time."""
+        """Update the report regularly: a client may end this process at any time."""
         frames, rest_s = 0, _KEEP_S
         while True:
             await asyncio.sleep(rest_s)
             if (now := len(self.connection.observer.state.frames)) != frames:
                 frames, began = now, time.monotonic()
                 self._on_result(self.result())
-                # Of a day's frames it takes a while, in which nothing is answered.
+                # With the frames of a day it takes a while, in which no request is answered.
                 rest_s = max(_KEEP_S, _REST * (time.monotonic() - began))
 
     def terminate(self) -> None:
-        """End: a signal wants it, which the client may have sent instead of hanging up."""
+        """End the run after a signal, which the client may have sent instead of disconnecting."""
         if not self.connection.is_closed:
             self._start(self._terminate())
 
     async def _terminate(self) -> None:
-        # What was closed just before the signal may not be read yet.
+        # The end of stdin may not have been read yet.
         try:
             await self.connection.wait_until(
                 lambda: self.connection.is_closed, "end", within_s=_GRACE_S
@@ -149,12 +149,12 @@ class ClientRun:
         except _Terminated:
             raise
         except NoResponse:
-            return  # what was waited for is judged where it is waited for
-        except Exception:  # noqa: BLE001  # a mistake of the kit ends no run
+            return  # judged by the code that waits
+        except Exception:  # noqa: BLE001  # an error in the kit does not end the run
             self.connection.record_kit_error()
 
     def result(self) -> RunResult:
-        """Return what has been found so far."""
+        """Return the result so far."""
         observed = self.connection.observer.report
         report = Report(subject=self._subject(), side="client")
         report.version = self.connection.observer.state.version
@@ -208,7 +208,7 @@ class ClientRun:
         self._agent.say(prompted.session, self._summary())
 
     def _add_unplayed(self, scenarios: Sequence[Scenario[ClientContext]]) -> None:
-        """Tell of the scenarios for which there is no client any more."""
+        """Record the scenarios that did not run because the client is gone."""
         why = "hung up" if self.connection.is_closed else "does not answer"
         for one in scenarios:
             played = ScenarioResult(
@@ -223,9 +223,9 @@ class ClientRun:
     async def _run_scenario(
         self, prompted: ActivePrompt, scenario: Scenario[ClientContext]
     ) -> bool:
-        """Play a scenario; return whether the client is there, and answers most of the time."""
+        """Run a scenario; return whether to continue with others."""
         patience_s = 0.0 if self._user_absent else self.user_timeout_s
-        scene = ClientContext(scenario, self._agent, prompted, patience_s)
+        context = ClientContext(scenario, self._agent, prompted, patience_s)
         self._rules.where = self.connection.observer.where = scenario.name
         before = self._failed()
         first = len(self.connection.observer.state.frames)
@@ -234,33 +234,33 @@ class ClientRun:
         reason = advice = trace = ""
         goes_on, left = True, False
         try:
-            await scenario.run(scene)
+            await scenario.run(context)
         except NotExercised as missed:
             ending, reason = "not exercised", str(missed)
         except ClientGone as gone:
             ending, reason, goes_on = "unfinished", str(gone), False
-            left = self.connection.is_closed and not scene.user_absent
+            left = self.connection.is_closed and not context.user_absent
         except NoResponse as silence:
             left = self.connection.is_closed
             ending, reason = "unfinished", str(silence)
             if not self.connection.is_closed:
-                ending, advice = "wrong", "Answer it, if only with an error: agents wait for that."
+                ending, advice = "wrong", "Respond, if only with an error: agents wait for that."
                 self._timeouts += 1
                 goes_on = self._timeouts < _MAX_TIMEOUTS
-        except Exception as error:  # noqa: BLE001  # a mistake of the kit ends no run
+        except Exception as error:  # noqa: BLE001  # an error in the kit does not end the run
             ending, reason, trace = "error in the kit", repr(error), traceback.format_exc()
         finally:
             sent = self._sent(first)
-            await scene.aclose()
+            await context.aclose()
         if ending in ("finished", "not exercised") and not await self._agent.stays_alive():
             goes_on, left = False, self.connection.is_closed
             ending = "unfinished" if left else "wrong"
             got = "it went away" if left else "it does not answer any more"
-            reason, advice = f"{got} after this scenario", "What it got last must not stop it."
-            scene.blame(sent, got)
-        left = left and not scene.cancelled
+            reason, advice = f"{got} after this scenario", "Its last frames must not stop it."
+            context.blame(sent, got)
+        left = left and not context.cancelled
         self._rules.where = self.connection.observer.where = ""
-        self._user_absent |= scene.user_absent
+        self._user_absent |= context.user_absent
         played = ScenarioResult(
             scenario=scenario.name,
             about=scenario.about,
@@ -283,7 +283,7 @@ class ClientRun:
         return not self.connection.is_closed and goes_on
 
     def _sent(self, first: int) -> tuple[Frame, ...]:
-        """Return what was sent from some frame on, other than probes."""
+        """Return the sent frames after a number, without probes."""
         probe = ABSENT_METHOD.encode()
         frames = self.connection.observer.state.frames[first:]
         return tuple(
@@ -300,7 +300,7 @@ class ClientRun:
         report = result.reports[0]
         lines = [
             f"**{verdict(result).text}** "
-            f"Say `check: NAME` or `/{COMMAND} NAME` to play a scenario again."
+            f"Say `check: NAME` or `/{COMMAND} NAME` to run a scenario again."
         ]
         for rule in report.problem_rules():
             lines += [

@@ -1,4 +1,4 @@
-"""A web server that nobody should visit: tells who does."""
+"""A web server that no client should visit; it records requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ("WebServer",)
 
 
 class WebServer:
-    """Listens on this machine alone, while entered."""
+    """Listens on the loopback address while entered."""
 
     def __init__(self) -> None:
         self.visits: list[str] = []
@@ -35,13 +35,13 @@ class WebServer:
 
     @property
     def address(self) -> str:
-        """Its address, without a slash at the end."""
+        """The URL, without a slash at the end."""
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"http://{host}:{port}"
 
     async def wait_for_visits(self, *, within_s: float) -> list[str]:
-        """Return the paths that were asked for until now, or as soon as there is one."""
+        """Return the requested paths; wait for the first one."""
         try:
             async with asyncio.timeout(within_s):
                 await self._came.wait()

@@ -1,4 +1,4 @@
-"""Playing one side: what a program under test is talked to by, and what it is asked."""
+"""The common part of the runs against agents and clients."""
 
 from __future__ import annotations
 

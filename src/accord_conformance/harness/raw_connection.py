@@ -1,4 +1,4 @@
-"""A line to the program under test: raw messages both ways, all of it watched by an observer."""
+"""A connection to the program under test: raw messages, all of them observed."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from accord_conformance.traffic.message import Notification, RawMessage, Request
 
 __all__ = ("NoResponse", "NoSessionResponse", "RawConnection", "RequestHandler")
 
-# Gets what the peer asks for, and answers with `answer` or `refuse`, at once, later or never.
+# Handles a request of the peer with `respond` or `respond_error`, at once, later or never.
 RequestHandler: TypeAlias = Callable[[Request], None]
 
 RESPONSE_S = 10.0
-_LAST = 5  # frames to show of what a peer got before it went away
-_MOMENT_S = 0.5  # for what is answered at once, if at all
-_MIN_S = 3.0  # for an answer of a peer that has left another request without one
-_SLOWER = 10  # times as long as its slowest answer
+_LAST = 5  # frames to show before a disconnect
+_MOMENT_S = 0.5  # for a message that should come at once
+_MIN_S = 3.0  # for a response, after another request got none
+_SLOWER = 10  # times its slowest response
 
 
 class NoResponse(Exception):
-    """What was waited for did not come in time, or the peer hung up before."""
+    """A message did not arrive in time, or the peer disconnected."""
 
 
 class NoSessionResponse(NoResponse):
-    """A request for a session got no answer."""
+    """A request that opens a session got no response."""
 
 
 class RawConnection:
-    """One connection, of which this program plays the `side`.
+    """One connection, in which this program is the `side`.
 
-    Nothing is checked or mended on the way: `send` takes any bytes. Requests of the peer go to
-    `serve`, its notifications to `heard`. The observer judges the peer alone: this program breaks
+    Nothing is validated: `send` takes any bytes. Requests of the peer are passed to `on_request`,
+    its notifications to `on_notification`. The observer judges only the peer: this program breaks
     rules on purpose.
 
-    An answer may take `answer_s` seconds, and before the peer has said anything also `start_s`: a
-    program that has just been started is still loading. Once a request got no answer, the others
-    get less time, by how fast the peer has answered before.
+    A response may take `answer_s` seconds, and `start_s` before the first message of the peer: its
+    program may still be loading. After a request without a response, the limit is lower and depends
+    on the slowest response so far.
 
-    `faults` has the tracebacks of errors in the kit, which say nothing about the peer.
+    `kit_errors` has the tracebacks of errors in the kit, which are not the fault of the peer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RawConnection:
         self.observer = Observer(only=other(side))
         self.requests: list[Request] = []  # of the peer
         self.notifications: list[Notification] = []  # of the peer
-        self.noise: list[str] = []  # lines of the peer that are no JSON
+        self.noise: list[str] = []  # lines of the peer that are not JSON
         self.is_closed = False
         self.close_error: Exception | None = None
         self.kit_errors: list[str] = []
@@ -77,27 +77,27 @@ class RawConnection:
         self._transport = transport
         self._began = time.monotonic()
         self._last_id = 0
-        self._slowest_s = 0.0  # of the answers that were waited for
+        self._slowest_s = 0.0  # of all responses
         self._timeouts = 0
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
-        """Start; raise `TransportError`."""
+        """Start the transport; raise `TransportError`."""
         await self._transport.start(self)
 
     async def aclose(self) -> None:
-        """Hang up, which ends a program that was started for this line."""
+        """Disconnect, which stops a program that was started for this connection."""
         self.observer.end(self.side)
         await self._transport.aclose()
 
     async def exit_error(self) -> Exception | None:
-        """Say how the peer ended, after it hung up or `aclose`; in about a second at most."""
+        """Return how the peer exited, after a disconnect; takes about a second at most."""
         return await self._transport.exit_error()
 
     # Sending.
 
     def send(self, frame: bytes) -> Frame:
-        """Send a frame as it is; return it as reports show it."""
+        """Send a frame as it is; return it for reports."""
         self._observe(self.side, frame)
         self._transport.write([frame])
         return self.observer.state.frames[-1]
@@ -111,7 +111,7 @@ class RawConnection:
         return self.send_message(method=method, **({} if params is None else {"params": params}))
 
     def send_request(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
-        """Send a request; the call has its `reply` once it came."""
+        """Send a request; its `response` is set when it arrives."""
         if ident is None:
             self._last_id += 1
             ident = self._last_id
@@ -121,24 +121,24 @@ class RawConnection:
         return call
 
     def respond(self, call: Request, result: Any) -> None:
-        """Answer a request of the peer."""
+        """Send a result for a request of the peer."""
         self.send_message(id=call.id, result=result)
 
     def respond_error(self, call: Request, code: int, message: str, data: Any = None) -> None:
-        """Answer a request of the peer with an error."""
+        """Send an error for a request of the peer."""
         error = {"code": code, "message": message}
         self.send_message(id=call.id, error=error if data is None else {**error, "data": data})
 
     # Waiting.
 
     async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
-        """Send a request and return it answered; raise `Silence`."""
+        """Send a request and return it with its response; raise `NoResponse`."""
         call = self.send_request(method, params, ident=ident)
         await self.wait_for_response(call)
         return call
 
     async def wait_for_response(self, call: Request, *, within_s: float | None = None) -> None:
-        """Return when a request has been answered; raise `Silence`."""
+        """Wait for the response to a request; raise `NoResponse`."""
         began = time.monotonic()
         try:
             await self.wait_until(
@@ -150,9 +150,10 @@ class RawConnection:
         self._slowest_s = max(self._slowest_s, time.monotonic() - began)
 
     async def wait_soon(self, holds: Callable[[], bool], what: str) -> None:
-        """Return when something holds that is owed at once; raise `Silence`.
+        """Wait for a condition that has to hold at once; raise `NoResponse`.
 
-        A request that is sent after it tells when the peer has read it: then only a moment is left.
+        The response to a second request shows that the peer has read the first; then little time
+        is left.
         """
         began = time.monotonic()
         after = self.send_request("_accord/settle", {})
@@ -166,7 +167,7 @@ class RawConnection:
     async def wait_until(
         self, holds: Callable[[], bool], what: str, *, within_s: float | None = None
     ) -> None:
-        """Return when something holds, which only a message can bring about; raise `Silence`."""
+        """Wait for a condition, which only a message can make true; raise `NoResponse`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timeout_s() if within_s is None else within_s):
                 while not holds():
@@ -186,21 +187,21 @@ class RawConnection:
         return self.answer_s
 
     def last_sent(self) -> tuple[Frame, ...]:
-        """Return what the peer got since it last said something, or last of all."""
+        """Return the frames sent since the peer's last frame, or the last one."""
         frames = self.observer.state.frames
         since = max((frame.number for frame in frames if frame.sender != self.side), default=0)
         sent = [frame for frame in frames if frame.sender == self.side]
         return tuple([frame for frame in sent if frame.number > since][-_LAST:] or sent[-1:])
 
     async def sync(self) -> None:
-        """Return when the peer has answered something harmless: what it was sent, it has read.
+        """Wait for the response to a harmless request: then the peer has read all earlier messages.
 
-        For what must bring no answer. An agent refuses the method, which is all that it proves.
+        For messages that must not be answered. An agent rejects the method, which is not judged.
         """
         with suppress(NoResponse):
             await self.call("_accord/settle", {})
 
-    # What the transport hears.
+    # Calls of the transport.
 
     def frames_received(self, frames: Sequence[Bytes]) -> None:
         for frame in frames:
@@ -221,7 +222,7 @@ class RawConnection:
         return
 
     def noise_received(self, text: str) -> None:
-        """The peer wrote a line that is no JSON."""
+        """The peer wrote a line that is not JSON."""
         self.noise.append(text)
         self._observe(other(self.side), text.encode())
         self._changed.set()
@@ -236,7 +237,7 @@ class RawConnection:
     def _received(self, text: bytes) -> None:
         try:
             self._dispatch(text)
-        except Exception:  # noqa: BLE001  # nor a mistake of what serves the peer
+        except Exception:  # noqa: BLE001  # an error in a handler
             self.record_kit_error()
 
     def _dispatch(self, text: bytes) -> None:
@@ -261,7 +262,7 @@ class RawConnection:
     def _serve(self, call: Request) -> None:
         try:
             self.on_request(call)
-        except Exception:  # noqa: BLE001  # the peer is not left without an answer
+        except Exception:  # noqa: BLE001  # the peer gets a response in any case
             self.record_kit_error()
             if call.response is None:
                 self.respond_error(call, -32603, "Error in the conformance kit")

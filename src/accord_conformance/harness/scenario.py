@@ -1,4 +1,4 @@
-"""A scenario: what is played with the program under test, and the rules that it tells of."""
+"""A scenario: what the kit does with the program under test, and the rules that it judges."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ContextT = TypeVar("ContextT")
 
 
 class NotExercised(Exception):
-    """The rules of a scenario did not come into play; the text says why."""
+    """The rules of a scenario were not exercised; the text is the reason."""
 
 
 class LoginRequired(NotExercised):
-    """What was to be played is kept from whoever has not logged in."""
+    """The scenario requires a login."""
 
 
 class Advisory(Exception):
-    """The program did what no rule forbids, and what its author has to know: text and advice.
+    """The program did something harmful that no rule forbids: a text and advice for its author.
 
-    `wrong`: nobody could want that, so the run has not passed. `seen` shows it.
+    With `is_failure` the run fails. `seen` are the messages that show it.
     """
 
     def __init__(self, what: str, advice: str, *seen: Evidence, is_failure: bool = False) -> None:
@@ -36,9 +36,9 @@ class Advisory(Exception):
 
 
 class Scenario(Struct, Generic[ContextT], frozen=True, kw_only=True):
-    """Something to play: `own` scenarios get a connection that nobody else uses.
+    """A scenario; an isolated one gets connections of its own.
 
-    `rules` are those that `play` tells of itself; the observer judges all that passes besides.
+    `rules` are those that `run` judges; the observer judges all messages in addition.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Scenario(Struct, Generic[ContextT], frozen=True, kw_only=True):
 
     @property
     def area(self) -> str:
-        """The first part of its name."""
+        """The first part of the name."""
         return self.name.partition("/")[0]
 
 
 def scenario(
     name: str, *rules: str, versions: tuple[int, ...] = (1, 2), isolated: bool = False
 ) -> Callable[[Callable[[Any], Awaitable[None]]], Scenario[Any]]:
-    """Make a scenario of a coroutine function, whose docstring says what it is about."""
+    """Make a scenario of a coroutine function, whose docstring is its description."""
 
     def make(play: Callable[[Any], Awaitable[None]]) -> Scenario[Any]:
         about = (play.__doc__ or "").strip()

@@ -1,4 +1,4 @@
-"""What passed on a connection, as a file that `accord check trace` reads."""
+"""The frames of a connection as a file for `accord check trace`."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from accord_conformance.traffic.frame import other
 
 __all__ = ("trace_bytes", "write_trace")
 
-PRIVATE = 0o600  # the mode of a trace
+PRIVATE = 0o600  # the mode of a trace file
 
 
 def write_trace(folder: Path, name: str, line: RawConnection) -> Path:
     """Write the frames of a connection into a folder; return the file.
 
-    Only the user can read the file: prompts, file contents and secrets pass in frames.
+    Only the user can read the file: frames contain prompts, file contents and secrets.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name.replace("/", "-") + ".ndjson")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
     with os.fdopen(descriptor, "wb") as file:
-        path.chmod(PRIVATE)  # of a file that was there before
+        path.chmod(PRIVATE)  # of an existing file
         file.write(trace_bytes(line))
     return path
 
 
 def trace_bytes(line: RawConnection) -> bytes:
-    """Return the frames of a connection as a file has them; the peer is who is to be judged."""
+    """Return the frames of a connection in the format of a file; the peer is judged."""
     frames = line.observer.state.frames
     rows = (recording.write(frame.time, frame.sender, frame.text) for frame in frames)
     return b"".join((recording.write_judged_side(other(line.side)), *rows))

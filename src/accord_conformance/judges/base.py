@@ -1,8 +1,8 @@
-"""What judges have in common: they see everything in order, and tell what they find.
+"""The base of all judges: they see all messages in order, and report findings.
 
-A judge says which rules it may tell of, and overrides what it wants to see. It sees a message
-before `Talk` does: `self.talk` is how things stood when it came. An answer is in `call.reply`
-already; the call is still among the open ones.
+A judge names its rules and overrides the methods for the messages that it needs. It sees a message
+before `ConnectionState` does, so `self.state` is the state when the message arrived. A response is
+in `call.response` already; the request is still among the open ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Evidence = Request | Notification | InvalidFrame | RawMessage | Turn | Frame | N
 
 
 class Judge:
-    """Judges a few rules on one connection."""
+    """Judges some rules on one connection."""
 
     rules: ClassVar[tuple[str, ...]] = ()
 
@@ -38,25 +38,25 @@ class Judge:
         self._report = report
 
     def on_invalid_frame(self, broken: InvalidFrame) -> None:
-        """A frame came that is no message."""
+        """Handle a frame that is not a message."""
 
     def on_message(self, raw: RawMessage) -> None:
-        """A message came, before it is known what it asks or answers."""
+        """Handle any message, before the method for its kind is called."""
 
     def on_unmatched_response(self, raw: RawMessage) -> None:
-        """An answer came that answers nothing."""
+        """Handle a response without a request."""
 
     def on_request(self, call: Request) -> None:
-        """A request came."""
+        """Handle a request."""
 
     def on_response(self, call: Request) -> None:
-        """A request got its answer."""
+        """Handle the response to a request."""
 
     def on_notification(self, note: Notification) -> None:
-        """A notification came."""
+        """Handle a notification."""
 
     def on_end(self) -> None:
-        """Nothing more will come."""
+        """Handle the end of the connection."""
 
     def judge(
         self,
@@ -68,17 +68,17 @@ class Judge:
         by: Side | None = None,
         authority: Authority | None = None,
     ) -> None:
-        """Tell whether a rule was kept; nothing is told when it is not of the version spoken.
+        """Report whether a rule was obeyed, unless the rule is not of the agreed version.
 
-        `by` may be left out where the rule names one side. `authority` is given where the rule
-        itself does not cover this finding fully.
+        `by` may be left out if the rule is about one side only. `authority` is given if the rule
+        itself does not fully cover this finding.
         """
         assert rule in self._judged, f"{type(self).__name__} does not name {rule}"
         requirement = requirements()[rule]
         if self.state.version is not None and self.state.version not in requirement.versions:
             return
         if by is None:
-            assert requirement.who in ("agent", "client"), f"who broke {rule}?"
+            assert requirement.who in ("agent", "client"), f"{rule} needs `by`"
             by = "agent" if requirement.who == "agent" else "client"
         self._report(
             make_finding(rule, passed, by, *seen, expected=expected, got=got, authority=authority)
@@ -95,7 +95,7 @@ def make_finding(
     where: str = "",
     authority: Authority | None = None,
 ) -> Finding:
-    """Return what to tell of a rule: frames and words only where it was broken."""
+    """Return a finding, with frames and texts only if the rule was broken."""
     if passed:
         return Finding(rule=rule, passed=True, by=by)
     return Finding(
@@ -111,13 +111,13 @@ def make_finding(
 
 
 def frames_from(*seen: Evidence) -> tuple[Frame, ...]:
-    """Return the frames that show something, each once and in their order."""
+    """Return the frames of messages, each once and in order."""
     frames = {frame.number: frame for item in seen for frame in _frames_in(item)}
     return tuple(frames[number] for number in sorted(frames))
 
 
 def _frames_in(seen: Evidence) -> list[Frame]:
-    """Return the frames that show something."""
+    """Return the frames of a message."""
     match seen:
         case None:
             return []

@@ -1,4 +1,4 @@
-"""Content blocks: what they hold is what they say, wherever they stand."""
+"""Content blocks: their data matches their type, in any message."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ("Content",)
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}.*")
-# Where anything may stand.
+# Members with any content.
 _FREE = ("_meta", "rawInput", "rawOutput", "data")
 
 
 class Content(Judge):
-    """R-CONT-06 and its kin, R-PLAN-11, and the trace context in `_meta`."""
+    """R-CONT, R-PLAN-11, and the trace context in `_meta`."""
 
     rules = ("R-CONT-06", "R-PLAN-11", "R-EXT-02")
 
@@ -91,7 +91,7 @@ class Content(Judge):
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects of a message but those in which anything may stand."""
+    """Yield all objects of a message, except in members with any content."""
     if is_object(value):
         yield value
         for key, inner in value.items():

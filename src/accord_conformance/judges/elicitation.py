@@ -1,4 +1,4 @@
-"""Elicitation: forms and pages that the agent asks the user for."""
+"""Elicitation: forms and URLs that the agent shows to the user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Elicitation(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._pages: dict[str, Request] = {}  # outstanding: not answered, or consented and not done
+        self._pages: dict[
+            str, Request
+        ] = {}  # outstanding: unanswered, or accepted and not completed
         self._ever: set[str] = set()
 
     def on_request(self, call: Request) -> None:
@@ -98,7 +100,7 @@ class Elicitation(Judge):
             for ident in [ident for ident, page in self._pages.items() if page is call]:
                 del self._pages[ident]
         if call.ok:
-            # Version 2 leaves open what the values of custom fields are.
+            # Version 2 does not define the values of custom fields.
             content = result.get("content")
             flat = not is_object(content) or not any(map(is_object, content.values()))
             if self.state.version == 1:
@@ -126,5 +128,5 @@ class Elicitation(Judge):
 
 
 def _has_password(url: str) -> bool:
-    """Tell whether a URL says `user:password@` before its host."""
+    """Return whether a URL has `user:password@` before its host."""
     return re.match(r"[a-z][a-z0-9+.-]*://[^/?#@]*:[^/?#@]+@", url, re.IGNORECASE) is not None

@@ -396,7 +396,7 @@ _added: list[FieldRule] = []
 
 
 def add_field_rules(rules: Iterable[FieldRule]) -> None:
-    """Add rules of an extension, behind those of the protocol."""
+    """Add rules of an extension, after those of the protocol."""
     _added.extend(rules)
     _rules.cache_clear()
     _rules_at.cache_clear()

@@ -1,4 +1,4 @@
-"""Files and terminals that a client of version 1 lends to the agent, and only sees in version 2."""
+"""Files and terminals of the client (version 1) and terminals of the agent (version 2)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class _Terminal:
         self.exited: Request | None = None
         self.killed: Request | None = None
         self.released: Request | None = None
-        self.given_back = False  # the agent asked to release it, perhaps without an answer
+        self.given_back = False  # the agent sent a request to release it
 
 
 class FilesAndTerminals(Judge):
-    """R-FS and R-TERM, and that terminals of version 2 are there to be seen."""
+    """R-FS and R-TERM, and the use of terminals in version 2."""
 
     rules = (
         "R-FS-03",
@@ -89,7 +89,7 @@ class FilesAndTerminals(Judge):
 
     def _use(self, terminal: _Terminal, call: Request) -> None:
         if terminal.released is not None:
-            # Two may have crossed: only what was sent after the answer is later.
+            # They may have crossed: only a message after the response is later.
             assert terminal.released.response is not None
             if call.frame.number > terminal.released.response.frame.number:
                 self.judge(

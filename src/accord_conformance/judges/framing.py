@@ -1,4 +1,4 @@
-"""Lines, envelopes and ids: what JSON-RPC over stdio asks of every frame."""
+"""Lines, envelopes and ids: the rules of JSON-RPC over stdio for every frame."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ class Framing(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._answered: dict[Side, dict[Any, Request]] = {"agent": {}, "client": {}}
-        self._faulty: set[Side] = set()  # sent something that the other may not have understood
+        self._faulty: set[Side] = (
+            set()
+        )  # sent a message that the other side may not have understood
         self._from_the_start = True
-        # What a side sent that is answered under no id: the rule, and the code it asks for.
+        # Invalid frames of a side that get an error without an id: the rule, and the required code.
         self._owed: dict[Side, list[tuple[str, int, InvalidFrame]]] = {"agent": [], "client": []}
-        # Ids of what is neither request nor answer: JSON-RPC lets the error for it have that id.
+        # Ids of invalid messages: JSON-RPC allows the error to have that id.
         self._misused: dict[Side, set[Any]] = {"agent": set(), "client": set()}
         self._in_batches: dict[Side, dict[str, InvalidFrame]] = {"agent": {}, "client": {}}
 
@@ -90,13 +92,13 @@ class Framing(Judge):
             False,
             broken,
             expected="nothing but messages of the protocol",
-            got="a line that is none",
+            got="a line that is not one",
         )
 
     def on_message(self, raw: RawMessage) -> None:
         sender, fields = raw.frame.sender, raw.fields
         if len(self.state.frames) == 1 and raw.is_response:
-            self._from_the_start = False  # what it answers was not recorded
+            self._from_the_start = False  # its request was not recorded
         self.judge("R-STDIO-03", True, by=sender)
         self.judge("R-BATCH-12", True, by=sender)
         self.judge("R-STDIO-04" if sender == "agent" else "R-STDIO-05", True)
@@ -159,7 +161,7 @@ class Framing(Judge):
         sender = call.sender
         ok = _is_id(call.id) and not (call.id is None and self.state.version == 2)
         if call.id is None and self.state.version is None:
-            ok = True  # v1 allows it, and nobody has said yet
+            ok = True  # v1 allows it, and no version is agreed yet
         self.judge(
             "R-GEN-06",
             ok,
@@ -240,7 +242,7 @@ class Framing(Judge):
             )
 
     def _nameless(self, raw: RawMessage, asker: Side) -> None:
-        """An answer without an id: to what could not be read, or wrongly to a notification."""
+        """Judge a response without an id: for an invalid frame, or wrongly for a notification."""
         owed, error = self._owed[asker], raw.fields.get("error")
         code = error.get("code") if is_object(error) else None
         if owed:
@@ -276,7 +278,7 @@ class Framing(Judge):
 
 @tolerates("null-beside-result")
 def _has_result(fields: dict[str, Any]) -> bool:
-    """Return whether a response says that it has a result: null next to an error does not."""
+    """Return whether a response has a result; null next to an error does not count."""
     is_error = fields.get("error") is not None
     return "result" in fields and not (fields["result"] is None and is_error)
 

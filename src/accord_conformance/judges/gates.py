@@ -1,4 +1,4 @@
-"""Nothing is used that the other side did not offer."""
+"""Capabilities: a side uses only what the other side advertises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accord_conformance.traffic.message import Notification, Request
 
 __all__ = ("Gates", "add_gate_rules")
 
-# By version and method; what stands here in neither is R-INIT-29.
+# By version and method; R-INIT-29 is for all others.
 _OF_METHOD: dict[tuple[int, str], str] = {
     (1, "session/load"): "R-SESS-07",
     (1, "session/resume"): "R-SESS-11",
@@ -75,8 +75,7 @@ _OF_PARAMS = (
     ("agent.session.prompt", "R-PROMPT-02"),
 )
 _UNGATED = "agent.session.unknown"
-# Rules of their own say that these are served, or not: R-INIT-27, R-AUTH-04, R-CONF-18, R-PROV-01,
-# R-MOA-09.
+# Other rules cover whether these are served: R-INIT-27, R-AUTH-04, R-CONF-18, R-PROV-01, R-MOA-09.
 _JUDGED_ELSEWHERE = {
     *((2, f"session/{name}") for name in ("new", "list", "resume", "close", "prompt")),
     *((2, name) for name in ("auth/login", "auth/logout", "session/set_config_option")),
@@ -86,7 +85,7 @@ _JUDGED_ELSEWHERE = {
 
 
 class Gates(Judge):
-    """Methods, updates and parts of params that need an offer."""
+    """Methods, updates and parts of params that need a capability."""
 
     rules = tuple(
         sorted(
@@ -125,7 +124,7 @@ class Gates(Judge):
             self._not_found(call)
 
     def _not_found(self, call: Request) -> None:
-        """Judge that nobody disowns a method which it offered."""
+        """Judge that a side serves the methods that it advertises."""
         version = self.state.version
         if version is None or None in self.state.capabilities.values():
             return
@@ -179,7 +178,7 @@ class Gates(Judge):
         try:
             params = convert(call.params, method.params)
         except DecodeError:
-            return  # the judge of shapes tells of it
+            return  # the judge of wire types reports it
         for what, gate in needs(params):
             if gate == _UNGATED:
                 continue
@@ -215,7 +214,7 @@ def _elicitation_gate(seen: Evidence) -> str | None:
 
 
 def _wire(gate: str) -> str:
-    """Return a gate as it is spelled on the wire."""
+    """Return a gate in the spelling of the wire."""
     _, *path = gate.split(".")
     words = (name.split("_") for name in path)
     return ".".join(first + "".join(word.title() for word in rest) for first, *rest in words)

@@ -1,4 +1,4 @@
-"""`initialize`: what both sides say of themselves, and what they owe after it."""
+"""`initialize`: versions, capabilities, and the required methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accord_conformance.traffic.strict_types import find_problems, format_value
 
 __all__ = ("OTHER_KEYS", "Handshake", "is_of_other_version")
 
-# What a version calls its capabilities and its name, and the other version does not.
+# The keys of capabilities and names that only one of the versions has.
 _KEYS = {1: {"agentCapabilities", "agentInfo"}, 2: {"capabilities", "info"}}
 OTHER_KEYS = {1: _KEYS[2], 2: _KEYS[1]}
 
@@ -23,7 +23,7 @@ _SESSION = ("session/new", "session/list", "session/resume", "session/close", "s
 
 
 class Handshake(Judge):
-    """R-INIT, as far as a conversation shows it."""
+    """R-INIT, as observed in a conversation."""
 
     rules = (
         "R-INIT-01",
@@ -43,9 +43,9 @@ class Handshake(Judge):
         super().__init__(*arguments)
         self._asked = False  # initialize was sent
         self._early: list[Request] = []
-        self._used = False  # something else was asked since initialize succeeded
+        self._used = False  # another request was sent since `initialize` succeeded
         self._too_late: list[Request] = []
-        self._failed: Request | None = None  # asked for another version than 1
+        self._failed: Request | None = None  # requested another version than 1
 
     def on_request(self, call: Request) -> None:
         if call.sender != "client":
@@ -155,9 +155,9 @@ class Handshake(Judge):
 
     def _version(self, call: Request, requested: int, answered: int) -> None:
         if not 1 <= requested <= 65_535:
-            return  # an agent of v1 answers 1 to whatever it was asked
+            return  # an agent of v1 answers 1 in any case
         if answered < requested <= 2:
-            return  # nobody can tell what it supports
+            return  # its versions are unknown
         self.judge(
             "R-INIT-05",
             answered <= requested,
@@ -191,7 +191,7 @@ class Handshake(Judge):
 
 
 def is_of_other_version(result: dict[str, Any]) -> bool:
-    """Return whether an `initialize` result is in the shape of the version it does not name."""
+    """Return whether an `initialize` result has the shape of the version that it does not name."""
     version = result.get("protocolVersion")
     if version not in (1, 2):
         return False

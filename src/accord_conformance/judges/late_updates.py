@@ -1,4 +1,4 @@
-"""What an agent of version 2 still says in a turn that it has told to be cancelled."""
+"""Messages of a v2 agent after the end of a cancelled turn."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
 
 
 class LateUpdates(Judge):
-    """R-CANCEL-09 of version 2, by messages: work on tool calls may go on in the background."""
+    """R-CANCEL-09 of version 2, for messages: tool calls may continue in the background."""
 
     rules = ("R-CANCEL-09",)
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._begun: dict[str, set[str]] = {}  # messages of the work, by session
-        self._over: dict[str, Notification] = {}  # the state that told of the end, by session
+        self._begun: dict[str, set[str]] = {}  # messages of the turn, by session
+        self._over: dict[str, Notification] = {}  # the state update that ended the turn, by session
 
     def on_request(self, call: Request) -> None:
         if call.method == "session/resume" and call.session_id is not None:
-            self._forget(call.session_id)  # all of it may be told again
+            self._forget(call.session_id)  # the replay may contain all of it
 
     def on_notification(self, note: Notification) -> None:
         session = note.session_id

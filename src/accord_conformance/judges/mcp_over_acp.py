@@ -1,4 +1,4 @@
-"""MCP over ACP: messages of an MCP server that the client keeps, carried by the connection."""
+"""MCP over ACP: messages of the client's MCP servers, carried by the connection."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ("McpOverAcp",)
 _CARRY = "mcp/message"
 _CANCELLED = -32800
 _NO_SERVER = -33001
-# What the carrying itself fails with.
+# Error codes of the connection.
 _CODES = (-32602, _CANCELLED, -33000, _NO_SERVER, -33002)
-# What MCP servers fail with: no method, no resource, headers, version, a page to visit.
+# Error codes of MCP servers: method, resource, headers, version, URL elicitation.
 _INNER_CODES = (-32601, -32002, -32020, -32022, -32042)
 _META = "io.modelcontextprotocol/"
 
@@ -27,7 +27,7 @@ _Key = tuple[str, str]
 
 
 class McpOverAcp(Judge):
-    """R-MOA, but for what a wrong field shows."""
+    """R-MOA, except for wrong fields."""
 
     rules = (
         "R-MOA-02",
@@ -43,8 +43,10 @@ class McpOverAcp(Judge):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._requests: dict[_Key, Request] = {}
-        self._while_declared: dict[int, Request] = {}  # setups, by the frame of the request
-        self._served = False  # the client answered such a message before
+        self._while_declared: dict[
+            int, Request
+        ] = {}  # setup requests, by the frame of the MCP request
+        self._served = False  # the client has answered such a message
 
     def on_request(self, call: Request) -> None:
         if self.state.version is None or not is_object(call.params):
@@ -53,7 +55,7 @@ class McpOverAcp(Judge):
             self._servers(call, call.params)
         elif call.sender == "agent" and call.method == _CARRY:
             key = _key(call.params)
-            if key is not None:  # drafts had other keys, and a handshake
+            if key is not None:  # drafts had other keys, and a handshake of their own
                 self._inner(call, call.params)
                 self._again(self._requests.get(key), call)
                 self._requests[key] = call
@@ -98,7 +100,7 @@ class McpOverAcp(Judge):
         self._early(call)
 
     def _early(self, call: Request) -> None:
-        """Judge what came of a request that was made while its server was being declared."""
+        """Judge the result of a request that was sent while its server was being declared."""
         setup = self._while_declared.pop(call.frame.number, None)
         if setup is not None and call.code != _CANCELLED:
             self.judge(
@@ -111,7 +113,7 @@ class McpOverAcp(Judge):
             )
 
     def _declaring(self, server: str) -> Request | None:
-        """Return the unanswered call that declares a server."""
+        """Return the unanswered request that declares a server."""
         for method in SETUP_METHODS:
             for setup in self.state.unanswered("client", method):
                 servers = items(setup.params, "mcpServers") if is_object(setup.params) else []
@@ -137,7 +139,7 @@ class McpOverAcp(Judge):
     def _inner(self, call: Request, params: dict[str, Any]) -> None:
         inner = params.get("params")
         if inner is not None and not is_object(inner):
-            return  # R-MOA-05 tells of it
+            return  # reported by R-MOA-05
         expected, got = "", ""
         if params.get("method") == "initialize":
             expected, got = "requests without a handshake before them", "initialize"
@@ -178,7 +180,7 @@ class McpOverAcp(Judge):
             )
 
     def _failed(self, call: Request) -> None:
-        """What else an error may mean, a bug in the client say, is not told of here."""
+        """Judge an error; other meanings, such as a bug in the client, are not judged here."""
         leaked = call.code in _INNER_CODES and self._served
         if leaked or call.code in _CODES:
             self.judge(

@@ -34,9 +34,9 @@ def observed_rules() -> frozenset[str]:
 
 
 class Observer:
-    """Watches one connection from its first frame to its last; `report` grows meanwhile.
+    """Observes one connection; `report` has the findings so far.
 
-    `only` is the side to be judged, if not both; `where` goes into what is found from now on.
+    `only` is the judged side, if not both. `where` is added to later findings.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Observer:
         self._finished = False
 
     def receive(self, sender: Side, text: bytes, time: float = 0.0) -> list[Finding]:
-        """Take a frame as its sender wrote it; return what it shows."""
+        """Judge a frame, as its sender wrote it; return the findings."""
         frame = Frame(len(self.state.frames) + 1, time, sender, bytes(text))
         self.state.frames.append(frame)
         match parse_frame(frame):
@@ -67,7 +67,7 @@ class Observer:
         return self._take_findings()
 
     def end(self, sender: Side) -> None:
-        """One side will send nothing more: it closed its end, or its process is gone."""
+        """Record that a side will not send anything else."""
         self.state.ended_sides.add(sender)
 
     def finish(self) -> Report:
@@ -92,11 +92,11 @@ class Observer:
         return found
 
     def _notify_judges(self, name: str, *arguments: object) -> None:
-        """Let every judge look; a mistake of one is an error in the kit, and stops no other."""
+        """Call a method of every judge; an exception is recorded as an error in the kit."""
         for judge in self._judges:
             try:
                 getattr(judge, name)(*arguments)
-            except Exception:  # noqa: BLE001  # whatever it is, the peer is not to blame
+            except Exception:  # noqa: BLE001  # not the fault of the peer
                 self.report.add_kit_error(traceback.format_exc())
 
     def _on_message(self, raw: RawMessage) -> None:
@@ -141,11 +141,11 @@ def judge_recording(
     judged: Side | Literal["both"] | None = None,
     unread: list[str] | None = None,
 ) -> Observer:
-    """Return an observer that has seen all of a recording, its last judgements not yet told.
+    """Return an observer that has seen all frames of a recording; `finish` is not called yet.
 
-    Nobody said who is `judged`: it is the subject that the recording names, or both. `unread` is
-    that of `read`. Raises `ValueError` when it is no recording, or when most of what it holds was
-    written by the other side than it says.
+    Without `judged`, the subject of the recording is judged, or both sides. `unread` is that of
+    `recording.read`. Raise `ValueError` if it is not a recording, or if the directions of most
+    messages are swapped.
     """
     observer = Observer(only=None if judged == "both" else judged)
     for item in recording.read(lines, unread):

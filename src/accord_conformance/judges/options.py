@@ -34,8 +34,8 @@ class Options(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._values: dict[tuple[str, str], set[str]] = {}  # ever told, by session and option
-        self._misfits: list[Request] = []  # set an option that there is not
+        self._values: dict[tuple[str, str], set[str]] = {}  # ever reported, by session and option
+        self._misfits: list[Request] = []  # set an unknown option
 
     def on_request(self, call: Request) -> None:
         session = self.state.find_session(call.session_id)
@@ -142,7 +142,7 @@ class Options(Judge):
         self._values.setdefault((session_id, ident), set()).update(values)
         current = option.get("currentValue")
         if not values or not isinstance(current, str):
-            return  # the judge of shapes tells of it
+            return  # the judge of wire types reports it
         self.judge(
             "R-CONF-17",
             len(values) == len(set(values)) and current in values,
@@ -169,7 +169,7 @@ def _is_set_up(session: Session) -> bool:
 
 
 def _values(option: dict[str, Any]) -> list[str]:
-    """Return the values of a select option, those in groups included."""
+    """Return the values of a select option, including those in groups."""
     found: list[str] = []
     for entry in items(option, "options"):
         choices = items(entry, "options") or [entry]

@@ -22,7 +22,7 @@ _Path = tuple[str, str, Any]  # rule, where, path
 
 
 class Paths(Judge):
-    """Each path has a rule of its own where the catalogue has one, else it is R-GEN-01."""
+    """R-GEN-01, and the rules about particular paths."""
 
     rules = (
         "R-GEN-01",
@@ -86,12 +86,12 @@ class Paths(Judge):
 
 
 def is_absolute(path: str) -> bool:
-    """Tell whether a path is absolute on some system; nobody tells on which the agent runs."""
+    """Return whether a path is absolute on any system; that of the agent is unknown."""
     return path.startswith(("/", "\\\\")) or bool(_DRIVE.match(path))
 
 
 def items(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the objects in a list of an object, if it has one there."""
+    """Return the objects in a member that is a list."""
     found = value.get(key)
     return [item for item in found if is_object(item)] if is_array(found) else []
 

@@ -1,4 +1,4 @@
-"""Permission requests, and what follows from their answers."""
+"""Permission requests, and the effect of their responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Permissions(Judge):
     def on_request(self, call: Request) -> None:
         if call.method != _ASK or not is_object(call.params):
             return
-        self._refused.pop(_tool_of(call), None)  # it asks again
+        self._refused.pop(_tool_of(call), None)  # another request for the same call
         options = items(call.params, "options")
         self.judge("R-PERM-08", bool(options), call, expected="at least one option", got="none")
         ids = [repr(option.get("optionId")) for option in options]
@@ -86,7 +86,7 @@ class Permissions(Judge):
 
 
 def _tool_of(call: Request) -> tuple[str, str]:
-    """Return the session and the tool call that a request is about."""
+    """Return the session and the tool call of a request."""
     subject = call.params.get("subject")
     tool: Any = subject.get("toolCall") if is_object(subject) else None
     return call.session_id or "", str(tool.get("toolCallId") if is_object(tool) else None)

@@ -18,7 +18,7 @@ _FILTERS = (None, "exclude", "include", "only")
 
 
 class SessionList(Judge):
-    """R-LIST and R-ARCH, and where sessions are said to work."""
+    """R-LIST and R-ARCH, and the directories of sessions."""
 
     rules = (
         "R-LIST-03",
@@ -35,10 +35,10 @@ class SessionList(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._cursors: dict[str, Any] = {}  # that the agent gave, with the filter of the request
+        self._cursors: dict[str, Any] = {}  # from the agent, with the filter of the request
         self._deleted: dict[str, Request] = {}
         self._archived: dict[str, Request] = {}
-        self._works_in: dict[str, tuple[str, Request]] = {}  # as lists say it
+        self._works_in: dict[str, tuple[str, Request]] = {}  # according to lists
 
     def on_request(self, call: Request) -> None:
         if call.sender != "client" or not is_object(call.params):
@@ -208,7 +208,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _may_be_same(one: str, other: str) -> bool:
-    """Tell whether two paths may lead to one directory: an agent may resolve links."""
+    """Return whether two paths may be one directory: an agent may resolve links."""
     ends = [
         posixpath.basename(posixpath.normpath(path.replace("\\", "/"))) for path in (one, other)
     ]

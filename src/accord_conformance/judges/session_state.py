@@ -1,4 +1,4 @@
-"""The life of a session in version 2: states, prompts, background work."""
+"""Session states in version 2: states, prompts, background work."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class SessionStates(Judge):
         super().__init__(*arguments)
         self._echoed: dict[str, set[Any]] = {}  # message ids, by session
         self._inserted: list[Request] = []
-        self._idle: dict[str, int] = {}  # number of the last frame that said so, by session
+        self._idle: dict[str, int] = {}  # number of the last frame with an idle state, by session
         self._cancels: dict[str, tuple[Notification, list[Request]]] = {}
         self._told: dict[str, dict[str, Any]] = {}  # the last state update, by session
-        self._unended: set[tuple[str, str]] = set()  # tool calls that were told of
-        self._may_stop = False  # the client asked somewhere for something to stop
+        self._unended: set[tuple[str, str]] = set()  # tool calls that were reported
+        self._may_stop = False  # the client sent a request that stops work
 
     def on_request(self, call: Request) -> None:
         if call.sender == "agent":
-            # What the user answers may stop the work.
+            # The user's answer may stop the work.
             self._may_stop |= call.method.startswith(("session/request", "elicitation/"))
             return
         self._may_stop |= call.method in _STOPS
@@ -135,11 +135,11 @@ class SessionStates(Judge):
                 self._may_stop,
                 note,
                 expected="cancelled only where the user or the client stopped the work",
-                got="cancelled, and nobody did",
+                got="cancelled, without a reason",
             )
 
     def _tools(self, session: Session, note: Notification) -> None:
-        """Judge that no tool call is left in progress where nothing goes on any more."""
+        """Judge that no tool call is in progress when all work has ended."""
         for ident, tool in session.tools.items():
             if (session.id, ident) in self._unended:
                 continue
@@ -165,7 +165,7 @@ class SessionStates(Judge):
             self.judge("R-CANCEL-08", True)
             for call in asked:
                 if session.reports_background and session.background:
-                    continue  # the request may belong to what goes on
+                    continue  # the request may belong to background work
                 settled = call.response is not None or call.cancelled is not None
                 self.judge(
                     "R-CANCEL-14",
@@ -208,7 +208,7 @@ class SessionStates(Judge):
             got=format_value(background),
         )
         if session.setup is None or session.setup.method != "session/new":
-            return  # it was told of on another connection, perhaps
+            return  # it may have been reported on another connection
         for kind, ident in known:
             if kind in ("terminal", "tool_call", "subagent"):
                 self._listed(session, kind, ident, note)
@@ -219,7 +219,7 @@ class SessionStates(Judge):
                     child.get("state") != "idle" or child.get("background") != [],
                     note,
                     expected="only subagents that still have something running",
-                    got=f"{format_value(ident)}, which is idle and told of no work",
+                    got=f"{format_value(ident)}, which is idle and reported no work",
                 )
         for item in session.background:
             if is_object(item) and _entity(item) not in known:
@@ -260,7 +260,7 @@ class SessionStates(Judge):
         for call in self._inserted:
             assert call.response is not None
             if self._idle.get(call.session_id or "", 0) < call.response.frame.number:
-                continue  # the work may not have come so far
+                continue  # the work may not have begun
             self.judge(
                 "R-PROMPT-10",
                 call.result["messageId"] in self._echoed.get(call.session_id or "", ()),

@@ -1,4 +1,4 @@
-"""Sessions: made, opened again, closed."""
+"""Sessions: created, loaded, resumed, closed."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ class Sessions(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._loaded: set[str] = set()  # by an answered session/load, and not prompted since
-        self._states: set[str] = set()  # sessions that told their state since they were resumed
+        self._loaded: set[str] = set()  # by session/load, and not prompted since
+        self._states: set[str] = set()  # sessions that reported their state since they were resumed
         self._asked_status: set[str] = set()
         self._nameless: dict[
             str, Notification | Request
-        ] = {}  # sessions named before anybody told of them
-        self._asked: dict[str, list[Request]] = {}  # of the user, when a session was to be closed
+        ] = {}  # by sessions that were named before they were reported
+        self._asked: dict[
+            str, list[Request]
+        ] = {}  # pending requests to the user when a session is closed
 
     def on_request(self, call: Request) -> None:
         ident = call.session_id
@@ -142,7 +144,7 @@ class Sessions(Judge):
             self._history(session, note)
 
     def _history(self, session: Session, note: Notification) -> None:
-        """A resumed session may not tell its past, unless it was asked to."""
+        """Judge that a resumed session is not replayed, unless the client requested it."""
         setup = session.setup
         if setup is None or setup.method != "session/resume" or setup.response is not None:
             return
@@ -164,15 +166,15 @@ class Sessions(Judge):
         if self.state.version is None:
             return
         if session is None and self.state.is_opening_session:
-            return  # perhaps the one that is being made
+            return  # it may be the one that is being created
         if session is None and seen.sender == "agent":
-            self._nameless.setdefault(ident, seen)  # perhaps it is announced too late
+            self._nameless.setdefault(ident, seen)  # it may be announced too late
             return
         self.judge(
             "R-SESS-02",
             session is not None,
             seen,
-            expected="a session that was told of on this connection",
+            expected="a session that was reported on this connection",
             got=format_value(ident),
             by=seen.sender,
         )
@@ -187,7 +189,7 @@ class Sessions(Judge):
             )
 
     def _announced(self, update: dict[str, Any]) -> None:
-        """A child was told of: not after it was heard."""
+        """Judge that a subagent is reported before its first message."""
         ident = update.get("sessionId")
         if isinstance(ident, str) and self.state.find_session(ident) is None:
             early = self._nameless.pop(ident, None)
@@ -210,7 +212,7 @@ class Sessions(Judge):
                 "R-SESS-02",
                 False,
                 seen,
-                expected="a session that was told of on this connection",
+                expected="a session that was reported on this connection",
                 got=format_value(ident),
                 by="agent",
             )
@@ -276,7 +278,7 @@ class Sessions(Judge):
                     got=f"updates for {format_value(session.id)}",
                     by="agent",
                 )
-                session.parent_id = ""  # told once
+                session.parent_id = ""  # reported once
 
     def _resumed(self, ident: str, call: Request) -> None:
         replay = call.params.get("replayFrom")
@@ -314,7 +316,7 @@ class Sessions(Judge):
         since = [asked for asked in self._waiting(session.id) if asked not in before]
         for asked in (*before, *since):
             if asked.cancelled is None and asked.response is not None:
-                continue  # the client was faster
+                continue  # the client responded first
             self.judge(
                 "R-SESS-34",
                 asked.cancelled is not None,

@@ -1,4 +1,4 @@
-"""Tool calls and diffs, and cancelling a single one."""
+"""Tool calls, diffs, and the cancellation of a tool call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Tools",)
 
-# What the agent says may cross with what the client does.
+# Messages of both sides may cross.
 _CROSSING_S = 1.0
 _FINAL = ("completed", "failed", "cancelled")
 _BEGUN = ("pending", "in_progress", "paused")
@@ -44,8 +44,10 @@ class Tools(Judge):
         self._announced: dict[tuple[str, str], Notification] = {}  # by `tool_call`
         self._shown: set[tuple[str, str]] = set()  # client terminals that tool calls show
         self._released: dict[tuple[str, str], Request] = {}
-        self._cancellable: dict[int, ObservedEntity] = {}  # that were at some time, by identity
-        self._ended: dict[tuple[str, str], Notification] = {}  # what told the end of a tool call
+        self._cancellable: dict[
+            int, ObservedEntity
+        ] = {}  # that were cancellable at some time, by identity
+        self._ended: dict[tuple[str, str], Notification] = {}  # the message that ended a tool call
         self._prompted: dict[str, Request] = {}  # the last prompt, by session
 
     def on_request(self, call: Request) -> None:
@@ -54,7 +56,7 @@ class Tools(Judge):
             return
         match call.method:
             case "session/load" | "session/resume":
-                # What is replayed is told of again.
+                # A replay reports them again.
                 replayed = call.method == "session/load"
                 for told in (self._announced, self._ended) if replayed else (self._ended,):
                     for key in [key for key in told if key[0] == session.id]:
@@ -155,7 +157,7 @@ class Tools(Judge):
         self._ended.pop((session.id, tool), None)
 
     def _again(self, session: Session, told: dict[str, Any], seen: Notification | Request) -> None:
-        """A call that ended in an earlier turn begins anew: it is another one."""
+        """Judge an id that is used again after its call ended in an earlier turn."""
         key = (session.id, str(told.get("toolCallId")))
         prompt, ended = self._prompted.get(session.id), self._ended.get(key)
         later = prompt and ended and ended.frame.number < prompt.frame.number
@@ -176,7 +178,7 @@ class Tools(Judge):
 
     def _known(self, session: Session, tool: str, note: Notification) -> None:
         if session.setup is not None and session.setup.method == "session/resume":
-            return  # it may have been told of before
+            return  # it may have been reported before
         self.judge(
             "R-TOOL-01",
             tool in session.tools,
@@ -278,7 +280,7 @@ class Tools(Judge):
 
 
 def _begins(told: dict[str, Any], known: ObservedEntity | None) -> bool:
-    """Tell whether a report of a call that has ended is about another one."""
+    """Return whether a report for an ended call begins another call."""
     if told.get("status") in _BEGUN:
         return True
     before = known.fields.get("rawInput") if known else None
@@ -286,7 +288,7 @@ def _begins(told: dict[str, Any], known: ObservedEntity | None) -> bool:
 
 
 def _paths_of(text: str) -> Iterator[str]:
-    """Yield the paths in the headers of a git patch; what stands in hunks is not looked at."""
+    """Yield the paths in the headers of a git patch, without the hunks."""
     in_header = False
     for line in text.splitlines():
         if line.startswith("diff --git "):

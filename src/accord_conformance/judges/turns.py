@@ -1,4 +1,4 @@
-"""A turn of version 1: what belongs before its answer, and what a cancel asks of both sides."""
+"""Turns of version 1: what belongs before the response, and the effects of a cancel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("NOTICED_S", "Turns", "outcome_of")
 
-# By then a message of the other side has been read: what is sent later is sent in knowledge of it.
+# After this time, a message has been read by the other side.
 NOTICED_S = 2.0
 _FINAL = ("completed", "failed")
 
 
 class Turns(Judge):
-    """R-PROMPT and R-CANCEL of version 1; the agent's late words and the client's answers."""
+    """R-PROMPT and R-CANCEL of version 1; late updates, and the client's responses."""
 
     rules = (
         "R-PROMPT-08",
@@ -60,7 +60,7 @@ class Turns(Judge):
         turn = session.turn
         if turn is None or turn.cancelled is None:
             return
-        # Asked before or after: it is the turn that got cancelled.
+        # Before or after the cancel: the turn was cancelled.
         rule = "R-CANCEL-03" if call.frame.number < turn.cancelled.number else "R-PERM-03"
         self.judge(
             rule,
@@ -102,7 +102,7 @@ class Turns(Judge):
             return
         late = call.response.frame.time - turn.cancelled.time >= NOTICED_S
         if not turn.permission_pending_at_cancel and not late:
-            return  # the two may have crossed
+            return  # they may have crossed
         rule = "R-CANCEL-05" if call.ok else "R-CANCEL-06"
         self.judge(
             rule,

@@ -1,4 +1,4 @@
-"""The keys that the protocol itself uses, in any type of either version, stable or unstable."""
+"""The keys of the protocol, in all types of both versions, stable or unstable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ("protocol_keys",)
 
 @cache
 def protocol_keys() -> frozenset[str]:
-    """Return every key that some type of the protocol has."""
+    """Return the keys of all types of the protocol."""
     known: set[str] = set()
     seen: set[Object] = set()
     for method in (*methods(1), *methods(2)):

@@ -1,4 +1,4 @@
-"""Every message against the wire types of the version that was agreed."""
+"""Compares every message with the wire types of the agreed version."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _version_rules = {
     (2, "terminal/"): "R-TERM-13",
     (2, "session/set_mode"): "R-MODE-06",
 }
-# Keys of early drafts, which programs that serve old peers still send in addition to the new ones.
+# Keys of early drafts, which some programs still send for old peers, in addition to the new keys.
 _EARLY_KEYS = tolerates("set-model")({"models"})
-# A client that knows both versions says who it is in the words of both.
+# A client for both versions sends the keys of both.
 _EITHER_VERSION = {"clientInfo", "clientCapabilities", "info", "capabilities"}
 
 
@@ -56,10 +56,10 @@ class WireTypes(Judge):
             self._value(call.method, "params", call.params, self.state.version, call.sender, call)
 
     def _ask(self, call: Request) -> None:
-        """Judge what a client says of itself by the version that it asks for."""
+        """Judge the params of `initialize` by the version that they request."""
         version = call.params.get("protocolVersion") if is_object(call.params) else None
         if isinstance(version, int) and version > 2:
-            return  # its shape is not known yet
+            return  # the shape of a future version is unknown
         self._value("initialize", "params", call.params, 2 if version == 2 else 1, "client", call)
 
     def on_notification(self, note: Notification) -> None:
@@ -90,7 +90,7 @@ class WireTypes(Judge):
         self._value(call.method, "result", call.result, self.state.version, replier, call)
 
     def _known(self, method: str, sender: Side, seen: Evidence) -> bool:
-        """Judge the method itself; return whether there is something to judge its params by."""
+        """Judge the method; return whether its params can be judged."""
         version = self.state.version
         assert version is not None
         if method.startswith(("_", "$/")) and method != "$/cancel_request":
@@ -136,7 +136,7 @@ class WireTypes(Judge):
             expected = f"{problem.expected} at {problem.path} of {method}"
             if rule == "R-INIT-08":
                 expected += f", as version {version} has it"
-            # A name that the protocol has elsewhere, stable or not, is not a custom one.
+            # A key that the protocol has elsewhere, stable or not, is not a custom key.
             known = rule == "R-GEN-12" and problem.key in protocol_keys()
             self.judge(
                 rule,
@@ -163,7 +163,7 @@ def _may_be_null(method: Method) -> bool:
 
 
 def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> str:
-    """Say how a method is sent that was sent in another way; nothing if it was right."""
+    """Return how a method has to be sent, or an empty text if it was sent like that."""
     found = [method for method in methods(version) if method.name == name]
     kinds = [method for method in found if method.is_request is is_request]
     if not kinds:
@@ -175,7 +175,7 @@ def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> 
 
 def _is_forgiven(problem: TypeProblem, value: Any, version: int) -> bool:
     if problem.what == "variant" and problem.got == "env_var":
-        return True  # R-AUTH-24 tells of it
+        return True  # reported by R-AUTH-24
     if problem.what != "extra":
         return False
     if problem.key in _EARLY_KEYS and problem.path.count(".") == 1 and version == 1:
@@ -189,14 +189,14 @@ def _is_forgiven(problem: TypeProblem, value: Any, version: int) -> bool:
         problem.owner in (v1.InitializeResponse, v2.InitializeResponse)
         and problem.key in OTHER_KEYS[version]
     ):
-        return True  # R-INIT-12 tells of it
-    # A v1 method of a type that nobody knows reads as one without a type, whatever it holds.
+        return True  # reported by R-INIT-12
+    # An auth method of an unknown type is read as one without a type, with any members.
     is_method = problem.owner in (v1.AuthMethodAgent, v2.AuthMethodAgent)
     return is_method and _has_type(value, problem.path)
 
 
 def _has_type(value: Any, path: str) -> bool:
-    """Tell whether the auth method that a path leads into says its type."""
+    """Return whether the auth method at a path has a type."""
     methods = value.get("authMethods") if is_object(value) else None
     index = path.partition("[")[2].partition("]")[0]
     if not is_array(methods) or not index.isdigit():
@@ -207,7 +207,7 @@ def _has_type(value: Any, path: str) -> bool:
 
 @cache
 def _method(name: str, part: str | None, version: int) -> Method | None:
-    """Return a method by its name: the request or the notification, where it is both."""
+    """Return a method by its name: the request or the notification, if there are both."""
     for method in methods(version):
         fits = part is None or (part == "note") is not method.is_request
         if method.name == name and fits and not name.startswith("proxy/"):

@@ -1,4 +1,4 @@
-"""The fixture for authors of agents: connections to it, all of whose traffic is judged."""
+"""The fixture for authors of agents: connections whose traffic is judged."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TURN_S = 60.0
 
 
 class AgentUnderTest:
-    """What the fixture `accord_agent` is: each connection starts the agent anew.
+    """The fixture `accord_agent`: each connection starts a process of the agent.
 
-    `folder` is empty at first, and where sessions of `ask` work. `reports` has what was found on
-    each connection, from when it was closed.
+    `folder` is empty at first; sessions of `ask` work in it. `reports` has the report of each
+    closed connection.
     """
 
     def __init__(self, command: Sequence[str], *, folder: Path) -> None:
@@ -42,7 +42,7 @@ class AgentUnderTest:
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncGenerator[ConnectedAgent, None]:
-        """Start the agent, and end it on leaving; `options` and errors are those of `connect`."""
+        """Start the agent, and stop it at the end; `options` and errors are those of `connect`."""
         watched = _ObservedTransport(options)
         try:
             async with connect(self.command, **watched.options) as agent:
@@ -57,7 +57,7 @@ class AgentUnderTest:
         timeout_s: float = TURN_S,
         **options: Any,
     ) -> AskResult:
-        """Start the agent, run one turn in `folder`, end the agent: for tests without a loop."""
+        """Start the agent, run one turn in `folder`, and stop it; for tests without a loop."""
         watched = _ObservedTransport(options)
         given: dict[str, Any] = {"cwd": self.folder, **watched.options}
         try:
@@ -72,9 +72,9 @@ class AgentUnderTest:
         timeout_s: float = TURN_S,
         **options: Any,
     ) -> T:
-        """Run a coroutine function with the connected agent: for tests without a loop.
+        """Run a coroutine function with the connected agent; for tests without an event loop.
 
-        Raises `TimeoutError` when that takes too long.
+        Raise `TimeoutError` if that takes too long.
         """
 
         async def main() -> T:
@@ -84,7 +84,7 @@ class AgentUnderTest:
         return asyncio.run(main())
 
     def check(self, *, strict: bool = False) -> None:
-        """Raise `RuleFailed` when the agent broke a rule so far, with `strict` also a SHOULD."""
+        """Raise `RuleFailed` if the agent broke a MUST rule so far, with `strict` any rule."""
         if faults := [fault for report in self.reports for fault in report.kit_errors]:
             raise RuntimeError("\n".join(("Error in the conformance kit:", *faults)))
         texts = [
@@ -98,7 +98,7 @@ class AgentUnderTest:
 
 
 class _ObservedTransport:
-    """Options for a connection, with an observer in them that judges the agent."""
+    """Options for a connection, with an observer that judges the agent."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._observer = Observer(only="agent")
@@ -112,7 +112,7 @@ class _ObservedTransport:
         }
 
     def finish(self) -> Report:
-        """Return what was found."""
+        """Return the report."""
         self._observer.end("client")
         return self._observer.finish()
 
@@ -127,7 +127,7 @@ class _ObservedTransport:
 
 
 def agent_command(request: pytest.FixtureRequest) -> tuple[list[str], bool]:
-    """Return what starts the agent of a test, and whether it is judged; fail when nobody said."""
+    """Return the command of the agent of a test, and whether it is judged; fail without one."""
     node: pytest.Item = request.node
     marker = node.get_closest_marker("accord_agent")
     judged = bool(marker.kwargs.get("judge", True)) if marker else True
@@ -136,7 +136,7 @@ def agent_command(request: pytest.FixtureRequest) -> tuple[list[str], bool]:
     command = request.config.getoption("accord_agent") or request.config.getini("accord_agent")
     if not command:
         pytest.fail(
-            "Say what starts the agent: --accord-agent COMMAND, `accord_agent` in the settings of "
+            "Missing the agent's command: --accord-agent COMMAND, `accord_agent` in the config of "
             "pytest, or @pytest.mark.accord_agent(*words)",
             pytrace=False,
         )
@@ -144,5 +144,5 @@ def agent_command(request: pytest.FixtureRequest) -> tuple[list[str], bool]:
 
 
 def _words(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """One text is a command line; several are its words."""
+    """One text is a command line; several texts are its arguments."""
     return given if len(given) == 1 else (list(given),)

@@ -1,4 +1,4 @@
-"""The fixture for authors of clients: an agent that checks the client which starts it."""
+"""The fixture for authors of clients: an agent that tests the client that starts it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BAD_STRICT = ("failed", "warned", "advised")
 
 
 class ClientUnderTest:
-    """What the fixture `accord_client` is.
+    """The fixture `accord_client`.
 
-    The client starts `command`, as it would any agent, opens a session, and sends `prompt`.
+    The client starts `command` like any agent, opens a session, and sends `prompt`.
     """
 
     prompt = "check: all"
@@ -32,14 +32,14 @@ class ClientUnderTest:
 
     @property
     def command(self) -> list[str]:
-        """What the client has to start: the words of the command."""
+        """The command that the client has to start."""
         report = ["--report", str(self.report_file)]
         return [sys.executable, "-m", "accord", "check", "client", *report]
 
     def report(self) -> dict[str, Any]:
-        """Return what was found so far, as `--json` has it; raise `RuleFailed` when there is none.
+        """Return the JSON report so far; raise `RuleFailed` if it does not exist.
 
-        It is whole when the client has hung up.
+        It is complete when the client has disconnected.
         """
         try:
             return json.loads(self.report_file.read_bytes())
@@ -50,13 +50,13 @@ class ClientUnderTest:
             ) from None
 
     def outcomes(self) -> dict[str, str]:
-        """Return what became of each rule: passed, failed, warned, advised, or not exercised."""
+        """Return the outcome of each rule: passed, failed, warned, advised, or not exercised."""
         return {rule["id"]: rule["outcome"] for rule in self._rules()}
 
     def check(self, *, strict: bool = False) -> None:
-        """Raise `RuleFailed` when the client broke a rule, with `strict` also a SHOULD.
+        """Raise `RuleFailed` if the client broke a MUST rule, with `strict` any rule.
 
-        It is raised, too, when the client asked for no scenario: then next to nothing was checked.
+        It is also raised if the client ran no scenario: then hardly any rule was exercised.
         """
         bad = _BAD_STRICT if strict else _BAD
         lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]

@@ -1,4 +1,4 @@
-"""What a test that fails says of the rules that were broken."""
+"""The message of a test that failed because of rules."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from accord_conformance.reports.report import Report
 
 __all__ = ("MAX_SHOWN", "RuleFailed", "describe_failures")
 
-MAX_SHOWN = 3  # findings of one rule; the rest are counted
+MAX_SHOWN = 3  # findings of one rule; the others are counted
 
 
 class RuleFailed(AssertionError):
-    """Rules were broken; the text shows where."""
+    """Rules were broken; the text shows the messages."""
 
 
 def describe_failures(report: Report, rules: Iterable[str]) -> str:
-    """Return what was found of these rules: expected, got, and the frames that show it."""
+    """Describe the failures of these rules: expected, got, and the frames."""
     return "\n".join(line for rule in rules for line in _rule(report, rule))
 
 

@@ -1,4 +1,4 @@
-"""`pytest --accord-check COMMAND`: a test for each rule of the protocol, all told by one run."""
+"""`pytest --accord-check COMMAND`: a test for each rule of the protocol, from one run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME = "accord-check"
 
 
 class Check(pytest.Collector):
-    """The run against the agent, made when the first rule asks for it."""
+    """The run against the agent, which starts when the first test needs it."""
 
     settings: Settings
     versions: tuple[int, ...]
@@ -41,10 +41,10 @@ class Check(pytest.Collector):
     baseline: Known
     is_created: RunResult | None = None
     _failed: Exception | None = None
-    _told = False  # that nothing can be checked
+    _told = False  # a test has reported that nothing could be tested
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield a test for the agent as such, and one for each rule."""
+        """Yield a test for the agent itself, and one for each rule."""
         yield _new(VersionTest, self, name="speaks")
         for version in self.versions:
             for rule in Report(version=version, side="agent").applicable_rules():
@@ -52,9 +52,9 @@ class Check(pytest.Collector):
 
     @property
     def result(self) -> RunResult:
-        """What the run came to; raise `TransportError` when the agent does not start.
+        """The result of the run; raise `TransportError` if the agent does not start.
 
-        A run that failed is not made again: it would fail for each rule.
+        A run that failed is not repeated: it would fail for each rule.
         """
         if self._failed is not None:
             raise self._failed
@@ -68,7 +68,7 @@ class Check(pytest.Collector):
         return self.is_created
 
     def passed(self) -> RunResult:
-        """Return what the run came to; raise `RuleFailed` when it could check nothing."""
+        """Return the result of the run; raise `RuleFailed` if nothing could be tested."""
         self._told = True
         try:
             result = self.result
@@ -80,7 +80,7 @@ class Check(pytest.Collector):
         return result
 
     def tell(self) -> None:
-        """Raise `RuleFailed` for a run that could check nothing, if no other test is to tell."""
+        """Raise `RuleFailed` if nothing could be tested and no other test reports it."""
         if not self._told and not any(isinstance(one, VersionTest) for one in self.session.items):
             self.passed()
 
@@ -104,17 +104,17 @@ class _Test(pytest.Item):
     parent: Check
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Show what was found, not where this file found it."""
+        """Show the finding, not the place in this file."""
         if isinstance(excinfo.value, RuleFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
 
 class VersionTest(_Test):
-    """The agent starts, speaks one of the versions, and lets itself be checked."""
+    """The agent starts, supports one of the versions, and can be tested."""
 
     def runtest(self) -> None:
-        """Fail when nothing can be checked, or for what no rule forbids and nobody wants."""
+        """Fail if nothing can be tested, or if a scenario failed."""
         result = self.parent.passed()
         if result.kit_errors:
             raise RuntimeError("\n".join(("Error in the conformance kit:", *result.kit_errors)))
@@ -144,7 +144,7 @@ class RuleTest(_Test):
     rule: Requirement
 
     def runtest(self) -> None:
-        """Fail when the rule was broken; skip, and say why, when it did not come into play."""
+        """Fail if the rule was broken; skip with a reason if it was not exercised."""
         self.parent.tell()
         try:
             result = self.parent.result
@@ -181,7 +181,7 @@ def collect(session: pytest.Session, command: str) -> list[pytest.Item]:
     if command:
         check.settings.command = argv_of(command)
     if not check.settings.command:
-        raise pytest.UsageError("--accord-check needs what starts the agent")
+        raise pytest.UsageError("--accord-check needs the command that starts the agent")
     chosen: str = option.accord_check_version
     check.versions = (1, 2) if chosen == "both" else (int(chosen),)
     check.strict = option.accord_check_strict
@@ -191,12 +191,12 @@ def collect(session: pytest.Session, command: str) -> list[pytest.Item]:
 
 
 def _new(kind: Any, parent: Any, **more: Any) -> Any:
-    """Make a node, as pytest wants them made; its own types say little about that."""
+    """Create a node as pytest requires it, for which its types are not precise."""
     made = kind.from_parent(parent, **more)
     if isinstance(made, _Test):
         made.add_marker("accord_check")
         if made.config.pluginmanager.hasplugin("timeout"):
-            # The settings bound the run; whoever comes first must not pay for it.
+            # The settings limit the run, whose time must not count for the first test.
             made.add_marker(pytest.mark.timeout(0))
     return made
 
@@ -211,7 +211,7 @@ def _rule_test(check: Check, version: int, rule: Requirement) -> RuleTest:
 
 
 def summary(config: pytest.Config) -> list[str]:
-    """Return lines about what the run came to, none when it was not made."""
+    """Return lines about the result of the run, none if it did not start."""
     check = config.stash.get(_MADE, None)
     if check is None or check.is_created is None:
         return []
@@ -249,7 +249,7 @@ def _sum(report: Report) -> str:
 
 
 def _why(result: RunResult, version: int, rule: Requirement) -> str:
-    """Say why the scenarios that tell of a rule came to nothing."""
+    """Return why the scenarios about a rule have no outcome."""
 
     names = {one.name for one in agent_scenarios() if rule.id in one.rules}
     reasons = {

@@ -1,4 +1,4 @@
-"""What is known to be broken: a project goes forward from there, and never back."""
+"""The baseline: the rules that are known to fail, so that only new failures count."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from accord_conformance.rules.manifest import requirements
 
 __all__ = ("Known", "read_baseline", "write_baseline")
 
-# Rules with the version in which they are broken.
+# Rules with the version in which they fail.
 Known: TypeAlias = set[tuple[str, int]]
 
 _LINE = re.compile(r"(R-[A-Z]+-\d+) v([12])")
 
 
 def read_baseline(path: Path) -> Known:
-    """Read a file of known breaks; raise `OSError` or `ValueError`."""
+    """Read a baseline; raise `OSError` or `ValueError`."""
     known: Known = set()
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -32,13 +32,13 @@ def read_baseline(path: Path) -> Known:
         if found is None:
             raise ValueError(f"{path}, line {number}: expected a rule and a version: R-GEN-03 v1")
         if found[1] not in requirements():
-            raise ValueError(f"{path}, line {number}: there is no rule {found[1]}")
+            raise ValueError(f"{path}, line {number}: unknown rule {found[1]}")
         known.add((found[1], int(found[2])))
     return known
 
 
 def write_baseline(path: Path, broken: Iterable[tuple[str, int]]) -> None:
-    """Write a file of known breaks."""
-    lines = ["# Rules that are known to be broken: `accord check` does not fail for these."]
+    """Write a baseline."""
+    lines = ["# Rules that are known to fail: `accord check` ignores these failures."]
     lines += [f"{rule} v{version}" for rule, version in sorted(broken)]
     path.write_text("\n".join(lines) + "\n", "utf-8")

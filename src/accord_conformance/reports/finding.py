@@ -1,4 +1,4 @@
-"""What was found about one rule, once."""
+"""A finding: one verdict on one rule."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ __all__ = ("Finding",)
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A rule came into play: it was kept or broken, `by` whom, as `frames` show.
+    """A rule applied, and the side `by` obeyed or broke it, as `frames` show.
 
-    `expected` and `got` are for people, and empty where the rule was kept. `where` names the
-    scenario, if one was played. `authority` is given where this finding rests on less than the
-    rule itself.
+    `expected` and `got` are texts for people, and empty if the rule passed. `where` names the
+    scenario, if one ran. `authority` is given if the finding has a weaker source than the rule.
     """
 
     rule: str
@@ -29,5 +28,5 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     @property
     def requirement(self) -> Requirement:
-        """The rule itself."""
+        """The rule."""
         return requirements()[self.rule]

@@ -1,4 +1,4 @@
-"""Frames as reports show them: whose, when, and not more text than is read."""
+"""One line about a frame for reports: number, time, sender and an excerpt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else."""
+"""A report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; whi
 
 
 def html(result: RunResult) -> str:
-    """Return the page; all that the agent wrote is escaped."""
+    """Return the page; all texts of the agent are escaped."""
     title = _text(result.subject)
     parts = [
         "<!doctype html>",
@@ -69,7 +69,7 @@ def _version(report: Report, played: list[ScenarioResult]) -> list[str]:
         if one.outcome in ("wrong", "advised") or one.disconnected:
             parts += _advisory(one)
     if advised := report.problem_rules("advised"):
-        parts.append("<h3>Advice</h3><p>The protocol itself does not demand this.</p>")
+        parts.append("<h3>Advice</h3><p>The protocol itself does not require this.</p>")
         for rule in advised:
             parts += _rule(rule, report)
     parts.append("<table><thead><tr><th>Area</th>")
@@ -142,5 +142,5 @@ def _scenarios(played: list[ScenarioResult]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text as it stands in a page, in one line."""
+    """Return a text for a page, escaped, on one line."""
     return escaped(one_line(text))

@@ -1,4 +1,4 @@
-"""JSON as a file or a terminal may have it: what would be obeyed there stands as an escape."""
+"""JSON for files and terminals: control characters are escaped."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _OBEYED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON of a value, indented; reading it gives the value again."""
+    """Return the indented JSON of a value."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

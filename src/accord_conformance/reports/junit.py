@@ -17,7 +17,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(result: RunResult) -> str:
-    """Return the report; a broken SHOULD, and advice, is output of a case and not a failure."""
+    """Return the report; warnings and advice are the output of a case, not a failure."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f"<testsuites name={_quoted(result.subject)}>",
@@ -34,7 +34,7 @@ def junit(result: RunResult) -> str:
 
 
 def _errors(tracebacks: list[str]) -> list[str]:
-    """Tell of errors in the kit."""
+    """Return the suite with errors in the kit."""
     lines = [
         f'  <testsuite name="kit" tests="{len(tracebacks)}" failures="0" '
         f'errors="{len(tracebacks)}" skipped="0">'
@@ -49,7 +49,7 @@ def _errors(tracebacks: list[str]) -> list[str]:
 
 
 def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
-    """Tell of a version that was not checked: an error when no other was checked either."""
+    """Return the suite of a version that was not tested: an error if no version was tested."""
     sign = "error" if is_error else "skipped"
     return [
         f'  <testsuite name="v{version}" tests="1" failures="0" errors="{int(is_error)}" '
@@ -62,7 +62,7 @@ def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
 
 
 def _scenarios(version: int | None, result: RunResult) -> list[str]:
-    """Tell of what fails a run and is no rule's business."""
+    """Return the suite of failed scenarios, which fail the run without a rule."""
     played = result.scenarios(version)
     bad = [
         (one.scenario, f"{one.reason}. {one.advice}".strip(), one.frames)

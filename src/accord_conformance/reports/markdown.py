@@ -43,7 +43,7 @@ def _version(report: Report, result: RunResult) -> list[str]:
         if one.outcome in ("wrong", "advised") or one.disconnected:
             lines += _advisory(one)
     if advised := report.problem_rules("advised"):
-        lines += ["### Advice", "", "The protocol itself does not demand this.", ""]
+        lines += ["### Advice", "", "The protocol itself does not require this.", ""]
         for rule in advised:
             lines += _broken(rule, report, "####")
     lines += ["| Area | passed | failed | warned | advised | not exercised |"]
@@ -96,7 +96,7 @@ def _advisory(played: ScenarioResult) -> list[str]:
 
 
 def _fence(lines: list[str]) -> str:
-    """Return a fence that no line of the block closes."""
+    """Return a fence that is longer than any in the block."""
     fence = "```"
     while any(fence in line for line in lines):
         fence += "`"
@@ -104,15 +104,15 @@ def _fence(lines: list[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text that Markdown and HTML leave as it is, in one line."""
+    """Return a text escaped for Markdown and HTML, on one line."""
     safe = _SIGN.sub(r"\\\g<0>", one_line(text)).replace("&", "&amp;").replace("<", "&lt;")
-    # Nobody is called, and nothing linked, by what an agent writes.
+    # The texts of an agent must not mention users or create links.
     safe = _CALLS.sub("\\g<0>&#8203;", safe)
     return " ".join(safe.split())
 
 
 def _code(text: str) -> str:
-    """Return a text as code, in which nothing means anything."""
+    """Return a text as code."""
     line = " ".join(one_line(text).split())
     longest = max((len(found) for found in re.findall("`+", line)), default=0)
     fence = "`" * (longest + 1)

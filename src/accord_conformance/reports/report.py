@@ -1,4 +1,4 @@
-"""What a run of the kit came to: per rule how often it was kept and broken, per area the sums."""
+"""The report of a run: how often each rule passed and failed, and totals by area."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from accord_conformance.traffic.frame import Frame, Side
 
 __all__ = ("AreaTotals", "Outcome", "Report", "RuleResult", "frames_as_json")
 
-_FRAME_CHARACTERS = 10_000  # of each frame in a report as JSON; traces have all of it
+_FRAME_CHARACTERS = 10_000  # of each frame in a JSON report; traces have whole frames
 
-# A broken SHOULD is a warning. Advised: what was broken is not demanded by the protocol itself, but
-# by its reference SDKs, or by Accord's own conclusions.
+# A failed SHOULD rule is a warning. Advised: the failed rule is not required by the protocol
+# itself, but by its reference SDKs or by Accord's own conclusions.
 Outcome: TypeAlias = Literal["passed", "failed", "warned", "advised", "not exercised"]
 
-MAX_FAILURES = 20  # kept of one rule; more are only counted
+MAX_FAILURES = 20  # of one rule in the report; others are only counted
 
 
 class RuleResult(Struct):
-    """What was found about one rule."""
+    """The findings about one rule."""
 
     passed: int = 0
     failed: int = 0
-    weak: int = 0  # of the broken, those that rest on less than the protocol
+    weak: int = 0  # of the failed, those with a weaker source than the protocol
     failures: list[Finding] = field(default_factory=list[Finding])
 
 
 class AreaTotals(Struct):
-    """How many rules of an area had which outcome."""
+    """The number of rules of an area by outcome."""
 
     area: str
     title: str
@@ -47,9 +47,9 @@ class AreaTotals(Struct):
 
 
 class Report(Struct):
-    """Findings by rule; any part of the kit may `add` its own.
+    """Findings by rule; every part of the kit can `add` findings.
 
-    `side` is who is judged, if not both. `faults` are tracebacks of errors in the kit.
+    `side` is the judged side, if not both. `kit_errors` are tracebacks of errors in the kit.
     """
 
     subject: str = ""
@@ -60,12 +60,12 @@ class Report(Struct):
     kit_errors: list[str] = field(default_factory=list[str])
 
     def add_kit_error(self, traceback: str) -> None:
-        """Add an error in the kit, once."""
+        """Add the traceback of an error in the kit, once."""
         if traceback not in self.kit_errors and len(self.kit_errors) < MAX_FAILURES:
             self.kit_errors.append(traceback)
 
     def add(self, finding: Finding) -> None:
-        """Count a finding."""
+        """Add a finding."""
         result = self.rules.setdefault(finding.rule, RuleResult())
         if finding.passed:
             result.passed += 1
@@ -73,12 +73,12 @@ class Report(Struct):
         result.failed += 1
         result.weak += finding.authority in ("sdk", "derived")
         if len(result.failures) < MAX_FAILURES:
-            # A peer's own words are in both: they stay one line, wherever they are shown.
+            # Both contain texts of the peer, which must stay on one line.
             expected, got = one_line(finding.expected), one_line(finding.got)
             result.failures.append(replace(finding, expected=expected, got=got))
 
     def merge(self, other: Report) -> None:
-        """Add what another connection of the same run came to."""
+        """Add the report of another connection of the same run."""
         self.frames += other.frames
         self.version = self.version or other.version
         for traceback in other.kit_errors:
@@ -91,7 +91,7 @@ class Report(Struct):
             mine.failures += result.failures[: MAX_FAILURES - len(mine.failures)]
 
     def outcome(self, requirement: Requirement) -> Outcome:
-        """Return what became of a rule."""
+        """Return the outcome of a rule."""
         result = self.rules.get(requirement.id)
         if result is None or not (result.passed or result.failed):
             return "not exercised"
@@ -102,7 +102,7 @@ class Report(Struct):
         return "failed" if requirement.is_must else "warned"
 
     def authority(self, requirement: Requirement) -> Authority:
-        """Return on whose authority a rule was judged here."""
+        """Return the authority of a rule in this report."""
         result = self.rules.get(requirement.id)
         if result is not None and result.failed and result.weak == result.failed:
             for one in result.failures:
@@ -111,7 +111,7 @@ class Report(Struct):
         return requirement.authority_in(self.version)
 
     def applicable_rules(self) -> Iterator[Requirement]:
-        """Yield the rules that this run could come to: those of its version that are judged."""
+        """Yield the rules that this run could exercise: the judged rules of its version."""
         for requirement in requirements().values():
             judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
             if requirement.id not in self.rules and self.side is not None:
@@ -120,27 +120,27 @@ class Report(Struct):
                 yield requirement
 
     def failed_rules(self, *, strict: bool = False) -> list[str]:
-        """Return the rules that were broken and decide; with `strict` every broken rule.
+        """Return the failed rules that decide; with `strict` every failed rule.
 
-        What decides is a MUST of the schema or of the text of the protocol.
+        A MUST of the schema or of the text of the protocol decides.
         """
         bad = ("failed", "warned", "advised") if strict else ("failed",)
         return [rule.id for rule in self.applicable_rules() if self.outcome(rule) in bad]
 
     def problem_rules(self, *outcomes: Outcome) -> list[Requirement]:
-        """Return the broken rules, those first that weigh most; only these outcomes if named."""
+        """Return the failed rules, the most severe first; only these outcomes if any are given."""
         broken: tuple[Outcome, ...] = ("failed", "warned", "advised")
         asked = [(self.outcome(rule), rule) for rule in self.applicable_rules()]
         return [rule for one in outcomes or broken for outcome, rule in asked if outcome == one]
 
     def failures(self) -> Iterator[Finding]:
-        """Yield what is to be shown of every broken rule, in the order of the rules."""
+        """Yield the failures of all rules, in the order of the rules."""
         for ident in requirements():
             if (result := self.rules.get(ident)) is not None:
                 yield from result.failures
 
     def by_area(self) -> list[AreaTotals]:
-        """Return the sums of the areas that this run could come to."""
+        """Return the totals of the areas that this run could exercise."""
         sums = {area: AreaTotals(area, title) for area, title in areas().items()}
         for rule in self.applicable_rules():
             name = self.outcome(rule).replace(" ", "_")
@@ -148,7 +148,7 @@ class Report(Struct):
         return [area for area in sums.values() if any(_numbers(area))]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON."""
+        """Return the report as JSON."""
         return {
             "subject": self.subject,
             "side": self.side,
@@ -196,7 +196,7 @@ class Report(Struct):
 
 
 def frames_as_json(frames: Iterable[Frame]) -> list[dict[str, Any]]:
-    """Return frames as reports have them."""
+    """Return frames in the format of JSON reports."""
     return [
         {
             "number": frame.number,

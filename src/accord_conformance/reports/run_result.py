@@ -1,4 +1,4 @@
-"""What a run with scenarios came to: a report for each version, and how each scenario went."""
+"""The result of a run: a report for each version, and the outcome of each scenario."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = (
     "verdict",
 )
 
-# Exit statuses, besides 0.
+# Exit statuses other than 0.
 EXIT_FAILED = 1
-EXIT_LOGIN_REQUIRED = 3  # nothing is wrong, but without a login no turn was checked
-EXIT_KIT_ERROR = 70  # EX_SOFTWARE: the result says nothing
+EXIT_LOGIN_REQUIRED = 3  # no failure, but no turn was tested without a login
+EXIT_KIT_ERROR = 70  # EX_SOFTWARE: there is no verdict
 
-# Unfinished: the peer fell silent or went away, and it is not this scenario's business why.
-# Wrong: it did what no rule forbids and nobody could want; advised: what does little harm.
-# Error in the kit: the scenario itself failed, which says nothing about the peer.
+# Unfinished: the peer did not respond or disconnected, for a reason that is not judged here.
+# Wrong: it did something harmful that no rule forbids; advised: something less harmful.
+# Error in the kit: the scenario itself failed, which is not the fault of the peer.
 ScenarioOutcome: TypeAlias = Literal[
     "finished", "not exercised", "unfinished", "skipped", "wrong", "advised", "error in the kit"
 ]
 
 
 class ScenarioResult(Struct, kw_only=True):
-    """A scenario that was played in one version; `reason` says why it has no outcome.
+    """The result of a scenario in one version; `reason` explains the outcome.
 
-    `left`: the peer went away in it, although nothing was done to it that could be a reason.
-    Where it is wrong or advised, `advice` says what to do about it, and `frames` show it; of a peer
-    that went away they are what it got last. `traceback` is that of an error in the kit.
+    `disconnected`: the peer disconnected without a reason. If the outcome is wrong or advised,
+    `advice` describes the fix, and `frames` show the problem; after a disconnect they are the last
+    frames sent. `traceback` is that of an error in the kit.
     """
 
     scenario: str
@@ -56,10 +56,10 @@ class ScenarioResult(Struct, kw_only=True):
 
 
 class LoginProblem(Struct, kw_only=True):
-    """That scenarios came to nothing because the agent wants a login in one version.
+    """Scenarios that were not exercised because the agent requires a login in one version.
 
-    `turns` is how many were taken nevertheless, `tried` the login of the settings, which failed
-    with `error` if that is what happened, `offered` the ids that there are.
+    `turns` is the number of turns that ran nevertheless, `tried` the login of the settings, `error`
+    its error if it failed, and `offered` the ids of the auth methods.
     """
 
     version: int
@@ -71,11 +71,11 @@ class LoginProblem(Struct, kw_only=True):
 
     @property
     def message(self) -> str:
-        """What was not checked, and how to give a login."""
+        """The scenarios that were not exercised, and how to configure a login."""
         parts = ", ".join(dict.fromkeys(name.partition("/")[0] for name in self.scenarios))
-        lost = f"{len(self.scenarios)} scenarios came to nothing ({parts})"
+        lost = f"{len(self.scenarios)} scenarios were not exercised ({parts})"
         if self.turns == 0:
-            lost += ", and no turn was checked at all"
+            lost += ", and no turn was tested at all"
         if self.error:
             how = f"The login {self.tried!r} of the settings failed: {self.error}."
         elif self.tried:
@@ -84,17 +84,17 @@ class LoginProblem(Struct, kw_only=True):
             names = " or ".join(f'"{one}"' for one in self.offered)
             how = f"If one works without a user, name it in the settings: `login = {names}`."
         else:
-            how = "It offers none, so it has to be logged in before the check."
-        env = "What it needs, as a key, may stand in the environment, or under `[env]` there."
-        return f"Version {self.version}: the agent wants a login: {lost}. {how} {env}"
+            how = "It has no auth methods, so it has to be logged in before the check."
+        env = "Keys that it needs can be set in the environment or under `[env]` in the settings."
+        return f"Version {self.version}: the agent requires a login: {lost}. {how} {env}"
 
 
 class RunResult(Struct):
-    """A whole run; `unspoken` are the versions that were to be checked and are not spoken.
+    """A whole run; `unsupported` are the versions that the peer does not support, with the reason.
 
-    A report may tell of such a version, too: of what was broken in its handshake. `faults` are
-    tracebacks of errors in the kit outside of scenarios, `spent_s` is the time budget if the run
-    exceeded it. `strict` and `known`, the rules in the baseline, count for the verdict.
+    An unsupported version has a report, too, if rules failed in its handshake. `run_errors` are
+    tracebacks of errors in the kit outside scenarios, `exceeded_budget_s` is the time budget if the
+    run exceeded it. `strict` and `baseline` affect the verdict.
     """
 
     subject: str
@@ -110,16 +110,16 @@ class RunResult(Struct):
 
     @property
     def supported(self) -> list[Report]:
-        """The reports of the versions that are spoken."""
+        """The reports of the supported versions."""
         return [report for report in self.reports if report.version not in self.unsupported]
 
     @property
     def locked_out(self) -> list[LoginProblem]:
-        """The versions in which no turn was checked because the agent wants a login."""
+        """The versions in which no turn was tested because the agent requires a login."""
         return [login for login in self.login_problems if login.turns == 0]
 
     def failed_rules(self, *, strict: bool = False) -> list[tuple[str, int]]:
-        """Return the rules that were broken and must not be, each with its version."""
+        """Return the failed rules that decide, each with its version."""
         return [
             (rule, report.version or 0)
             for report in self.reports
@@ -127,7 +127,7 @@ class RunResult(Struct):
         ]
 
     def passed_rules(self) -> set[tuple[str, int]]:
-        """Return the rules that were kept, each with its version."""
+        """Return the passed rules, each with its version."""
         return {
             (rule.id, report.version or 0)
             for report in self.reports
@@ -137,12 +137,12 @@ class RunResult(Struct):
 
     @property
     def disconnects(self) -> list[ScenarioResult]:
-        """The scenarios in which the peer went away without a reason."""
+        """The scenarios in which the peer disconnected without a reason."""
         return [played for played in self.scenario_results if played.disconnected]
 
     @property
     def failed_scenarios(self) -> list[ScenarioResult]:
-        """The scenarios in which the peer did what nobody could want."""
+        """The scenarios that failed without a rule."""
         return [played for played in self.scenario_results if played.outcome == "wrong"]
 
     @property
@@ -155,11 +155,11 @@ class RunResult(Struct):
         return [*inside, *self.run_errors, *judging]
 
     def scenarios(self, version: int | None) -> list[ScenarioResult]:
-        """Return what was played in a version."""
+        """Return the results of the scenarios in a version."""
         return [played for played in self.scenario_results if played.version == version]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON."""
+        """Return the result as JSON."""
         return {
             "subject": one_line(self.subject),
             "seconds": round(self.seconds, 3),
@@ -197,7 +197,7 @@ class RunResult(Struct):
 
 
 class Verdict(Struct, frozen=True):
-    """A run in one line, and the exit status that goes with it."""
+    """The verdict on a run in one line, and its exit status."""
 
     status: int
     text: str
@@ -226,7 +226,7 @@ def verdict(result: RunResult) -> Verdict:
     if why:
         return Verdict(EXIT_FAILED, f"Failed: {'; '.join(why)}{beside}.")
     if result.locked_out:
-        return Verdict(EXIT_LOGIN_REQUIRED, f"Login required: no turn was checked{beside}.")
+        return Verdict(EXIT_LOGIN_REQUIRED, f"Login required: no turn was tested{beside}.")
     numbers = [str(report.version) for report in result.supported if report.version]
     plural = "s" if len(numbers) > 1 else ""
     versions = f" in version{plural} {' and '.join(numbers)}" if numbers else ""
@@ -235,7 +235,7 @@ def verdict(result: RunResult) -> Verdict:
 
 
 def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:
-    """Return what does not decide: warnings, advice, and what is in the baseline."""
+    """Describe what does not decide: warnings, advice, and failures in the baseline."""
     outcomes = [
         report.outcome(rule)
         for report in result.reports

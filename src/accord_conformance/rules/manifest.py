@@ -1,4 +1,4 @@
-"""The rules of the protocol as data: what is asked, of whom, and how it is judged."""
+"""The rules of the protocol as data: the requirement, the side, and how it is judged."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = (
 
 How = Literal["checked", "observed", "untestable", "planned"]
 
-# Who demands a rule: the JSON schema, the text of the protocol (its pages and proposals), only the
-# reference SDKs, or Accord, which derived it from other rules.
+# The authority of a rule: the JSON schema, the text of the protocol (its pages and proposals), only
+# the reference SDKs, or Accord, which derived it from other rules.
 Authority: TypeAlias = Literal["schema", "text", "sdk", "derived"]
 
-# The authorities in words, the strongest first.
+# Descriptions of the authorities, the strongest first.
 AUTHORITIES: dict[Authority, str] = {
     "schema": "the schema of the protocol",
     "text": "the text of the protocol",
@@ -44,13 +44,13 @@ class Requirement(Struct, frozen=True, kw_only=True):
     """One rule; `area` is the middle of its id.
 
     A `level` in capitals is the protocol's own word; in lower case it follows from the schema,
-    from another rule or from the reference implementation. `how` says who judges it: a scenario
-    that a program of the kit plays (checked), the observer on whatever is said (observed), or
-    nobody (untestable, with the `reason`; planned, as long as nobody has come to it).
+    from another rule or from the reference implementation. `how` is the way of judging: by a
+    scenario (checked), in any traffic (observed), not at all for a `reason` (untestable), or not
+    yet (planned).
 
-    `authority` says, for each version, who demands the rule. Only the schema and the text of the
-    protocol decide whether a program conforms; what rests on anything else is advice. `hint` says
-    how what is often broken can be fixed.
+    `authority` has the source of the requirement for each version. Only the schema and the text of
+    the protocol decide whether a program conforms; rules from other sources are advice. `hint`
+    describes how to fix a frequent failure.
     """
 
     id: str
@@ -68,28 +68,28 @@ class Requirement(Struct, frozen=True, kw_only=True):
 
     @property
     def is_must(self) -> bool:
-        """Whether breaking it is breaking the protocol."""
+        """Whether a program that breaks it does not conform."""
         return self.level.upper() in ("MUST", "MUST NOT")
 
     @property
     def is_should(self) -> bool:
-        """Whether breaking it needs a good reason."""
+        """Whether a program needs a good reason to break it."""
         return self.level.upper() in ("SHOULD", "SHOULD NOT")
 
     def authority_in(self, version: int | None) -> Authority:
-        """Return who demands the rule in a version, the weakest of all if none was agreed."""
+        """Return the authority of the rule in a version, or the weakest one of all."""
         if version in self.authority:
             return self.authority[version]
         return max(self.authority.values(), key=list(AUTHORITIES).index)
 
     def is_normative(self, version: int | None) -> bool:
-        """Whether the protocol itself demands the rule in a version."""
+        """Whether the protocol itself requires the rule in a version."""
         return self.authority_in(version) in ("schema", "text")
 
 
 @cache
 def requirements() -> dict[str, Requirement]:
-    """Return all rules by id: area after area, each in the order of its numbers."""
+    """Return all rules by id, ordered by area and number."""
     return {
         name: _requirement(name, area, row)
         for area, file in _files()
@@ -99,7 +99,7 @@ def requirements() -> dict[str, Requirement]:
 
 
 def _requirement(name: str, area: str, row: dict[str, Any]) -> Requirement:
-    """Return a rule from its row, where one authority stands for all versions."""
+    """Return a rule from its entry, in which one authority may apply to all versions."""
     said: Any = row.get("authority")
     per_version = {
         version: said.get(f"v{version}") if is_object(said) else said for version in row["versions"]
@@ -109,7 +109,7 @@ def _requirement(name: str, area: str, row: dict[str, Any]) -> Requirement:
 
 @cache
 def areas() -> dict[str, str]:
-    """Return the title of each area, in the order in which they are shown."""
+    """Return the title of each area, in the order of reports."""
     return {area: file["title"] for area, file in _files()}
 
 

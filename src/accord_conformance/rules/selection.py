@@ -1,4 +1,4 @@
-"""What `--only` means: areas of rules, rules, areas of scenarios and scenarios, by their names."""
+"""Selects rules and scenarios by the names of `--only`: areas, rules and scenarios."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ ScenarioT = TypeVar("ScenarioT", bound=NamedScenario)
 
 
 class UnknownName(ValueError):
-    """Nothing has this name; the message says what has one."""
+    """An unknown name; the message lists the known ones."""
 
 
 def select_rules(names: Sequence[str], scenarios: Iterable[NamedScenario]) -> list[Requirement]:
-    """Return the rules that the names stand for, all without any; raise `UnknownName`."""
+    """Return the rules with these names, or all rules without names; raise `UnknownName`."""
     if not names:
         return list(requirements().values())
     scenarios = list(scenarios)
@@ -53,7 +53,7 @@ def select_rules(names: Sequence[str], scenarios: Iterable[NamedScenario]) -> li
 
 
 def select_scenarios(names: Sequence[str], scenarios: Iterable[ScenarioT]) -> list[ScenarioT]:
-    """Return the scenarios that the names stand for, all without any; raise `UnknownName`."""
+    """Return the scenarios with these names, or all without names; raise `UnknownName`."""
     scenarios = list(scenarios)
     if not names:
         return scenarios
@@ -64,7 +64,7 @@ def select_scenarios(names: Sequence[str], scenarios: Iterable[ScenarioT]) -> li
         found = found or {one.name for one in scenarios if rules.intersection(one.rules)}
         if rules and not found:
             raise UnknownName(
-                f"No scenario is about {name}; `accord check rules --only {name}` says who judges"
+                f"No scenario is about {name}; see `accord check rules --only {name}`"
             )
         if not found:
             raise UnknownName(_unknown(name, scenarios))
@@ -73,18 +73,18 @@ def select_scenarios(names: Sequence[str], scenarios: Iterable[ScenarioT]) -> li
 
 
 def validate_skips(names: Iterable[str], scenarios: Iterable[NamedScenario]) -> None:
-    """Raise `UnknownName` for what is to be skipped, and is no scenario and no area of them."""
+    """Raise `UnknownName` if a name under `[skip]` matches no scenario or area."""
     scenarios = list(scenarios)
     for name in names:
         if not any(name in (one.name, one.area) for one in scenarios):
             known = dict.fromkeys(name for one in scenarios for name in (one.area, one.name))
             raise UnknownName(
-                f"[skip]: there is no scenario {name!r}; there are {', '.join(known)}"
+                f"[skip]: unknown scenario {name!r}; expected one of {', '.join(known)}"
             )
 
 
 def _rules_named(name: str) -> set[str]:
-    """Return the rules of an area, or the rule, of this name."""
+    """Return the rules of the area, or the rule, with this name."""
     upper = name.upper()
     return {rule.id for rule in requirements().values() if upper in (rule.id, rule.area)}
 
@@ -94,9 +94,9 @@ def _unknown(name: str, scenarios: Iterable[NamedScenario]) -> str:
         area = name.upper().split("-")[1]
         there = [rule.id for rule in requirements().values() if rule.area == area]
         if there:
-            return f"There is no rule {name}; {area} has {there[0]} to {there[-1]}"
+            return f"Unknown rule {name}; {area} has {there[0]} to {there[-1]}"
     parts = dict.fromkeys(one.area for one in scenarios)
     return (
-        f"There is no area, rule or scenario {name!r}; there are the areas of rules "
-        f"{', '.join(areas())}; those of scenarios {', '.join(parts)}"
+        f"Unknown area, rule or scenario {name!r}; the areas of rules are "
+        f"{', '.join(areas())}, those of scenarios {', '.join(parts)}"
     )

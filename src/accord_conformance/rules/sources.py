@@ -1,4 +1,4 @@
-"""Where a rule comes from, as links to the pages that say it."""
+"""The sources of a rule, as links to pages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SDKS = {
 
 
 class Link(NamedTuple):
-    """A source of a rule; `url` is empty for what no page says."""
+    """A source of a rule; `url` is empty if no page has it."""
 
     label: str
     url: str
 
 
 def links(rule: Requirement, version: int | None = None) -> list[Link]:
-    """Return the sources of a rule, those of one version if it is given and has any."""
+    """Return the sources of a rule, only those of a version if it has any."""
     parts = [part.strip() for part in rule.source.split(",")]
     other = f"v{3 - version}" if version in (1, 2) else "none"
     mine = [part for part in parts if other not in part.split(":")[0].split()]

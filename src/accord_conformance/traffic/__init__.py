@@ -1,3 +1,3 @@
-"""Frames, messages and the state that they bring about."""
+"""Frames, messages, and the state of a connection that follows from them."""
 
 __all__ = ()

@@ -1,6 +1,6 @@
-"""The state of one connection as an onlooker has it: what is open, offered, known.
+"""The state of one connection as an observer knows it: requests, capabilities, sessions.
 
-This file is the only one that changes the state. Judges see a message before it does.
+Only this file changes the state. Judges see a message before it does.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _REPEATABLE = ("session/load", "session/resume")
 
 
 class ConnectionState:
-    """One connection; `version` is what `initialize` settled."""
+    """One connection; `version` is the agreed version."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.version: Literal[1, 2] | None = None
-        self.initialized: Request | None = None  # the latest that succeeded
+        self.initialized: Request | None = None  # the latest successful one
         self.capabilities: dict[str, Any] = {"agent": None, "client": None}
         self.open_requests: dict[Side, dict[tuple[type, Any], Request]] = {
             "agent": {},
             "client": {},
         }
-        self.requests: list[Request] = []  # all that were made
+        self.requests: list[Request] = []  # all requests
         self.notification_counts: dict[Side, int] = {"agent": 0, "client": 0}
         self.invalid_frame_counts: dict[Side, int] = {"agent": 0, "client": 0}
         self.sessions: dict[str, Session] = {}
         self.auth_methods: list[Any] = []
         self.ended_sides: set[Side] = set()
 
-    # Looking.
+    # Queries.
 
     def unanswered(self, sender: Side, method: str, session_id: str | None = None) -> list[Request]:
-        """Return the unanswered calls of a side, of one session if it is named."""
+        """Return the unanswered requests of a side, of one session if it is given."""
         return [
             call
             for call in self.open_requests[sender].values()
@@ -59,16 +59,16 @@ class ConnectionState:
         ]
 
     def find_request(self, sender: Side, ident: Any) -> Request | None:
-        """Return an unanswered call by its id."""
+        """Return an unanswered request by its id."""
         return self.open_requests[sender].get(id_key(ident))
 
     def find_session(self, ident: Any) -> Session | None:
-        """Return a session that was told of here."""
+        """Return a session that is known on this connection."""
         return self.sessions.get(ident) if isinstance(ident, str) else None
 
     @property
     def is_opening_session(self) -> bool:
-        """Whether a session is being made, whose id is not known yet."""
+        """Whether a session is being created, whose id is not known yet."""
         return any(
             call.method in ("session/new", "session/fork") for call in self._open_client_requests()
         )
@@ -76,10 +76,10 @@ class ConnectionState:
     def _open_client_requests(self) -> list[Request]:
         return list(self.open_requests["client"].values())
 
-    # What happens.
+    # Messages.
 
     def on_request(self, call: Request) -> None:
-        """A request was sent."""
+        """Apply a request."""
         self.requests.append(call)
         self.open_requests[call.sender][id_key(call.id)] = call
         session_id = call.session_id
@@ -87,7 +87,7 @@ class ConnectionState:
             known = self._session_for(session_id)
             known.setup, known.is_open, known.closed = call, True, None
             if call.method == "session/load":
-                known.tools.clear()  # the replay tells of them again
+                known.tools.clear()  # the replay reports them again
             return
         session = self.find_session(session_id)
         if session is None:
@@ -100,7 +100,7 @@ class ConnectionState:
             self._apply_permission(session, call)
 
     def _apply_permission(self, session: Session, call: Request) -> None:
-        """What a permission request says of a tool call tells of that, too."""
+        """Apply the tool call in a permission request."""
         params = call.params
         subject = params.get("subject")
         tool = subject.get("toolCall") if is_object(subject) else params.get("toolCall")
@@ -108,7 +108,7 @@ class ConnectionState:
             self._apply_tool_call(session, tool, call.frame)
 
     def on_response(self, call: Request) -> None:
-        """A request got its answer."""
+        """Apply the response to a request."""
         self.open_requests[call.sender].pop(id_key(call.id), None)
         if call.sender == "client":
             self._apply_response(call)
@@ -146,24 +146,24 @@ class ConnectionState:
         version = result.get("protocolVersion")
         if version not in (1, 2):
             return
-        # Some say 2 and mean 1: what follows is judged by what they mean.
+        # Some agents answer 2 and mean 1: they are judged by version 1.
         self.version = 2 if version == 2 and not is_false_v2(result) else 1
         self.initialized = call
         methods = result.get("authMethods")
         self.auth_methods = methods if is_array(methods) else []
         params = call.params if is_object(call.params) else {}
         if self.version == 1 and "capabilities" in params and "clientCapabilities" not in params:
-            return  # what the words of version 2 offer in version 1 is the router's business
+            return  # the handshake translates the keys of version 2
         try:
             initialize, spec = _initialize(self.version), SPEC_V1 if self.version == 1 else SPEC_V2
             agent = spec.agent_capabilities(convert(result, initialize.result))
             client = spec.client_capabilities(convert(params, initialize.params))
         except DecodeError:
-            return  # told of by the judge of shapes; gates stay unjudged
+            return  # reported by the judge of wire types; gates are not judged
         self.capabilities = {"agent": agent, "client": client}
 
     def on_notification(self, note: Notification) -> None:
-        """A notification was sent."""
+        """Apply a notification."""
         self.notification_counts[note.sender] += 1
         if note.method == "$/cancel_request" and is_object(note.params):
             call = self.find_request(note.sender, note.params.get("requestId"))
@@ -235,7 +235,7 @@ class ConnectionState:
         if entity is None:
             entity = entities[ident] = ObservedEntity(frame, frame)
         entity.last = frame
-        # In v1 null keeps; in v2 it clears, which for reading is the same as null.
+        # In v1 null keeps the value; in v2 it clears it, which is the same as null here.
         keep_null = self.version != 1
         new = {name: value for name, value in told.items() if keep_null or value is not None}
         entity.fields.update(new)
@@ -246,7 +246,7 @@ class ConnectionState:
 
 
 def update_of(note: Notification) -> dict[str, Any]:
-    """Return the update that a `session/update` carries, or an empty object."""
+    """Return the update of a `session/update`, or an empty object."""
     update = note.params.get("update") if is_object(note.params) else None
     return update if is_object(update) else {}
 
@@ -278,9 +278,9 @@ def add_methods(more: Mapping[int, Iterable[Method]]) -> None:
 
 
 def id_key(ident: Any) -> tuple[type, Any]:
-    """Return what ids are matched by: their JSON type and value (R-GEN-06); 1.0 is 1."""
+    """Return the key by which ids match: JSON type and value (R-GEN-06); 1.0 is 1."""
     if isinstance(ident, float) and ident.is_integer():
         ident = int(ident)
     if isinstance(ident, str | int | float | None):
         return type(ident), ident
-    return object, repr(ident)  # none that the protocol allows
+    return object, repr(ident)  # not allowed by the protocol

@@ -1,4 +1,4 @@
-"""Who wrote a frame of a plain dump: what it says tells."""
+"""Guesses who wrote a frame of a plain dump."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ("DirectionGuesser", "sender_of_method")
 
 
 class DirectionGuesser:
-    """Tells who wrote a frame: methods have a side that serves them, answers go back."""
+    """Guesses the sender of a frame: one side serves a method, and responses go back."""
 
     def __init__(self) -> None:
         self._open: dict[Side, dict[Any, str]] = {"client": {}, "agent": {}}
 
     def sender(self, value: Any) -> Side:
-        """Return the likely writer; noise is the agent's, whose stdout it is."""
+        """Return the likely sender; noise is from the agent's stdout."""
         if not is_object(value):
             return "agent"
         name, key = value.get("method"), repr(value.get("id"))
@@ -44,7 +44,7 @@ class DirectionGuesser:
         return other(asker)
 
     def _mismatch_count(self, name: str, value: dict[str, Any]) -> int:
-        """Tell how badly a result fits a method, where both sides wait for this id."""
+        """Return how badly a result fits a method, if both sides wait for this id."""
         found = [
             len(find_problems(method.result, value.get("result")))
             for version in (1, 2)
@@ -55,7 +55,7 @@ class DirectionGuesser:
 
 
 def sender_of_method(name: str, is_request: bool) -> Side | None:
-    """Return who calls a method, None when it is both or nobody knows it."""
+    """Return the side that calls a method; None if both do or the method is unknown."""
     found = {
         method.to
         for version in (1, 2)

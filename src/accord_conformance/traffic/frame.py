@@ -1,4 +1,4 @@
-"""What went over the wire, and when: the input of the observer."""
+"""A frame: the input of the observer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Frame(Struct, frozen=True):
     """One JSON text (on stdio: one line) as its sender wrote it; `number` counts from 1."""
 
     number: int
-    time: float  # seconds, from any start
+    time: float  # in seconds, from any start
     sender: Side
     text: bytes
 
 
 def other(side: Side) -> Side:
-    """Return who is at the other end."""
+    """Return the other side."""
     return "agent" if side == "client" else "client"

@@ -1,4 +1,4 @@
-"""Frames as what they are: calls, answers, notes, or nothing that the protocol knows."""
+"""Parses frames: requests, responses, notifications, or invalid frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class InvalidFrame(Struct, frozen=True):
-    """A frame that is no message; `why` says in what way."""
+    """A frame that is not a message; `why` is the reason."""
 
     frame: Frame
     why: Literal["not JSON", "not UTF-8", "batch", "no message"]
@@ -43,25 +43,25 @@ class Notification(Struct):
 
     @property
     def session_id(self) -> str | None:
-        """The session it is about."""
+        """The session that it names."""
         return _session_id(self.params)
 
 
 class Request(Struct, eq=False):
-    """A request, from when it is sent until it is answered; `cancelled` by `$/cancel_request`."""
+    """A request and its response; `cancelled` is the frame of a `$/cancel_request` for it."""
 
     frame: Frame
     sender: Side
     id: Any
     method: str
     params: Any
-    version: int | None = None  # of the protocol, when it was sent
+    version: int | None = None  # the agreed version when it was sent
     cancelled: Frame | None = None
     response: Response | None = None
 
     @property
     def session_id(self) -> str | None:
-        """The session it is about."""
+        """The session that it names."""
         return _session_id(self.params)
 
     @property
@@ -71,20 +71,20 @@ class Request(Struct, eq=False):
 
     @property
     def result(self) -> Any:
-        """The result; None as long as there is none."""
+        """The result; None if it has not arrived."""
         return (
             None if self.response is None or self.response.result is UNSET else self.response.result
         )
 
     @property
     def code(self) -> Any:
-        """The code of the error it was answered with, if it was."""
+        """The code of the error, if it was answered with one."""
         error = self.response and self.response.error
         return error.get("code") if is_object(error) else None
 
 
 class Response(Struct, frozen=True):
-    """The answer to a call; `error` is whatever stands there."""
+    """The response to a request; `error` is unchecked."""
 
     frame: Frame
     result: Any | UnsetType
@@ -92,7 +92,7 @@ class Response(Struct, frozen=True):
 
 
 def parse_frame(frame: Frame) -> RawMessage | InvalidFrame | None:
-    """Return what a frame is; None when it is blank."""
+    """Parse a frame; return None if it is blank."""
     text = frame.text.strip()
     if not text:
         return None

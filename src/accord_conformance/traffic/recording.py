@@ -1,10 +1,9 @@
-"""Recorded conversations: one JSON object per line, or plain dumps whose directions are guessed.
+"""Recordings: one JSON object per line, or plain dumps whose directions are guessed.
 
-A record is `{"time": 0.25, "from": "client", "frame": "…"}`: seconds, who wrote the frame, and
-the frame as text (an object is taken, too). `{"from": "agent", "end": true}` says that a side has
-ended. Instead of `from` a `direction` is understood, as seen by the client: `sent` or `received`.
-`{"subject": "agent"}` in the first line says who is to be judged, where the other side broke rules
-on purpose.
+A record is `{"time": 0.25, "from": "client", "frame": "…"}`: seconds, the sender, and the frame as
+text or as an object. `{"from": "agent", "end": true}` is the end of a side. Instead of `from`, a
+record may have a `direction` from the view of the client: `sent` or `received`. In the first line,
+`{"subject": "agent"}` names the judged side, if the other side broke rules on purpose.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ _PREFIXES: dict[bytes, Side] = {
     b"client:": "client",
     b"agent:": "agent",
 }
-_MAX_TIME_S = 1e12  # of a time: clocks count seconds from 1970, or from when a machine started
+_MAX_TIME_S = 1e12  # clocks count seconds from 1970, or from the start of the machine
 _EXPECTED = "expected records with `from` and `frame`, or a frame of JSON-RPC in each line"
 
 
 class Recorded(Struct, frozen=True):
-    """A frame, who wrote it, and when."""
+    """A frame, its sender and its time."""
 
     time: float
     sender: Side
@@ -64,13 +63,13 @@ class Recorded(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """A side sends nothing more."""
+    """The end of a side."""
 
     sender: Side
 
 
 class JudgedSide(Struct, frozen=True):
-    """Who is to be judged."""
+    """The judged side."""
 
     side: Side
 
@@ -83,16 +82,16 @@ def write(time: float, sender: Side, text: bytes | bytearray) -> bytes:
 
 
 def write_judged_side(side: Side) -> bytes:
-    """Return the first line of a recording of which one side is to be judged."""
+    """Return the first line of a recording in which one side is judged."""
     return lenient_json.dumps({"subject": side}) + b"\n"
 
 
 def read(
     lines: Iterable[bytes], unread: list[str] | None = None
 ) -> Iterator[Recorded | End | JudgedSide]:
-    """Yield what a recording holds; raise `ValueError` at a record that is none.
+    """Yield the records of a recording; raise `ValueError` at an invalid record.
 
-    With `unread` such lines are left out, and it gets what is wrong with them, unless they are all.
+    With `unread`, invalid lines are skipped and described there, unless all are invalid.
     """
     rows = _rows(lines)
     if not any(row.is_record or _is_message(row.value) for row in rows):
@@ -120,11 +119,11 @@ def read(
 
 
 class _InvalidRecord(Exception):
-    """A line is no record; the text says why."""
+    """An invalid record; the text is the reason."""
 
 
 class _Row(Struct, frozen=True):
-    """A line that is not blank; `value` is what it or its frame says, None if that is no JSON."""
+    """A line that is not blank; `value` is its JSON or that of its frame, if any."""
 
     number: int
     text: bytes
@@ -149,7 +148,7 @@ def _rows(lines: Iterable[bytes]) -> list[_Row]:
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if number == 1:
-            text = text.removeprefix(codecs.BOM_UTF8)  # as editors on Windows save
+            text = text.removeprefix(codecs.BOM_UTF8)  # as written by editors on Windows
         if text:
             sender, frame = _prefixed(text)
             rows.append(_Row(number, text, sender, frame, _json(frame)))
@@ -197,7 +196,7 @@ def _seconds(value: Any) -> float:
 
 
 def _bytes(frame: str) -> bytes:
-    """Return what a frame was before `write` made a text of it."""
+    """Return the bytes of a frame from the text that `write` made of it."""
     try:
         return frame.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -223,13 +222,13 @@ def _json(text: bytes) -> Any:
 
 
 def _is_message(value: Any) -> bool:
-    """Tell whether a line could be of a dump: a message, or a batch of them."""
+    """Return whether a line may be a message, or a batch of messages."""
     first: Any = value[0] if is_array(value) and value else value
     return is_object(first) and not first.keys().isdisjoint(("jsonrpc", "method"))
 
 
 def _describe_content(rows: list[_Row]) -> str:
-    """Return in a few words what a file holds that is no recording."""
+    """Describe the content of a file that is not a recording."""
     if not rows:
         return "nothing: there are no frames"
     first, text = rows[0], b"\n".join(row.text for row in rows)
@@ -242,7 +241,7 @@ def _describe_content(rows: list[_Row]) -> str:
 
 
 def _is_utf16(text: bytes) -> bool:
-    """Tell whether only every second byte is nothing, as in UTF-16 that begins with no mark."""
+    """Return whether every second byte is zero, as in UTF-16 without a byte order mark."""
     halves = text[::2].count(0), text[1::2].count(0)
     return len(text) > 3 and max(halves) > len(text) // 3 and min(halves) == 0
 
@@ -264,14 +263,14 @@ def _excerpt_of_value(value: Any) -> str:
 
 
 class DirectionCheck:
-    """Counts the messages whose method only the other side sends."""
+    """Counts messages whose method only the other side sends."""
 
     def __init__(self) -> None:
         self._right = 0
         self._wrong: list[str] = []
 
     def add(self, row: _Row, item: Recorded) -> None:
-        """Look at a frame of which the recording says who wrote it."""
+        """Add a frame whose sender is recorded."""
         value = _json(item.text)
         name = value.get("method") if is_object(value) else None
         if not is_object(value) or not isinstance(name, str):
@@ -283,7 +282,7 @@ class DirectionCheck:
             self._wrong.append(f"line {row.number} has {name} from the {item.sender}")
 
     def raise_if_swapped(self) -> None:
-        """Raise `ValueError` when it is most of them."""
+        """Raise `ValueError` if most messages are swapped."""
         if len(self._wrong) > max(1, self._right):
             count = f"{len(self._wrong)} of {len(self._wrong) + self._right} messages"
             raise ValueError(f"the directions look swapped in {count}: {self._wrong[0]}")

@@ -1,4 +1,4 @@
-"""What both sides know of a session, as far as it was said."""
+"""The state of a session, as messages show it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ("ObservedEntity", "Session", "Turn")
 
 
 class Turn(Struct, eq=False):
-    """A prompt of version 1 and what happened until its answer."""
+    """A turn of version 1, until the response to its prompt."""
 
     request: Request
     cancelled: Frame | None = None  # the first session/cancel
-    closed: Frame | None = None  # the session/close that came while it ran
-    permission_pending_at_cancel: bool = False  # the agent was waiting for the user's permission
-    tools: set[str] = field(default_factory=set[str])  # that were first told of in it
+    closed: Frame | None = None  # the session/close during the turn
+    permission_pending_at_cancel: bool = False  # a permission request was pending
+    tools: set[str] = field(default_factory=set[str])  # that were first reported in this turn
 
 
 class ObservedEntity(Struct, eq=False):
-    """A tool call or a terminal, as it was last told."""
+    """A tool call or a terminal, as it was last reported."""
 
     first: Frame
     last: Frame
@@ -33,27 +33,27 @@ class ObservedEntity(Struct, eq=False):
 
     @property
     def cancellable(self) -> bool:
-        """Whether it offers to be cancelled alone."""
+        """Whether it can be cancelled individually."""
         capabilities = self.fields.get("capabilities")
         return is_object(capabilities) and is_object(capabilities.get("cancel"))
 
 
 class Session(Struct, eq=False):
-    """One session; `setup` is what opened it, None for one met before its setup was answered."""
+    """One session; `setup` is the request that opened it, None before its response."""
 
     id: str
     setup: Request | None = None
-    is_open: bool = False  # made, loaded or resumed here, and not closed
+    is_open: bool = False  # created, loaded or resumed on this connection, and not closed
     parent_id: str | None = None
     is_cancellable: bool = False
-    closed: Frame | None = None  # the answer to session/close
+    closed: Frame | None = None  # the response to session/close
     turn: Turn | None = None
     last_turn: Turn | None = None
     tools: dict[str, ObservedEntity] = field(default_factory=dict[str, ObservedEntity])
     terminals: dict[str, ObservedEntity] = field(
         default_factory=dict[str, ObservedEntity]
     )  # terminals of v2
-    state: str | None = None  # of v2, as last told
+    state: str | None = None  # of v2, as last reported
     has_been_running: bool = False
     modes: frozenset[str] | None = None
     options: list[Any] | None = None
@@ -61,7 +61,7 @@ class Session(Struct, eq=False):
     background: list[Any] = field(default_factory=list[Any])
 
     def apply_setup(self, result: dict[str, Any]) -> None:
-        """Take what the answer to a setup call says."""
+        """Apply the result of a setup request."""
         modes = result.get("modes")
         if is_object(modes) and is_array(modes.get("availableModes")):
             ids = (mode.get("id") for mode in modes["availableModes"] if is_object(mode))

@@ -1,6 +1,6 @@
-"""Strict reading: everything that a JSON value has, lacks or says otherwise than its wire type.
+"""Strict reading: all differences between a JSON value and its wire type.
 
-The wire types forgive what the schema tells readers to forgive; whoever writes has to get it right.
+The wire types tolerate what the schema tells readers to tolerate; a sender has to be exact.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ Member: TypeAlias = tuple[Any, str]
 
 
 class TypeProblem(Struct, frozen=True, kw_only=True):
-    """What is wrong at one place.
+    """A difference at one place.
 
-    `what`: a key is missing or unknown (extra), a value has a wrong type or is none of those
-    allowed, an open enum has a value that is not known (custom), a union a variant that is not
-    known, a number or list exceeds its bounds, keys exclude each other. `owner` and `key` are the
+    `what`: a key is missing or unknown (extra), a value has a wrong type or is not allowed, an open
+    enum has an unknown value (custom), a union has an unknown variant, a number or list exceeds its
+    bounds, or keys exclude each other. `owner` and `key` are the
     wire type and the key, `within` the members above them, the innermost last. `known` has the keys
     or values that would have been right.
     """
@@ -80,9 +80,9 @@ class VisitedKey(NamedTuple):
 
 
 def find_problems(tp: Any, value: Any, visits: set[VisitedKey] | None = None) -> list[TypeProblem]:
-    """Return everything in a JSON value that a wire type does not allow.
+    """Return all differences between a JSON value and a wire type.
 
-    `visits` gets all keys that were looked at.
+    All visited keys are added to `visits`.
     """
     place = _Place("$", owner_of(tp), "", set() if visits is None else visits)
     return list(_any_of(describe(tp), value, place))
@@ -94,11 +94,11 @@ def owner_of(tp: Any) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """Return a JSON value as it is told in a report."""
+    """Return a JSON value for a report."""
     return excerpt(dumps(value).decode("utf-8", "replace"))
 
 
-_KEY = 100  # characters of a key that a path has
+_KEY = 100  # characters of a key in a path
 
 
 class _Place(Struct, frozen=True):
@@ -138,7 +138,7 @@ class _Place(Struct, frozen=True):
 
 
 def _any_of(shape: Shape, value: Any, place: _Place) -> Iterator[TypeProblem]:
-    """Judge a value by the alternative that it is meant to be."""
+    """Judge a value by the alternative that fits best."""
     if Anything() in shape:
         return
     objects = [kind for kind in shape if isinstance(kind, Object)]
@@ -186,7 +186,7 @@ def _one_object(kinds: list[Object], value: dict[str, Any], place: _Place) -> It
     if exact:
         yield from _members(exact[0], value, place)
         return
-    # Of state updates the second tag may be new while the first is known.
+    # A state update may have a known first tag and an unknown second one.
     rests = [
         kind
         for kind in kinds
@@ -212,7 +212,7 @@ def _one_object(kinds: list[Object], value: dict[str, Any], place: _Place) -> It
 
 
 def _no_variant(kinds: list[Object], value: dict[str, Any], place: _Place) -> Iterator[TypeProblem]:
-    """Tell which tag is missing or none of those that there are."""
+    """Report the tag that is missing or unknown."""
     fields = list(dict.fromkeys(key for kind in kinds for key, _ in sorted(kind.tags)))
     for key in fields:
         known = frozenset(tag for kind in kinds for name, tag in kind.tags if name == key)
@@ -264,7 +264,7 @@ def _members(
 
 def _field(field: Field, value: Any, place: _Place) -> Iterator[TypeProblem]:
     if value is None and field.on_null:
-        return  # reads as empty, by the schema's own word
+        return  # null reads as empty, according to the schema
     yield from _any_of(field.shape, value, place)
 
 

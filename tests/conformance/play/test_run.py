@@ -352,7 +352,7 @@ async def test_logins_that_are_offered_are_named() -> None:
     (login,) = result.login_problems
     assert login.offered == ["script", "refused"]
     assert '`login = "script" or "refused"`' in login.message
-    assert "no turn was checked at all" in login.message
+    assert "no turn was tested at all" in login.message
 
 
 async def test_login_of_the_settings_that_fails_is_named() -> None:

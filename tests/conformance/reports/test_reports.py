@@ -98,7 +98,7 @@ def test_markdown_keeps_what_agents_write_in_fences(result: RunResult) -> None:
     assert "Version 2 was not checked" in text
     assert "### `permissions/reject`: wrong" in text
     assert "it stays. Go." in text
-    assert "the agent wants a login" in text
+    assert "the agent requires a login" in text
 
 
 def test_junit_is_xml_with_a_case_for_each_rule(result: RunResult) -> None:
@@ -149,7 +149,7 @@ def test_html_loads_nothing_and_runs_nothing(result: RunResult) -> None:
     assert "R-GEN-04" in page
     assert "permissions/reject <b>wrong</b>" in page
     assert "it stays. Go." in page
-    assert "the agent wants a login" in page
+    assert "the agent requires a login" in page
     assert "x" * 1000 not in page
 
 

@@ -176,7 +176,7 @@ def test_agent_that_nobody_named_is_an_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_nothing(accord_agent): pass")
     done = run(pytester)
     done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(["*Say what starts the agent: --accord-agent COMMAND*"])
+    done.stdout.fnmatch_lines(["*Missing the agent's command: --accord-agent COMMAND*"])
 
 
 # --accord-check
@@ -297,7 +297,7 @@ def test_agent_that_lets_nobody_in_fails_once(pytester: pytest.Pytester) -> None
     words = ("--accord-check", agent, "--accord-check-version", "1", "-k", "speaks or PROMPT")
     done = run(pytester, *words)
     assert done.parseoutcomes()["failed"] == 1
-    done.stdout.fnmatch_lines(["*the agent wants a login:*no turn was checked at all*"])
+    done.stdout.fnmatch_lines(["*the agent requires a login:*no turn was tested at all*"])
 
 
 def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest.Pytester) -> None:
@@ -316,9 +316,9 @@ def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "--accord-check needs what starts the agent"),
+        ((), "--accord-check needs the command that starts the agent"),
         (("--accord-check-config", "absent.toml"), "Cannot read absent.toml*"),
-        (("--accord-check-config", "skip.toml"), "[[]skip[]]: there is no scenario 'nothing'*"),
+        (("--accord-check-config", "skip.toml"), "[[]skip[]]: unknown scenario 'nothing'*"),
         (("--accord-check-baseline", "absent.txt"), "Cannot read the baseline absent.txt: *"),
     ],
 )

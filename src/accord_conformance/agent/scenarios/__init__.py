@@ -1,8 +1,8 @@
-"""The scenarios that are played with agents, one file per area.
+"""The scenarios for agents, one file per area.
 
-Another one is a coroutine function under `scenario`, in the file of its area and in `SCENARIOS`
-there. It names the rules that it tells of, plays, and judges: only what came into play, and
-nothing that another model, or another moment, might have made different.
+A scenario is a coroutine function with the decorator `scenario`, in `SCENARIOS` of the file of its
+area. It names its rules, and judges only what was exercised and what does not depend on the model
+or on timing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes on beside the turn: background work, single cancels, subagents."""
+"""Background work, cancellation of single tool calls, and subagents."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _FINAL = ("completed", "failed", "cancelled")
 
 
 @scenario("beside/background", "R-BGW-08", "R-TCAN-04", versions=(2,))
-async def _in_background(stage: AgentContext) -> None:
-    """Work goes on when the turn is over, also after a cancel, and is ended alone."""
-    editor = stage.client
-    session = await editor.new_session()
-    await editor.run_turn(session, "background")
-    items = _background(editor, session)
+async def _in_background(context: AgentContext) -> None:
+    """Work continues after the turn and after a cancel, and is cancelled individually."""
+    client = context.client
+    session = await client.new_session()
+    await client.run_turn(session, "background")
+    items = _background(client, session)
     if not items:
         raise NotExercised("the agent reported no background work")
     item = items[0]
-    editor.cancel(session)
-    await editor.connection.sync()
-    stage.judge(
+    client.cancel(session)
+    await client.connection.sync()
+    context.judge(
         "R-BGW-08",
-        not _ended(editor, session, item),
-        *_ended(editor, session, item),
-        expected="background work that goes on after `session/cancel`",
+        not _ended(client, session, item),
+        *_ended(client, session, item),
+        expected="background work that continues after `session/cancel`",
         got="its end",
     )
-    if _ended(editor, session, item):
+    if _ended(client, session, item):
         return
     kind = item.get("type")
     if kind == "tool_call":
@@ -43,31 +43,33 @@ async def _in_background(stage: AgentContext) -> None:
     elif kind == "terminal":
         method, params = "terminal/cancel", {"terminalId": item.get("terminalId")}
     else:
-        raise NotExercised(f"work of the type {kind} cannot be cancelled by itself")
-    call = await editor.connection.call(method, {"sessionId": session, **params})
+        raise NotExercised(f"work of the type {kind} cannot be cancelled individually")
+    call = await client.connection.call(method, {"sessionId": session, **params})
     if call.ok:
-        await _comes_to_an_end(stage, editor, session, item)
+        await _comes_to_an_end(context, client, session, item)
 
 
 @scenario("beside/nothing-to-cancel", "R-TCAN-05", versions=(2,))
-async def _nothing_to_cancel(stage: AgentContext) -> None:
-    """A tool call and a terminal are cancelled that there are not."""
-    session = await stage.client.new_session()
+async def _nothing_to_cancel(context: AgentContext) -> None:
+    """Unknown tool calls and terminals are cancelled."""
+    session = await context.client.new_session()
     for method, key in (("tool_call/cancel", "toolCallId"), ("terminal/cancel", "terminalId")):
-        call = await stage.client.connection.call(
+        call = await context.client.connection.call(
             method, {"sessionId": session, key: "accord-unknown"}
         )
         if call.ok:  # errors are observed
-            stage.judge("R-TCAN-05", False, call, expected=f"-32602 from {method}", got="a result")
+            context.judge(
+                "R-TCAN-05", False, call, expected=f"-32602 from {method}", got="a result"
+            )
 
 
 @scenario("beside/tool-cancel", "R-TCAN-04", "R-TCAN-06", versions=(2,))
-async def _tool_cancel(stage: AgentContext) -> None:
-    """A tool call is cancelled by itself, in the middle of a turn."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = editor.prompt_for(session, "tool_cancel")
-    told = editor.connection.observer.state
+async def _tool_cancel(context: AgentContext) -> None:
+    """A tool call is cancelled individually, during a turn."""
+    client = context.client
+    session = await client.new_session()
+    sent = client.prompt_for(session, "tool_cancel")
+    told = client.connection.observer.state
 
     def cancellable() -> list[str]:
         tools = told.sessions[session].tools if session in told.sessions else {}
@@ -77,12 +79,12 @@ async def _tool_cancel(stage: AgentContext) -> None:
             if tool.cancellable and tool.fields.get("status") not in _FINAL
         ]
 
-    await editor.wait_for_optional(lambda: bool(cancellable()) or prompted.is_over, "tool call")
+    await client.wait_for_optional(lambda: bool(cancellable()) or sent.is_over, "tool call")
     if not cancellable():
-        raise NotExercised("no tool call could be cancelled by itself")
+        raise NotExercised("no tool call could be cancelled individually")
     ident = cancellable()[0]
-    states = len(prompted.states())
-    call = await editor.connection.call(
+    states = len(sent.states())
+    call = await client.connection.call(
         "tool_call/cancel", {"sessionId": session, "toolCallId": ident}
     )
     if not call.ok:
@@ -90,10 +92,10 @@ async def _tool_cancel(stage: AgentContext) -> None:
     answered = call.response.frame.number if call.response else 0
     early = [
         note
-        for note, update in prompted.states()[states:]
+        for note, update in sent.states()[states:]
         if note.frame.number < answered and update.get("stopReason") == "cancelled"
     ]
-    stage.judge(
+    context.judge(
         "R-TCAN-06",
         not early,
         call,
@@ -101,19 +103,19 @@ async def _tool_cancel(stage: AgentContext) -> None:
         expected="the session's state as it was",
         got="an idle state, cancelled",
     )
-    await _comes_to_an_end(stage, editor, session, {"type": "tool_call", "toolCallId": ident})
-    if not prompted.is_over:
-        editor.cancel(session)
-    await prompted.wait_for_end()
+    await _comes_to_an_end(context, client, session, {"type": "tool_call", "toolCallId": ident})
+    if not sent.is_over:
+        client.cancel(session)
+    await sent.wait_for_end()
 
 
 @scenario("beside/subagent", "R-SUBAG-07", "R-SUBAG-08")
-async def _subagent(stage: AgentContext) -> None:
+async def _subagent(context: AgentContext) -> None:
     """A subagent works in a session of its own."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = await editor.run_turn(session, "subagent")
-    told = prompted.updates("subagent_update")
+    client = context.client
+    session = await client.new_session()
+    sent = await client.run_turn(session, "subagent")
+    told = sent.updates("subagent_update")
     named = (update.get("sessionId") for _, update in told)
     children = {ident for ident in named if isinstance(ident, str)}
     if not children:
@@ -123,9 +125,9 @@ async def _subagent(stage: AgentContext) -> None:
         for _, update in told
         if is_object(update.get("state"))
     ]
-    if stage.version == 1:
-        wrong = [note for note in editor.connection.notifications if _is_state(note, children)]
-        stage.judge(
+    if context.version == 1:
+        wrong = [note for note in client.connection.notifications if _is_state(note, children)]
+        context.judge(
             "R-SUBAG-08",
             not wrong and bool(mirrored),
             *wrong,
@@ -135,8 +137,8 @@ async def _subagent(stage: AgentContext) -> None:
         )
         return
     for child in children:
-        for note, update in editor.updates(str(child), "state_update"):
-            stage.judge(
+        for note, update in client.updates(str(child), "state_update"):
+            context.judge(
                 "R-SUBAG-07",
                 (child, update.get("state")) in mirrored,
                 note,
@@ -149,39 +151,39 @@ def _is_state(note: Notification, children: set[Any]) -> bool:
     return note.session_id in children and update_of(note).get("sessionUpdate") == "state_update"
 
 
-def _background(editor: ScenarioClient, session: str) -> list[Json]:
-    """Return the work that the last state lists."""
-    states = editor.updates(session, "state_update")
+def _background(client: ScenarioClient, session: str) -> list[Json]:
+    """Return the work in the last state update."""
+    states = client.updates(session, "state_update")
     items = states[-1][1].get("background") if states else None
     return [item for item in items if is_object(item)] if is_array(items) else []
 
 
-def _ended(editor: ScenarioClient, session: str, item: Json) -> list[Notification]:
-    """Return what told of the end of some work."""
+def _ended(client: ScenarioClient, session: str, item: Json) -> list[Notification]:
+    """Return the updates that report the end of some work."""
     key = "terminalId" if item.get("type") == "terminal" else "toolCallId"
     return [
         note
-        for note, update in editor.updates(session, "tool_call_update", "terminal_update")
+        for note, update in client.updates(session, "tool_call_update", "terminal_update")
         if update.get(key) == item.get(key)
         and (update.get("status") in _FINAL or is_object(update.get("exitStatus")))
     ]
 
 
 async def _comes_to_an_end(
-    stage: AgentContext, editor: ScenarioClient, session: str, item: Json
+    context: AgentContext, client: ScenarioClient, session: str, item: Json
 ) -> None:
-    ended = await editor.wait_for_optional(
-        lambda: bool(_ended(editor, session, item)), "end", within_s=stage.settings.answer
+    ended = await client.wait_for_optional(
+        lambda: bool(_ended(client, session, item)), "end", within_s=context.settings.answer
     )
     calls = [
-        call for call in editor.connection.observer.state.requests if call.session_id == session
+        call for call in client.connection.observer.state.requests if call.session_id == session
     ]
-    stage.judge(
+    context.judge(
         "R-TCAN-04",
         ended,
         *calls[-1:],
         expected="an update that tells its end",
-        got=f"none in {stage.settings.answer:g} s",
+        got=f"none in {context.settings.answer:g} s",
     )
 
 

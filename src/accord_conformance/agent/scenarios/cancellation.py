@@ -1,4 +1,4 @@
-"""Cancels: of turns, of requests, of what is over or never was."""
+"""Cancellation of turns and requests, also of those that have ended or never existed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accord_conformance.traffic.frame import Frame
 __all__ = ("SCENARIOS", "strays")
 
 
-# How long a turn is left to work before it is cancelled, try by try.
+# How long a turn works before it is cancelled, in each try.
 _WORKS_S = (0.0, 0.5, 1.0)
 _TOO_SHORT = "the turn was over before it could be cancelled"
 
@@ -27,58 +27,58 @@ _TOO_SHORT = "the turn was over before it could be cancelled"
     "R-CANCEL-08",
     "R-SESS-21",
 )
-async def _turn(stage: AgentContext) -> None:
-    """A turn is cancelled while it goes on; another is ended by closing its session."""
-    editor = stage.client
-    await _cancelled(stage)
-    if not editor.supports("close"):
+async def _turn(context: AgentContext) -> None:
+    """A turn is cancelled; another one ends because its session is closed."""
+    client = context.client
+    await _cancelled(context)
+    if not client.supports("close"):
         return
-    session = await editor.new_session()
-    prompted = await _working(editor, session)
-    call = editor.connection.send_request("session/close", {"sessionId": session})
-    for asked in editor.pending_permissions(session):
-        editor.answer_cancelled(asked)
-    if await stage.expect_success("R-SESS-21", editor, call, why="closing a session in its turn"):
-        if stage.version == 1:
-            # Both are answers, and no rule says which of them comes first.
-            await editor.wait_for_optional(
-                lambda: prompted.is_over, "end", within_s=stage.settings.answer
+    session = await client.new_session()
+    sent = await _working(client, session)
+    call = client.connection.send_request("session/close", {"sessionId": session})
+    for asked in client.pending_permissions(session):
+        client.answer_cancelled(asked)
+    if await context.expect_success("R-SESS-21", client, call, why="closing a session in its turn"):
+        if context.version == 1:
+            # Both are responses, and no rule defines their order.
+            await client.wait_for_optional(
+                lambda: sent.is_over, "end", within_s=context.settings.answer
             )
-        ended = prompted.is_over and is_object(call.result)
-        stage.judge(
+        ended = sent.is_over and is_object(call.result)
+        context.judge(
             "R-SESS-21",
             ended,
-            prompted.request,
+            sent.request,
             call,
             expected="the end of the turn, and an object as the answer",
-            got="the answer, and a turn that goes on" if call.ok else describe_outcome(call),
+            got="the answer, and a turn that continues" if call.ok else describe_outcome(call),
         )
 
 
-async def _cancelled(stage: AgentContext) -> None:
-    """Judge what a cancelled turn comes to; again where its end may have been on its way."""
+async def _cancelled(context: AgentContext) -> None:
+    """Judge the end of a cancelled turn; try again if the messages may have crossed."""
     ends: list[SentPrompt] = []
     cancel: Frame | None = None
     for works_s in _WORKS_S:
         try:
-            prompted, cancel = await _cancel(stage, works_s)
+            sent, cancel = await _cancel(context, works_s)
         except NotExercised:
             if not ends:
                 raise
-            return  # it is not that long
-        late = not prompted.is_over
-        if late and not await _ends(stage, prompted, cancel):
+            return  # the turn is shorter
+        late = not sent.is_over
+        if late and not await _ends(context, sent, cancel):
             return
-        if prompted.stop_reason == "cancelled":
+        if sent.stop_reason == "cancelled":
             return
-        ends.append(prompted)
+        ends.append(sent)
         if late:
-            break  # nothing crossed there
+            break  # the messages did not cross
     failed = all(not one.request.ok or one.stop_reason == "error" for one in ends)
     rules = ("R-CANCEL-06", "R-CANCEL-08") if failed else ("R-CANCEL-05", "R-CANCEL-07")
     reasons = dict.fromkeys(one.stop_reason or describe_outcome(one.request) for one in ends)
-    stage.judge(
-        rules[stage.version - 1],
+    context.judge(
+        rules[context.version - 1],
         False,
         cancel,
         *ends[-1].evidence,
@@ -91,17 +91,17 @@ def _in_turns(number: int) -> str:
     return "in a turn that was" if number == 1 else f"in {number} turns that were"
 
 
-async def _ends(stage: AgentContext, prompted: SentPrompt, cancel: Frame) -> bool:
-    """Wait for a turn that goes on after its cancel; tell when it has no end at all."""
-    settings = stage.settings
-    ended = await stage.client.wait_for_optional(
-        lambda: prompted.is_over, "end", within_s=settings.timeout
+async def _ends(context: AgentContext, sent: SentPrompt, cancel: Frame) -> bool:
+    """Wait for a turn that continues after its cancel; judge a turn that does not end."""
+    settings = context.settings
+    ended = await context.client.wait_for_optional(
+        lambda: sent.is_over, "end", within_s=settings.timeout
     )
     if not ended:
-        stage.judge(
-            ("R-CANCEL-05", "R-CANCEL-07")[stage.version - 1],
+        context.judge(
+            ("R-CANCEL-05", "R-CANCEL-07")[context.version - 1],
             False,
-            prompted.request,
+            sent.request,
             cancel,
             expected="the end of the turn, with the stop reason cancelled",
             got=f"no end, {settings.answer + settings.timeout:g} s after the cancel",
@@ -109,114 +109,108 @@ async def _ends(stage: AgentContext, prompted: SentPrompt, cancel: Frame) -> boo
     return ended
 
 
-async def _cancel(stage: AgentContext, works_s: float) -> tuple[SentPrompt, Frame]:
-    """Cancel a turn that has worked for so long; return it, and what cancelled it."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = await _working(editor, session)
-    if works_s and await editor.wait_for_optional(
-        lambda: prompted.is_over, "end", within_s=works_s
-    ):
+async def _cancel(context: AgentContext, works_s: float) -> tuple[SentPrompt, Frame]:
+    """Cancel a turn after this time; return the turn and the frame of the cancel."""
+    client = context.client
+    session = await client.new_session()
+    sent = await _working(client, session)
+    if works_s and await client.wait_for_optional(lambda: sent.is_over, "end", within_s=works_s):
         raise NotExercised(_TOO_SHORT)
-    cancel = editor.cancel(session)
-    ended = await editor.wait_for_optional(
-        lambda: prompted.is_over, "end", within_s=stage.settings.answer
+    cancel = client.cancel(session)
+    ended = await client.wait_for_optional(
+        lambda: sent.is_over, "end", within_s=context.settings.answer
     )
-    stage.judge(
+    context.judge(
         "R-CANCEL-04",
         ended,
-        prompted.request,
-        expected=f"the end of a cancelled turn within {stage.settings.answer:g} s",
+        sent.request,
+        expected=f"the end of a cancelled turn within {context.settings.answer:g} s",
         got="none",
     )
-    return prompted, cancel
+    return sent, cancel
 
 
 @scenario("cancelling/nothing", "R-CANCEL-12")
-async def _nothing(stage: AgentContext) -> None:
-    """A session without a turn is cancelled, and one that there is not."""
-    editor = stage.client
-    session = await editor.new_session()
-    began = len(editor.connection.observer.state.frames)
-    editor.cancel(session)
-    editor.connection.send_notification("session/cancel", {"sessionId": "accord-unknown-session"})
-    await editor.connection.sync()
-    answers = strays(editor, began)
-    prompted = await editor.run_turn(session, "text")
-    stage.judge(
+async def _nothing(context: AgentContext) -> None:
+    """A session without a turn is cancelled, and an unknown session."""
+    client = context.client
+    session = await client.new_session()
+    began = len(client.connection.observer.state.frames)
+    client.cancel(session)
+    client.connection.send_notification("session/cancel", {"sessionId": "accord-unknown-session"})
+    await client.connection.sync()
+    answers = strays(client, began)
+    sent = await client.run_turn(session, "text")
+    context.judge(
         "R-CANCEL-12",
-        not answers and prompted.stop_reason != "cancelled",
+        not answers and sent.stop_reason != "cancelled",
         *answers,
-        *prompted.evidence,
+        *sent.evidence,
         expected="no answer, and the next turn as if nothing had been cancelled",
-        got="an answer" if answers else f"the stop reason {prompted.stop_reason}",
+        got="an answer" if answers else f"the stop reason {sent.stop_reason}",
     )
 
 
 @scenario("cancelling/request", "R-REQCAN-13", versions=(1,))
-async def _request(stage: AgentContext) -> None:
-    """A prompt is withdrawn while it is worked on."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = await _working(editor, session)
-    editor.connection.send_notification("$/cancel_request", {"requestId": prompted.request.id})
-    await editor.wait_for_optional(lambda: prompted.is_over, "end", within_s=stage.settings.answer)
-    if not prompted.is_over:
-        editor.cancel(session)
-        await prompted.wait_for_end(within_s=stage.settings.answer)
+async def _request(context: AgentContext) -> None:
+    """A prompt is cancelled by `$/cancel_request` during its turn."""
+    client = context.client
+    session = await client.new_session()
+    sent = await _working(client, session)
+    client.connection.send_notification("$/cancel_request", {"requestId": sent.request.id})
+    await client.wait_for_optional(lambda: sent.is_over, "end", within_s=context.settings.answer)
+    if not sent.is_over:
+        client.cancel(session)
+        await sent.wait_for_end(within_s=context.settings.answer)
         raise NotExercised("the agent does not take `$/cancel_request`")
-    stage.judge(
+    context.judge(
         "R-REQCAN-13",
-        prompted.request.ok or prompted.request.code == -32800,
-        prompted.request,
+        sent.request.ok or sent.request.code == -32800,
+        sent.request,
         expected="-32800, or the stop reason cancelled",
-        got=describe_outcome(prompted.request),
+        got=describe_outcome(sent.request),
     )
 
 
 @scenario("cancelling/late", "R-REQCAN-06")
-async def _late(stage: AgentContext) -> None:
-    """Requests are withdrawn that are answered already, or were never made."""
-    editor = stage.client
-    await editor.new_session()
-    began = len(editor.connection.observer.state.frames)
+async def _late(context: AgentContext) -> None:
+    """Requests are cancelled that are answered already, or never existed."""
+    client = context.client
+    await client.new_session()
+    began = len(client.connection.observer.state.frames)
     unknown: tuple[Any, ...] = (1, 999_999, "accord-unknown")
     for ident in unknown:
-        editor.connection.send_notification("$/cancel_request", {"requestId": ident})
-    call = editor.connection.send_request("session/new", editor.setup_params())
+        client.connection.send_notification("$/cancel_request", {"requestId": ident})
+    call = client.connection.send_request("session/new", client.setup_params())
     why = "a request after others were cancelled"
-    if await stage.expect_success("R-REQCAN-06", editor, call, why=why):
-        answers = strays(editor, began)
-        stage.judge(
+    if await context.expect_success("R-REQCAN-06", client, call, why=why):
+        answers = strays(client, began)
+        context.judge(
             "R-REQCAN-06",
             not answers,
             *answers,
-            expected="no answer to a cancel of what is over",
+            expected="no answer to a cancel of what has ended",
             got="an answer",
         )
 
 
-async def _working(editor: ScenarioClient, session: str) -> SentPrompt:
-    """Return a turn that goes on; raise `NotExercised`."""
-    prompted = editor.prompt_for(session, "long")
-    if editor.version == 2:
-        await editor.connection.wait_for_response(
-            prompted.request, within_s=editor.settings.timeout
-        )
-    await editor.wait_for_optional(
-        lambda: bool(prompted.updates()) or prompted.is_over, "sign of work"
-    )
-    await editor.connection.sync()
-    editor.require_accepted(prompted)
-    if prompted.is_over:
+async def _working(client: ScenarioClient, session: str) -> SentPrompt:
+    """Return a turn in progress; raise `NotExercised` if it ends too soon."""
+    sent = client.prompt_for(session, "long")
+    if client.version == 2:
+        await client.connection.wait_for_response(sent.request, within_s=client.settings.timeout)
+    await client.wait_for_optional(lambda: bool(sent.updates()) or sent.is_over, "sign of work")
+    await client.connection.sync()
+    client.require_accepted(sent)
+    if sent.is_over:
         raise NotExercised(_TOO_SHORT)
-    return prompted
+    return sent
 
 
-def strays(editor: ScenarioClient, began: int) -> list[Frame]:
-    """Return the answers of the agent under no id, from some frame on."""
+def strays(client: ScenarioClient, began: int) -> list[Frame]:
+    """Return the agent's responses without a request, from a frame on."""
     found: list[Frame] = []
-    for frame in editor.connection.observer.state.frames[began:]:
+    for frame in client.connection.observer.state.frames[began:]:
         if frame.sender != "agent":
             continue
         try:

@@ -1,4 +1,4 @@
-"""Methods that nobody knows: with an underscore, without one, and of the protocol's own kind."""
+"""Unknown methods: with an underscore, without one, and with `$/`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ("SCENARIOS",)
 
 
 @scenario("extensions/request", "R-EXT-05", "R-EXT-06")
-async def _request(stage: AgentContext) -> None:
-    """A custom request comes that the agent does not know."""
-    editor = stage.client
-    call = editor.connection.send_request("_accord/unknown", {"some": [1]}, ident="accord-custom")
-    if await stage.expect_response("R-EXT-05", editor, call, "an answer to a custom request"):
-        stage.judge("R-EXT-05", True)
-        stage.judge(
+async def _request(context: AgentContext) -> None:
+    """The client sends an unknown custom request."""
+    client = context.client
+    call = client.connection.send_request("_accord/unknown", {"some": [1]}, ident="accord-custom")
+    if await context.expect_response("R-EXT-05", client, call, "an answer to a custom request"):
+        context.judge("R-EXT-05", True)
+        context.judge(
             "R-EXT-06",
             call.code == -32601,
             call,
@@ -27,27 +27,27 @@ async def _request(stage: AgentContext) -> None:
 
 
 @scenario("extensions/notification", "R-EXT-07", "R-REQCAN-10")
-async def _notification(stage: AgentContext) -> None:
-    """Notifications come that the agent does not know."""
-    editor = stage.client
+async def _notification(context: AgentContext) -> None:
+    """The client sends unknown notifications."""
+    client = context.client
     for rule, method in (
         ("R-EXT-07", "_accord/unknown"),
         ("R-EXT-07", "accord/unknown"),
         ("R-REQCAN-10", "$/accordUnknown"),
     ):
-        began = len(editor.connection.observer.state.frames)
-        editor.connection.send_notification(method, {"some": [1]})
-        call = editor.connection.send_request("_accord/after", {})
-        sent = editor.connection.observer.state.frames[began]
+        began = len(client.connection.observer.state.frames)
+        client.connection.send_notification(method, {"some": [1]})
+        call = client.connection.send_request("_accord/after", {})
+        sent = client.connection.observer.state.frames[began]
         try:
-            await editor.connection.wait_for_response(call)
+            await client.connection.wait_for_response(call)
         except NoResponse as silence:
-            stage.judge(
+            context.judge(
                 rule, False, sent, call, expected="the notification ignored", got=str(silence)
             )
             raise
-        answers = strays(editor, began)
-        stage.judge(
+        answers = strays(client, began)
+        context.judge(
             rule,
             not answers,
             sent,

@@ -1,4 +1,4 @@
-"""Files and commands: read, written and run, by the client's means where there are such."""
+"""Files and commands, by the client's methods if it has them."""
 
 from __future__ import annotations
 
@@ -17,36 +17,34 @@ _WORD = "quince"
 
 
 @scenario("machine/read", "R-SESS-04")
-async def _read(stage: AgentContext) -> None:
-    """A file is read that is named as seen from the session's directory."""
-    editor = stage.client
-    note = stage.folder / "note.txt"
+async def _read(context: AgentContext) -> None:
+    """The agent reads a file by its name in the session's directory."""
+    client = context.client
+    note = context.folder / "note.txt"
     note.write_text(f"The word is {_WORD}.\n", "utf-8")
-    session = await editor.new_session()
-    prompted = await editor.run_turn(session, "file_read")
-    elsewhere = _elsewhere(stage, prompted, note)
-    if not elsewhere and _WORD not in prompted.agent_text():
+    session = await client.new_session()
+    sent = await client.run_turn(session, "file_read")
+    elsewhere = _elsewhere(context, sent, note)
+    if not elsewhere and _WORD not in sent.agent_text():
         raise NotExercised("the agent did not tell what the file says")
-    stage.judge(
+    context.judge(
         "R-SESS-04",
         not elsewhere,
-        prompted.request,
+        sent.request,
         *elsewhere,
         expected=f"{note}",
         got="the file of that name in another directory",
     )
 
 
-def _elsewhere(
-    stage: AgentContext, prompted: SentPrompt, note: Path
-) -> list[Request | Notification]:
-    """Return what names a note that is not the session's."""
+def _elsewhere(context: AgentContext, sent: SentPrompt, note: Path) -> list[Request | Notification]:
+    """Return messages with a note that is not in the session's directory."""
     found: list[Request | Notification] = []
-    for call in stage.client.connection.requests:
+    for call in context.client.connection.requests:
         path = call.params.get("path") if is_object(call.params) else None
-        if call.session_id == prompted.session and _is_other(path, note):
+        if call.session_id == sent.session and _is_other(path, note):
             found.append(call)
-    for told, update in prompted.updates("tool_call", "tool_call_update"):
+    for told, update in sent.updates("tool_call", "tool_call_update"):
         locations = update.get("locations")
         named: list[Any] = locations if is_array(locations) else []
         paths = [location.get("path") for location in named if is_object(location)]
@@ -62,24 +60,24 @@ def _is_other(path: object, note: Path) -> bool:
 
 
 @scenario("machine/write")
-async def _write(stage: AgentContext) -> None:
-    """A file is written."""
-    editor = stage.client
-    await editor.run_turn(await editor.new_session(), "file_write")
+async def _write(context: AgentContext) -> None:
+    """The agent writes a file."""
+    client = context.client
+    await client.run_turn(await client.new_session(), "file_write")
 
 
 @scenario("machine/run", "R-DTERM-10")
-async def _run(stage: AgentContext) -> None:
-    """A command is run."""
-    editor = stage.client
-    prompted = await editor.run_turn(await editor.new_session(), "terminal")
-    await editor.connection.sync()  # terminals may be released when the turn is over
+async def _run(context: AgentContext) -> None:
+    """The agent runs a command."""
+    client = context.client
+    sent = await client.run_turn(await client.new_session(), "terminal")
+    await client.connection.sync()  # terminals may be released after the turn
     first: dict[str, Notification] = {}
-    for note, update in prompted.updates("terminal_update", "terminal_output_chunk"):
+    for note, update in sent.updates("terminal_update", "terminal_output_chunk"):
         ident = str(update.get("terminalId"))
         began = first.setdefault(ident, note)
         if isinstance(update.get("command"), str):
-            stage.judge(
+            context.judge(
                 "R-DTERM-10",
                 began is note,
                 began,

@@ -1,4 +1,4 @@
-"""The handshake: versions, capabilities that nobody knows, requests that come too early."""
+"""The handshake: versions, unknown capabilities, requests that arrive too early."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENARIOS",)
 
-# What belongs to capabilities of the client.
+# The methods that need capabilities of the client.
 _GATED = ("fs/", "terminal/", "elicitation/")
 _NO_VERSION = 99
 
 
 @scenario("handshake/unknown", "R-INIT-18", "R-GEN-08", isolated=True)
-async def _unknown(stage: AgentContext) -> None:
-    """Capabilities and keys that nobody knows come with the handshake."""
-    editor = await stage.connect()
-    known = ALL_CAPABILITIES_V1 if stage.version == 1 else ALL_CAPABILITIES_V2
-    call = await editor.initialize({**known, "accordUnknown": {"deep": [1, None]}})
-    stage.judge(
+async def _unknown(context: AgentContext) -> None:
+    """The handshake has unknown capabilities and keys."""
+    client = await context.connect()
+    known = ALL_CAPABILITIES_V1 if context.version == 1 else ALL_CAPABILITIES_V2
+    call = await client.initialize({**known, "accordUnknown": {"deep": [1, None]}})
+    context.judge(
         "R-INIT-18",
         call.ok,
         call,
         expected="a result, whatever the capability `accordUnknown` is",
         got=describe_outcome(call),
     )
-    editor = await stage.connect()
-    call = await editor.initialize(accordUnknown=True, _meta={"accord": 1})
-    stage.judge(
+    client = await context.connect()
+    call = await client.initialize(accordUnknown=True, _meta={"accord": 1})
+    context.judge(
         "R-GEN-08",
         call.ok,
         call,
@@ -52,47 +52,47 @@ async def _unknown(stage: AgentContext) -> None:
 
 
 @scenario("handshake/versions", "R-INIT-06", "R-INIT-10", "R-INIT-30", isolated=True)
-async def _versions(stage: AgentContext) -> None:
-    """Versions that are none, and one that is not there yet."""
-    editor = await stage.connect()
+async def _versions(context: AgentContext) -> None:
+    """The client requests invalid versions, and a future one."""
+    client = await context.connect()
     odd: tuple[Any, ...] = ("latest", "2025-01-01", 1.5, -1, 70_000, None, [1])
     refused: Request | None = None  # on this connection
     for version in odd:
-        call = _hello(editor, version)
-        if refused is not None and not await _stays(stage, editor, refused, call):
-            editor = await stage.connect()
-            call = _hello(editor, version)
-        if not await stage.expect_response(
-            "R-INIT-10", editor, call, "-32602 for what is no version"
+        call = _hello(client, version)
+        if refused is not None and not await _stays(context, client, refused, call):
+            client = await context.connect()
+            call = _hello(client, version)
+        if not await context.expect_response(
+            "R-INIT-10", client, call, "-32602 for an invalid version"
         ):
             break
         refused = None if call.ok else call
     for version in (0, _NO_VERSION):
-        editor = await stage.connect()
-        call = editor.connection.send_request("initialize", editor.initialize_params(version))
+        client = await context.connect()
+        call = client.connection.send_request("initialize", client.initialize_params(version))
         expected = "an answer with the agent's own version"
-        if not await stage.expect_response("R-INIT-06", editor, call, expected):
+        if not await context.expect_response("R-INIT-06", client, call, expected):
             continue
         answered = call.result.get("protocolVersion") if is_object(call.result) else None
         if answered == _NO_VERSION:
             got = f"version {answered}"
-            stage.judge("R-INIT-06", False, call, expected=expected, got=got)
+            context.judge("R-INIT-06", False, call, expected=expected, got=got)
 
 
-def _hello(editor: ScenarioClient, version: object) -> Request:
-    return editor.connection.send_request(
-        "initialize", editor.initialize_params() | {"protocolVersion": version}
+def _hello(client: ScenarioClient, version: object) -> Request:
+    return client.connection.send_request(
+        "initialize", client.initialize_params() | {"protocolVersion": version}
     )
 
 
 async def _stays(
-    stage: AgentContext, editor: ScenarioClient, refused: Request, again: Request
+    context: AgentContext, client: ScenarioClient, refused: Request, again: Request
 ) -> bool:
-    """Judge that a refused handshake does not cost the connection; return whether it is there."""
+    """Judge that the connection survives a refused handshake; return whether it does."""
     with suppress(NoResponse):
-        await editor.connection.wait_for_response(again)
-    gone = again.response is None and editor.connection.is_closed
-    stage.judge(
+        await client.connection.wait_for_response(again)
+    gone = again.response is None and client.connection.is_closed
+    context.judge(
         "R-INIT-30",
         not gone,
         refused,
@@ -104,15 +104,15 @@ async def _stays(
 
 
 @scenario("handshake/newer", "R-INIT-37", versions=(2,), isolated=True)
-async def _newer(stage: AgentContext) -> None:
-    """A client of a later version says what it is in words that version 2 does not know."""
-    editor = await stage.connect()
+async def _newer(context: AgentContext) -> None:
+    """A client of a future version sends keys that version 2 does not define."""
+    client = await context.connect()
     params = {"protocolVersion": 99, "info": "somebody", "capabilities": "many"}
-    call = editor.connection.send_request("initialize", params)
-    if not await stage.expect_response("R-INIT-37", editor, call, "version 2, for what is newer"):
+    call = client.connection.send_request("initialize", params)
+    if not await context.expect_response("R-INIT-37", client, call, "version 2, for what is newer"):
         return
     answered = call.result.get("protocolVersion") if is_object(call.result) else None
-    stage.judge(
+    context.judge(
         "R-INIT-37",
         answered == 2,
         call,
@@ -122,21 +122,21 @@ async def _newer(stage: AgentContext) -> None:
 
 
 @scenario("handshake/words-of-version-2", "R-INIT-13", versions=(1,), isolated=True)
-async def _words_of_version_2(stage: AgentContext) -> None:
-    """A client of version 2 comes to an agent that has version 1 alone."""
-    editor = await stage.connect()
-    # A router may put these words into those of version 1, so nothing is offered in either.
+async def _words_of_version_2(context: AgentContext) -> None:
+    """A client of version 2 connects to an agent that supports only version 1."""
+    client = await context.connect()
+    # A router may translate these keys to version 1, so the client advertises nothing.
     params: Json = {"protocolVersion": 2, "info": CLIENT_INFO, "capabilities": {}}
-    call = editor.connection.send_request("initialize", params)
-    if not await stage.expect_response("R-INIT-13", editor, call, "version 1"):
+    call = client.connection.send_request("initialize", params)
+    if not await context.expect_response("R-INIT-13", client, call, "version 1"):
         return
-    editor.result = call.result if is_object(call.result) else {}
-    if editor.result.get("protocolVersion") == 2:
-        false = is_false_v2(editor.result) or "capabilities" not in editor.result
+    client.result = call.result if is_object(call.result) else {}
+    if client.result.get("protocolVersion") == 2:
+        false = is_false_v2(client.result) or "capabilities" not in client.result
         how = "says version 2 in the shape of version 1" if false else "speaks version 2"
         raise NotExercised(f"the agent {how}")
-    answered = editor.result.get("protocolVersion")
-    stage.judge(
+    answered = client.result.get("protocolVersion")
+    context.judge(
         "R-INIT-13",
         call.ok and answered == 1,
         call,
@@ -144,62 +144,62 @@ async def _words_of_version_2(stage: AgentContext) -> None:
         got=f"version {answered}" if call.ok else describe_outcome(call),
     )
     if call.ok:
-        for used in await _used(editor):
-            stage.judge("R-INIT-13", False, used, expected=_UNUSED, got=used.method)
+        for used in await _used(client):
+            context.judge("R-INIT-13", False, used, expected=_UNUSED, got=used.method)
 
 
 @scenario("handshake/nothing-offered", "R-INIT-16", "R-INIT-17", "R-ELIC-04", isolated=True)
-async def _nothing_offered(stage: AgentContext) -> None:
-    """A client that offers nothing is asked for nothing."""
-    editor = await stage.connect_initialized(capabilities={})
-    (stage.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
-    session = await editor.new_session()
+async def _nothing_offered(context: AgentContext) -> None:
+    """An agent sends no requests to a client without capabilities."""
+    client = await context.connect_initialized(capabilities={})
+    (context.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
+    session = await client.new_session()
     for rule, purpose in (
         ("R-INIT-17", "file_read"),
         ("R-INIT-17", "terminal"),
         ("R-ELIC-04", "elicit"),
     ):
-        if not stage.settings.prompt(purpose):
+        if not context.settings.prompt(purpose):
             continue
-        prompted = editor.prompt_for(session, purpose)
-        await prompted.wait_for_end()
-        failed = _failed(prompted)
+        sent = client.prompt_for(session, purpose)
+        await sent.wait_for_end()
+        failed = _failed(sent)
         if failed:
-            whole = await stage.connect_initialized()
+            whole = await context.connect_initialized()
             other = whole.prompt_for(await whole.new_session(), purpose)
             await other.wait_for_end()
             if _failed(other):
-                continue  # it is not the capabilities
-        stage.judge(
+                continue  # the capabilities are not the cause
+        context.judge(
             rule,
             not failed,
-            *prompted.evidence,
+            *sent.evidence,
             expected="a way without what the client does not offer",
             got="a turn that fails",
         )
-    used = _asked(editor)
-    stage.judge("R-INIT-16", not used, *used, expected=_UNUSED, got=_names(used))
+    used = _asked(client)
+    context.judge("R-INIT-16", not used, *used, expected=_UNUSED, got=_names(used))
 
 
 _UNUSED = "no request for what the client does not offer"
 
 
-async def _used(editor: ScenarioClient) -> list[Request]:
-    """Give the agent reasons to ask for files, terminals and the user; return what it asked for."""
-    (editor.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
-    session = await editor.new_session()
+async def _used(client: ScenarioClient) -> list[Request]:
+    """Send prompts that may need files, terminals and the user; return the agent's requests."""
+    (client.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
+    session = await client.new_session()
     for purpose in ("file_read", "terminal", "elicit"):
-        if editor.settings.prompt(purpose):
-            await editor.prompt_for(session, purpose).wait_for_end()
-    return _asked(editor)
+        if client.settings.prompt(purpose):
+            await client.prompt_for(session, purpose).wait_for_end()
+    return _asked(client)
 
 
-def _failed(prompted: SentPrompt) -> bool:
-    return prompted.request.code == -32603 or prompted.stop_reason == "error"
+def _failed(sent: SentPrompt) -> bool:
+    return sent.request.code == -32603 or sent.stop_reason == "error"
 
 
-def _asked(editor: ScenarioClient) -> list[Request]:
-    return [call for call in editor.connection.requests if call.method.startswith(_GATED)]
+def _asked(client: ScenarioClient) -> list[Request]:
+    return [call for call in client.connection.requests if call.method.startswith(_GATED)]
 
 
 def _names(calls: list[Request]) -> str:
@@ -207,35 +207,35 @@ def _names(calls: list[Request]) -> str:
 
 
 @scenario("handshake/early", "R-REQCAN-14", isolated=True)
-async def _early(stage: AgentContext) -> None:
-    """Something is cancelled, and something asked for, before the handshake."""
-    editor = await stage.connect()
-    editor.connection.send_notification("$/cancel_request", {"requestId": 4711})
-    call = editor.connection.send_request("initialize", editor.initialize_params())
+async def _early(context: AgentContext) -> None:
+    """The client sends a cancel and a request before the handshake."""
+    client = await context.connect()
+    client.connection.send_notification("$/cancel_request", {"requestId": 4711})
+    call = client.connection.send_request("initialize", client.initialize_params())
     try:
-        await editor.connection.wait_for_response(call, within_s=stage.settings.timeout)
+        await client.connection.wait_for_response(call, within_s=context.settings.timeout)
     except NoResponse:
         await (
-            stage.connect_initialized()
-        )  # if that is not answered either, it is not for the cancel
-    await stage.expect_success(
-        "R-REQCAN-14", editor, call, why="`initialize` after `$/cancel_request`"
+            context.connect_initialized()
+        )  # if that gets no response either, the cancel is not the cause
+    await context.expect_success(
+        "R-REQCAN-14", client, call, why="`initialize` after `$/cancel_request`"
     )
-    editor = await stage.connect()
-    early = editor.connection.send_request("session/new", editor.setup_params())
-    await editor.wait_for_optional(
-        lambda: early.response is not None, "answer", within_s=stage.settings.answer
+    client = await context.connect()
+    early = client.connection.send_request("session/new", client.setup_params())
+    await client.wait_for_optional(
+        lambda: early.response is not None, "answer", within_s=context.settings.answer
     )
-    await editor.initialize()
+    await client.initialize()
 
 
 @scenario("handshake/again", isolated=True)
-async def _again(stage: AgentContext) -> None:
-    """The handshake is made again, after something else was asked."""
-    editor = await stage.connect_initialized()
-    await editor.connection.call("_accord/unknown", {})
-    call = editor.connection.send_request("initialize", editor.initialize_params())
-    await editor.connection.wait_for_response(call, within_s=stage.settings.timeout)
+async def _again(context: AgentContext) -> None:
+    """The client initializes again, after another request."""
+    client = await context.connect_initialized()
+    await client.connection.call("_accord/unknown", {})
+    call = client.connection.send_request("initialize", client.initialize_params())
+    await client.connection.wait_for_response(call, within_s=context.settings.timeout)
 
 
 SCENARIOS = (

@@ -1,4 +1,4 @@
-"""An MCP server on stdio that offers nothing; run as a program, with nothing but Python."""
+"""An MCP server on stdio without tools; a program that needs only Python."""
 
 from __future__ import annotations
 

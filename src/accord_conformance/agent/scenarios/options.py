@@ -1,4 +1,4 @@
-"""Modes and options: set to each value there is, and to some that there are not."""
+"""Modes and options: set to all their values, and to unknown ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SET = "session/set_config_option"
 
 
 @scenario("options/set")
-async def _each_value(stage: AgentContext) -> None:
-    """Each option is set to its values, and back."""
-    editor = stage.client
-    session, setup = await _session(editor)
+async def _each_value(context: AgentContext) -> None:
+    """Each option is set to all its values, and back."""
+    client = context.client
+    session, setup = await _session(client)
     options = _options(setup)
     if not options:
         raise NotExercised("the agent offers no options")
@@ -26,14 +26,14 @@ async def _each_value(stage: AgentContext) -> None:
         current = option.get("currentValue")
         others = [value for value in _values(option) if value != current]
         for value in (*others[:2], current):
-            await editor.open_session(_SET, _params(stage.version, session, option, value))
+            await client.open_session(_SET, _params(context.version, session, option, value))
 
 
 @scenario("options/unknown")
-async def _unknown(stage: AgentContext) -> None:
-    """An option is set that there is not, and one to a value that it has not."""
-    editor = stage.client
-    session, setup = await _session(editor)
+async def _unknown(context: AgentContext) -> None:
+    """An unknown option is set, and a known one to an unknown value."""
+    client = context.client
+    session, setup = await _session(client)
     options = _options(setup)
     if not options:
         raise NotExercised("the agent offers no options")
@@ -41,23 +41,23 @@ async def _unknown(stage: AgentContext) -> None:
     odd: list[tuple[Json, Any]] = [({"id": "accord-unknown", "configId": "accord-unknown"}, "a")]
     odd += [(option, "accord-unknown") for option in selects[:1]]
     for option, value in odd:
-        await editor.connection.call(_SET, _params(stage.version, session, option, value))
+        await client.connection.call(_SET, _params(context.version, session, option, value))
 
 
 @scenario("options/modes", "R-MODE-05", versions=(1,))
-async def _modes(stage: AgentContext) -> None:
-    """The mode is changed, as a mode and as an option."""
-    editor = stage.client
-    session, setup = await _session(editor)
+async def _modes(context: AgentContext) -> None:
+    """The mode is set, as a mode and as an option."""
+    client = context.client
+    session, setup = await _session(client)
     offered = setup.get("modes")
     if not is_object(offered) or not is_array(offered.get("availableModes")):
         raise NotExercised("the agent offers no modes")
     option = next((one for one in _options(setup) if one.get("category") == "mode"), None)
-    stage.judge(
+    context.judge(
         "R-MODE-05",
         option is not None,
-        editor.connection.observer.state.sessions[session].setup,
-        expected="an option of category mode besides the modes",
+        client.connection.observer.state.sessions[session].setup,
+        expected="an option of category mode in addition to the modes",
         got="none",
     )
     current = offered.get("currentModeId")
@@ -65,33 +65,33 @@ async def _modes(stage: AgentContext) -> None:
     others = [ident for ident in ids if isinstance(ident, str) and ident != current]
     if option is None or not others:
         return
-    call = await editor.open_session(
+    call = await client.open_session(
         "session/set_mode", {"sessionId": session, "modeId": others[0]}
     )
     if not call.ok:
         raise NotExercised(f"the mode was not set: error {call.code}")
-    told = editor.connection.observer.state.sessions[session]
+    told = client.connection.observer.state.sessions[session]
 
     def now() -> Any:
         return (told.option(option.get("id")) or {}).get("currentValue")
 
-    await editor.wait_for_optional(
-        lambda: now() == others[0], "option update", within_s=min(2.0, stage.settings.answer)
+    await client.wait_for_optional(
+        lambda: now() == others[0], "option update", within_s=min(2.0, context.settings.answer)
     )
-    stage.judge(
+    context.judge(
         "R-MODE-05",
         now() == others[0],
         call,
         expected=f"the option {option.get('id')!r} to follow the mode {others[0]!r}",
         got=f"{now()!r}",
     )
-    await editor.open_session("session/set_mode", {"sessionId": session, "modeId": current})
+    await client.open_session("session/set_mode", {"sessionId": session, "modeId": current})
 
 
-async def _session(editor: ScenarioClient) -> tuple[str, Json]:
-    """Return a new session with what its setup said."""
-    session = await editor.new_session()
-    setup = editor.connection.observer.state.sessions[session].setup
+async def _session(client: ScenarioClient) -> tuple[str, Json]:
+    """Return a new session with its result."""
+    session = await client.new_session()
+    setup = client.connection.observer.state.sessions[session].setup
     assert setup is not None, "just made"
     return session, setup.result
 

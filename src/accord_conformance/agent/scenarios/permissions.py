@@ -1,4 +1,4 @@
-"""Permissions: given, refused, cancelled, and answers that are none."""
+"""Permission requests: allowed, rejected, cancelled, and invalid responses."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _DONE = ("in_progress", "completed")
 
 
 @scenario("permissions/allow")
-async def _allow(stage: AgentContext) -> None:
-    """The user allows what the agent asks for."""
-    await _asked_for(stage.client, stage.client.allow)
+async def _allow(context: AgentContext) -> None:
+    """The user allows the action."""
+    await _asked_for(context.client, context.client.allow)
 
 
 @scenario("permissions/reject")
-async def _reject(stage: AgentContext) -> None:
-    """The user rejects what the agent asks for, and it is not done."""
-    tried = await _answered(stage, stage.client.reject, "rejected")
+async def _reject(context: AgentContext) -> None:
+    """The user rejects the action, and the agent does not do it."""
+    tried = await _answered(context, context.client.reject, "rejected")
     if tried.does:
         raise Advisory(
             f"what the user rejected was done: {_words(tried.does)}",
             "Work on a tool call only when an option that allows it was selected.",
             *tried.calls,
             *_seen(tried.does),
-            tried.prompted.request,
+            tried.sent.request,
             is_failure=True,
         )
     if tried.says:
         raise Advisory(
-            f"a rejected tool call goes on with {_words(tried.says)}",
+            f"a rejected tool call continues with {_words(tried.says)}",
             "End it as `failed`, so that no client shows it as done.",
             *tried.calls,
             *_seen(tried.says),
@@ -48,98 +48,98 @@ async def _reject(stage: AgentContext) -> None:
 
 
 @scenario("permissions/no-answer", "R-PERM-05", "R-PERM-14")
-async def _no_answer(stage: AgentContext) -> None:
-    """An option that was not offered is selected, and an outcome that nobody knows comes."""
-    editor = stage.client
-    refused = await _answered(stage, editor.reject, "rejected")
-    allowed = await _answered(stage, editor.allow, "allowed")
+async def _no_answer(context: AgentContext) -> None:
+    """The response selects an unknown option, or has an unknown outcome."""
+    client = context.client
+    refused = await _answered(context, client.reject, "rejected")
+    allowed = await _answered(context, client.allow, "allowed")
     if refused.does or (refused.says and not allowed.does):
         raise NotExercised("a refused tool call looks like one that was allowed")
     if not allowed.does and not allowed.says:
         raise NotExercised("an allowed tool call looks like one that was refused")
 
     def unknown_option(call: Request) -> None:
-        editor.select(call, "accord-unknown-option")
+        client.select(call, "accord-unknown-option")
 
     def unknown_outcome(call: Request) -> None:
-        editor.connection.respond(
+        client.connection.respond(
             call, {"outcome": {"outcome": "_accord", "optionId": _allowing(call)}}
         )
 
     for rule, policy, what in (
         ("R-PERM-05", unknown_option, "an option that was not offered"),
-        ("R-PERM-14", unknown_outcome, "an outcome that nobody knows"),
+        ("R-PERM-14", unknown_outcome, "an unknown outcome"),
     ):
-        if rule == "R-PERM-14" and stage.version == 1:
+        if rule == "R-PERM-14" and context.version == 1:
             continue
-        tried = await _answered(stage, policy, policy.__name__)
-        # Where a status says nothing, what is done does.
+        tried = await _answered(context, policy, policy.__name__)
+        # If the status does not show it, side effects do.
         signs = tried.does if refused.says else [*tried.does, *tried.says]
-        stage.judge(
+        context.judge(
             rule,
             not signs,
             *tried.calls,
             *_seen(signs),
-            tried.prompted.request,
+            tried.sent.request,
             expected=f"no work on a tool call after {what}",
             got=_words(signs),
         )
 
 
 @scenario("permissions/cancel")
-async def _cancel(stage: AgentContext) -> None:
+async def _cancel(context: AgentContext) -> None:
     """The turn is cancelled while the agent waits for the user."""
-    editor = stage.client
-    session, prompted, _ = await _open(editor)
-    editor.cancel(session)
-    await prompted.wait_for_end(within_s=stage.settings.answer)
+    client = context.client
+    session, sent, _ = await _open(client)
+    client.cancel(session)
+    await sent.wait_for_end(within_s=context.settings.answer)
 
 
 @scenario("permissions/close", versions=(2,))
-async def _close(stage: AgentContext) -> None:
+async def _close(context: AgentContext) -> None:
     """The session is closed while the agent waits for the user."""
-    editor = stage.client
-    session, _, call = await _open(editor)
-    await editor.close_session(session)
+    client = context.client
+    session, _, call = await _open(client)
+    await client.close_session(session)
     if call.response is None:
-        editor.answer_cancelled(call)
+        client.answer_cancelled(call)
 
 
 @scenario("permissions/withdrawn", "R-REQCAN-09", versions=(1,))
-async def _withdrawn(stage: AgentContext) -> None:
-    """The prompt is withdrawn while the agent waits for the user."""
-    editor = stage.client
-    session, prompted, call = await _open(editor)
-    editor.connection.send_notification("$/cancel_request", {"requestId": prompted.request.id})
-    await editor.wait_for_optional(lambda: prompted.is_over, "end", within_s=stage.settings.answer)
-    if not prompted.is_over:
-        editor.cancel(session)
-        await prompted.wait_for_end(within_s=stage.settings.answer)
+async def _withdrawn(context: AgentContext) -> None:
+    """The prompt is cancelled by `$/cancel_request` while the agent waits for the user."""
+    client = context.client
+    session, sent, call = await _open(client)
+    client.connection.send_notification("$/cancel_request", {"requestId": sent.request.id})
+    await client.wait_for_optional(lambda: sent.is_over, "end", within_s=context.settings.answer)
+    if not sent.is_over:
+        client.cancel(session)
+        await sent.wait_for_end(within_s=context.settings.answer)
         raise NotExercised("the agent does not take `$/cancel_request`")
-    await editor.connection.sync()
-    stage.judge(
+    await client.connection.sync()
+    context.judge(
         "R-REQCAN-09",
         call.cancelled is not None,
         call,
-        prompted.request,
+        sent.request,
         expected="`$/cancel_request` for the permission that the prompt needed",
         got="none",
     )
     if call.response is None:
-        editor.answer_cancelled(call)
+        client.answer_cancelled(call)
 
 
 @scenario("permissions/waiting", "R-PROMPT-14", versions=(2,))
-async def _waiting(stage: AgentContext) -> None:
-    """The user takes time to decide, which the state tells."""
-    editor = stage.client
-    _, prompted, call = await _open(editor)
-    await editor.connection.sync()
-    before = prompted.states()
-    editor.allow(call)
-    await prompted.wait_for_end()
+async def _waiting(context: AgentContext) -> None:
+    """The user takes time to decide, which the session state shows."""
+    client = context.client
+    _, sent, call = await _open(client)
+    await client.connection.sync()
+    before = sent.states()
+    client.allow(call)
+    await sent.wait_for_end()
     states = [update.get("state") for _, update in before]
-    stage.judge(
+    context.judge(
         "R-PROMPT-14",
         "requires_action" in states,
         call,
@@ -150,20 +150,20 @@ async def _waiting(stage: AgentContext) -> None:
 
 
 @scenario("permissions/late", "R-PROMPT-36", versions=(2,))
-async def _late(stage: AgentContext) -> None:
-    """The user allows something when the turn is cancelled already."""
-    editor = stage.client
-    session, prompted, call = await _open(editor)
-    editor.obeys_cancel_request = False
-    editor.connection.send_notification("session/cancel", {"sessionId": session})
+async def _late(context: AgentContext) -> None:
+    """The user allows the action after the turn was cancelled."""
+    client = context.client
+    session, sent, call = await _open(client)
+    client.obeys_cancel_request = False
+    client.connection.send_notification("session/cancel", {"sessionId": session})
     try:
-        await prompted.wait_for_end(within_s=stage.settings.answer)
+        await sent.wait_for_end(within_s=context.settings.answer)
     finally:
-        began = len(prompted.states())
-        editor.allow(call)
-    await editor.connection.sync()
-    after = prompted.states()[began:]
-    stage.judge(
+        began = len(sent.states())
+        client.allow(call)
+    await client.connection.sync()
+    after = sent.states()[began:]
+    context.judge(
         "R-PROMPT-36",
         not any(update.get("state") == "running" for _, update in after),
         call,
@@ -173,67 +173,67 @@ async def _late(stage: AgentContext) -> None:
     )
 
 
-async def _open(editor: ScenarioClient) -> tuple[str, SentPrompt, Request]:
-    """Return a turn that waits for the user; raise `NotExercised`."""
-    session = await editor.new_session()
-    editor.permission_policy = editor.leave_open
-    prompted = editor.prompt_for(session, "permission")
-    found = await editor.wait_for_optional(
-        lambda: bool(editor.pending_permissions(session)) or prompted.is_over, "permission request"
+async def _open(client: ScenarioClient) -> tuple[str, SentPrompt, Request]:
+    """Return a turn that waits for the user; raise `NotExercised` without a request."""
+    session = await client.new_session()
+    client.permission_policy = client.leave_open
+    sent = client.prompt_for(session, "permission")
+    found = await client.wait_for_optional(
+        lambda: bool(client.pending_permissions(session)) or sent.is_over, "permission request"
     )
-    editor.require_accepted(prompted)
-    if not found or not editor.pending_permissions(session):
+    client.require_accepted(sent)
+    if not found or not client.pending_permissions(session):
         raise NotExercised("the agent asked for no permission")
-    return session, prompted, editor.pending_permissions(session)[0]
+    return session, sent, client.pending_permissions(session)[0]
 
 
 async def _asked_for(
-    editor: ScenarioClient, policy: Callable[[Request], None]
+    client: ScenarioClient, policy: Callable[[Request], None]
 ) -> tuple[SentPrompt, list[Request]]:
-    """Return a turn in which the agent asked, and what; raise `NotExercised`."""
-    session = await editor.new_session()
-    editor.permission_policy = policy
-    prompted = await editor.run_turn(session, "permission")
+    """Return a turn and its permission requests; raise `NotExercised` without any."""
+    session = await client.new_session()
+    client.permission_policy = policy
+    sent = await client.run_turn(session, "permission")
     calls = [
         call
-        for call in editor.connection.requests
+        for call in client.connection.requests
         if call.method == _ASK and call.session_id == session
     ]
     if not calls:
         raise NotExercised("the agent asked for no permission")
-    return prompted, calls
+    return sent, calls
 
 
 class _Answered(NamedTuple):
-    """A turn in which all that the agent asked for got the same answer, and what came of it."""
+    """A turn in which all permission requests got the same response, and its effects."""
 
-    prompted: SentPrompt
+    sent: SentPrompt
     calls: list[Request]
     says: list[SideEffectSign]
     does: list[SideEffectSign]
 
 
-async def _answered(stage: AgentContext, policy: Callable[[Request], None], name: str) -> _Answered:
-    """Play a turn in a folder of its own; raise `NotExercised`."""
-    editor = stage.client
-    folder = stage.folder / name
+async def _answered(
+    context: AgentContext, policy: Callable[[Request], None], name: str
+) -> _Answered:
+    """Run a turn in its own folder; raise `NotExercised` without a permission request."""
+    client = context.client
+    folder = context.folder / name
     folder.mkdir()
-    editor.start_scenario(folder, stage.scenario.name)
-    prompted, calls = await _asked_for(editor, policy)
-    await editor.connection.sync()
-    return _Answered(
-        prompted, calls, _said(prompted, calls), list(side_effects(editor, prompted, calls))
-    )
+    client.start_scenario(folder, context.scenario.name)
+    sent, calls = await _asked_for(client, policy)
+    await client.connection.sync()
+    return _Answered(sent, calls, _said(sent, calls), list(side_effects(client, sent, calls)))
 
 
-def _said(prompted: SentPrompt, calls: list[Request]) -> list[SideEffectSign]:
-    """Return what says that a tool call was worked on after its permission was answered.
+def _said(sent: SentPrompt, calls: list[Request]) -> list[SideEffectSign]:
+    """Return the signs in updates that a tool call continued after its permission was answered.
 
-    Its last status says so: that it is `in_progress` may have been on its way.
+    Only the last status counts: an `in_progress` may have crossed the response.
     """
     asked = {str(tool_of(call).get("toolCallId")): call for call in calls}
     last: dict[str, tuple[str, Notification]] = {}
-    for note, update in prompted.updates("tool_call_update", "tool_call"):
+    for note, update in sent.updates("tool_call_update", "tool_call"):
         ident, status = str(update_of(note).get("toolCallId")), update.get("status")
         call = asked.get(ident)
         if call is None or call.response is None or not isinstance(status, str):

@@ -1,4 +1,4 @@
-"""Turns: what goes into a prompt, what comes of it, and when it is over."""
+"""Turns: the prompt, its effects, and its end."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ __all__ = ("SCENARIOS",)
 
 _LATE_S = 1.0
 _WORK = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "tool_call")
-# One pixel, and no sound at all.
+# One pixel, and an empty sound.
 _PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
     "Jggg=="
 )
 _DEAD = (
-    "Hardly a turn can be checked like this. See that the agent has all it needs, as the key of"
-    " its model, which may stand in the environment or under `[env]` in the settings."
+    "Hardly any turn can be tested like this. Check that the agent has what it needs, as the key"
+    " of its model, in the environment or under `[env]` in the settings."
 )
 _SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
 
 @scenario("prompts/text", "R-PROMPT-03", "R-PROMPT-12", "R-MSG-03")
-async def _words(stage: AgentContext) -> None:
-    """Two turns in words, one after the other."""
-    editor = stage.client
-    session = await editor.new_session()
-    first = editor.prompt_for(session, "text")
-    if stage.version == 2:
-        await _idle(stage, first)
+async def _words(context: AgentContext) -> None:
+    """Two turns with text, one after the other."""
+    client = context.client
+    session = await client.new_session()
+    first = client.prompt_for(session, "text")
+    if context.version == 2:
+        await _idle(context, first)
     else:
         await first.wait_for_end()
     try:
-        editor.require_accepted(first)
+        client.require_accepted(first)
     except LoginRequired:
         raise
     except NotExercised as refused:
         raise Advisory(
-            f"plain words came to nothing: {refused}", _DEAD, first.request, is_failure=True
+            f"a plain prompt failed: {refused}", _DEAD, first.request, is_failure=True
         ) from None
-    if stage.version == 1:
-        # Whoever answers too soon says something later.
-        await editor.wait_for_optional(
+    if context.version == 1:
+        # An agent that responds too soon sends updates later.
+        await client.wait_for_optional(
             lambda: bool(first.updates(*_WORK)), "work", within_s=_LATE_S
         )
-        await editor.connection.sync()
+        await client.connection.sync()
         answered = first.request.response.frame.number if first.request.response else 0
         work = first.updates(*_WORK)
         late = [note for note, _ in work if note.frame.number > answered]
         if work:
-            stage.judge(
+            context.judge(
                 "R-PROMPT-03",
                 not late,
                 first.request,
@@ -62,41 +62,41 @@ async def _words(stage: AgentContext) -> None:
                 expected="the answer to the prompt after its work",
                 got=f"updates after it: {len(late)}",
             )
-    second = await editor.run_turn(session, "text")
-    _message_ids(stage, first, second)
+    second = await client.run_turn(session, "text")
+    _message_ids(context, first, second)
 
 
-async def _idle(stage: AgentContext, prompted: SentPrompt) -> None:
-    """Judge that a turn comes to its end; who still works is not blamed for being slow."""
-    line = stage.client.connection
+async def _idle(context: AgentContext, sent: SentPrompt) -> None:
+    """Judge that a turn ends; an agent that still works is not judged."""
+    line = context.client.connection
     try:
-        await prompted.wait_for_end()
+        await sent.wait_for_end()
     except NoResponse as silence:
         last = line.observer.state.frames[-1]
         quiet = (
             line.notifications
-            and last.time - line.notifications[-1].frame.time > stage.settings.timeout / 2
+            and last.time - line.notifications[-1].frame.time > context.settings.timeout / 2
         )
-        if not line.is_closed and prompted.is_inserted and (quiet or prompted.updates(*_WORK)):
-            stage.judge(
+        if not line.is_closed and sent.is_inserted and (quiet or sent.updates(*_WORK)):
+            context.judge(
                 "R-PROMPT-12",
                 False,
-                prompted.request,
-                *(note for note, _ in prompted.updates()[-2:]),
+                sent.request,
+                *(note for note, _ in sent.updates()[-2:]),
                 expected="an idle state when nothing is left to do",
                 got=str(silence),
             )
         raise
-    if prompted.is_inserted:
-        stage.judge("R-PROMPT-12", True)
+    if sent.is_inserted:
+        context.judge("R-PROMPT-12", True)
 
 
-def _message_ids(stage: AgentContext, first: SentPrompt, second: SentPrompt) -> None:
-    """Judge that a message of one turn has no id of the other's, nor of another kind's."""
+def _message_ids(context: AgentContext, first: SentPrompt, second: SentPrompt) -> None:
+    """Judge that messages of two turns, and of different kinds, have different ids."""
     owners: dict[str, tuple[int, str]] = {}
     kinds = ("user_message", "agent_message", "agent_thought")
-    for number, prompted in enumerate((first, second)):
-        for note, update in prompted.updates():
+    for number, sent in enumerate((first, second)):
+        for note, update in sent.updates():
             if number == 0 and note.frame.number > second.request.frame.number:
                 continue
             kind = str(update.get("sessionUpdate")).removesuffix("_chunk")
@@ -104,7 +104,7 @@ def _message_ids(stage: AgentContext, first: SentPrompt, second: SentPrompt) -> 
             if kind not in kinds or not isinstance(ident, str):
                 continue
             owner = owners.setdefault(ident, (number, kind))
-            stage.judge(
+            context.judge(
                 "R-MSG-03",
                 owner == (number, kind),
                 note,
@@ -114,71 +114,71 @@ def _message_ids(stage: AgentContext, first: SentPrompt, second: SentPrompt) -> 
 
 
 @scenario("prompts/link", "R-INIT-24")
-async def _link(stage: AgentContext) -> None:
+async def _link(context: AgentContext) -> None:
     """A prompt has a text, and a link to a file."""
-    editor = stage.client
-    note = stage.folder / "note.txt"
+    client = context.client
+    note = context.folder / "note.txt"
     note.write_text("The word is quince.\n", "utf-8")
-    session = await editor.new_session()
-    words = stage.settings.prompt("text")
+    session = await client.new_session()
+    words = context.settings.prompt("text")
     linked = {"type": "resource_link", "name": "note.txt", "uri": note.as_uri()}
-    prompted = editor.prompt(session, words, linked)
-    await prompted.wait_for_end()
-    if not prompted.request.ok and prompted.request.code != -32602:
-        editor.require_accepted(prompted)
-    stage.judge(
+    sent = client.prompt(session, words, linked)
+    await sent.wait_for_end()
+    if not sent.request.ok and sent.request.code != -32602:
+        client.require_accepted(sent)
+    context.judge(
         "R-INIT-24",
-        prompted.request.ok,
-        prompted.request,
+        sent.request.ok,
+        sent.request,
         expected="a turn with a text and a link",
-        got=describe_outcome(prompted.request),
+        got=describe_outcome(sent.request),
     )
 
 
 @scenario("prompts/media")
-async def _media(stage: AgentContext) -> None:
-    """A prompt has the media that the agent offers to take."""
-    editor = stage.client
+async def _media(context: AgentContext) -> None:
+    """A prompt has the media that the agent supports."""
+    client = context.client
     blocks: list[Json] = []
-    if editor.supports("images"):
+    if client.supports("images"):
         blocks.append({"type": "image", "data": _PIXEL, "mimeType": "image/png"})
-    if editor.supports("sounds"):
+    if client.supports("sounds"):
         blocks.append({"type": "audio", "data": _SOUND, "mimeType": "audio/wav"})
-    if editor.supports("resources"):
+    if client.supports("resources"):
         inner = {"uri": "file:///note.txt", "text": "hello", "mimeType": "text/plain"}
         blocks.append({"type": "resource", "resource": inner})
     if not blocks:
         raise NotExercised("the agent takes text and links alone")
-    session = await editor.new_session()
-    await editor.prompt(session, stage.settings.prompt("text"), *blocks).wait_for_end()
+    session = await client.new_session()
+    await client.prompt(session, context.settings.prompt("text"), *blocks).wait_for_end()
 
 
 @scenario("prompts/refused", "R-EXT-12", "R-PROMPT-19", versions=(2,))
-async def _refused(stage: AgentContext) -> None:
-    """Prompts that cannot be taken leave nothing behind."""
-    editor = stage.client
-    session = await editor.new_session()
+async def _refused(context: AgentContext) -> None:
+    """Invalid prompts leave no message in the session."""
+    client = context.client
+    session = await client.new_session()
     odd: list[tuple[str, Json]] = [
         ("text without text", {"type": "text"}),
         ("text that is a number", {"type": "text", "text": 5}),
         ("a block of unknown type", {"type": "_accord"}),
     ]
-    if not editor.supports("images"):
+    if not client.supports("images"):
         image = {"type": "image", "data": _PIXEL, "mimeType": "image/png"}
         odd.append(("an image, which is not offered", image))
     for why, block in odd:
-        prompted = editor.prompt(session, block)
-        await prompted.wait_for_end()
+        sent = client.prompt(session, block)
+        await sent.wait_for_end()
         if block["type"] == "text":
-            await stage.expect_error("R-EXT-12", editor, prompted.request, (-32602,), why=why)
-        if prompted.request.ok:
+            await context.expect_error("R-EXT-12", client, sent.request, (-32602,), why=why)
+        if sent.request.ok:
             continue
-        await editor.connection.sync()
-        inserted = prompted.updates("user_message", "user_message_chunk")
-        stage.judge(
+        await client.connection.sync()
+        inserted = sent.updates("user_message", "user_message_chunk")
+        context.judge(
             "R-PROMPT-19",
             not inserted,
-            prompted.request,
+            sent.request,
             *(note for note, _ in inserted),
             expected="no message of a prompt that was refused",
             got="a message of the user",
@@ -186,27 +186,27 @@ async def _refused(stage: AgentContext) -> None:
 
 
 @scenario("prompts/malformed", "R-GEN-11")
-async def _malformed(stage: AgentContext) -> None:
-    """Prompts that are none."""
-    editor = stage.client
-    session = await editor.new_session()
+async def _malformed(context: AgentContext) -> None:
+    """Malformed prompts are refused."""
+    client = context.client
+    session = await client.new_session()
     odd: dict[str, Any] = {
         "a prompt that is a text": {"sessionId": session, "prompt": "hello"},
         "no prompt": {"sessionId": session},
         "a session id that is a number": {"sessionId": 5, "prompt": [text_block("hello")]},
     }
     for why, params in odd.items():
-        call = editor.connection.send_request("session/prompt", params)
-        await stage.expect_error("R-GEN-11", editor, call, (-32602,), why=why)
+        call = client.connection.send_request("session/prompt", params)
+        await context.expect_error("R-GEN-11", client, call, (-32602,), why=why)
 
 
 @scenario("prompts/tool", "R-TOOL-02", "R-TOOL-13")
-async def _tool(stage: AgentContext) -> None:
-    """A turn with tool calls, and another one: the observer looks at their ids."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = await editor.run_turn(session, "tool")
-    calls = prompted.updates("tool_call", "tool_call_update")
+async def _tool(context: AgentContext) -> None:
+    """Two turns with tool calls; the observer compares their ids."""
+    client = context.client
+    session = await client.new_session()
+    sent = await client.run_turn(session, "tool")
+    calls = sent.updates("tool_call", "tool_call_update")
     if not calls:
         raise NotExercised("the agent made no tool call")
     first: dict[str, tuple[Any, Any]] = {}
@@ -214,7 +214,7 @@ async def _tool(stage: AgentContext) -> None:
         ident, name = str(update.get("toolCallId")), update.get("name")
         began, known = first.setdefault(ident, (note, name))
         if name is not None:
-            stage.judge(
+            context.judge(
                 "R-TOOL-13",
                 known is not None,
                 began,
@@ -222,91 +222,91 @@ async def _tool(stage: AgentContext) -> None:
                 expected="the name in the first report of the tool call",
                 got=f"{name!r} later",
             )
-    await editor.run_turn(session, "tool")
+    await client.run_turn(session, "tool")
 
 
 @scenario("prompts/command", "R-PROMPT-35")
-async def _command(stage: AgentContext) -> None:
-    """A slash command runs through the states of any other turn."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = await editor.run_turn(session, "command")
-    states = [update.get("state") for _, update in prompted.states()]
-    stage.judge(
+async def _command(context: AgentContext) -> None:
+    """A slash command has the states of any other turn."""
+    client = context.client
+    session = await client.new_session()
+    sent = await client.run_turn(session, "command")
+    states = [update.get("state") for _, update in sent.states()]
+    context.judge(
         "R-PROMPT-35",
-        "running" in states and prompted.stop_reason == "end_turn",
-        *prompted.evidence,
+        "running" in states and sent.stop_reason == "end_turn",
+        *sent.evidence,
         expected="running, and idle with end_turn",
-        got=f"{states}, {prompted.stop_reason}",
+        got=f"{states}, {sent.stop_reason}",
     )
 
 
 @scenario("prompts/fail", "R-PROMPT-28", versions=(2,))
-async def _fail(stage: AgentContext) -> None:
-    """Work fails after the prompt was inserted."""
-    editor = stage.client
-    session = await editor.new_session()
-    prompted = editor.prompt_for(session, "fail")
-    await prompted.wait_for_end()
-    if prompted.stop_reason not in (None, "error"):
-        raise NotExercised(f"the work stopped with {prompted.stop_reason}")
-    error = prompted.states()[-1][1].get("error") if prompted.states() else None
-    stage.judge(
+async def _fail(context: AgentContext) -> None:
+    """The work fails after the prompt was inserted."""
+    client = context.client
+    session = await client.new_session()
+    sent = client.prompt_for(session, "fail")
+    await sent.wait_for_end()
+    if sent.stop_reason not in (None, "error"):
+        raise NotExercised(f"the work stopped with {sent.stop_reason}")
+    error = sent.states()[-1][1].get("error") if sent.states() else None
+    context.judge(
         "R-PROMPT-28",
-        prompted.request.ok and prompted.stop_reason == "error" and is_object(error),
-        *prompted.evidence,
+        sent.request.ok and sent.stop_reason == "error" and is_object(error),
+        *sent.evidence,
         expected="a successful answer, then idle with the stop reason error and `error`",
-        got=f"{describe_outcome(prompted.request)}, {prompted.stop_reason}, {error}",
+        got=f"{describe_outcome(sent.request)}, {sent.stop_reason}, {error}",
     )
 
 
 @scenario("prompts/more")
-async def _more(stage: AgentContext) -> None:
+async def _more(context: AgentContext) -> None:
     """The further prompts of the settings, one after the other in one session."""
-    editor, prompts = stage.client, stage.settings.more
+    client, prompts = context.client, context.settings.more
     if not prompts:
         raise NotExercised("the settings have no further prompts (`more`)")
-    session = await editor.new_session()
+    session = await client.new_session()
     for words in prompts:
-        prompted = editor.prompt(session, words)
-        await prompted.wait_for_end()
-        editor.require_accepted(prompted)
+        sent = client.prompt(session, words)
+        await sent.wait_for_end()
+        client.require_accepted(sent)
 
 
 @scenario("prompts/held", "R-PROMPT-27", "R-CANCEL-13", versions=(2,))
-async def _held(stage: AgentContext) -> None:
-    """Prompts wait for a turn to end, and are withdrawn, cancelled and closed."""
-    editor = stage.client
-    session = await editor.new_session()
-    long = editor.prompt_for(session, "long")
-    await editor.connection.wait_for_response(long.request, within_s=stage.settings.timeout)
-    editor.require_accepted(long)
-    waiting = await _waits(stage, session, long)
-    editor.connection.send_notification("$/cancel_request", {"requestId": waiting.request.id})
-    withdrawn, within_s = waiting.request, stage.settings.answer
-    # An agent may ignore the notification (R-REQCAN-01), and hold the prompt on.
-    if await editor.wait_for_optional(
+async def _held(context: AgentContext) -> None:
+    """Prompts wait for a turn to end, and are cancelled in three ways."""
+    client = context.client
+    session = await client.new_session()
+    long = client.prompt_for(session, "long")
+    await client.connection.wait_for_response(long.request, within_s=context.settings.timeout)
+    client.require_accepted(long)
+    waiting = await _waits(context, session, long)
+    client.connection.send_notification("$/cancel_request", {"requestId": waiting.request.id})
+    withdrawn, within_s = waiting.request, context.settings.answer
+    # An agent may ignore the notification (R-REQCAN-01), and keep holding the prompt.
+    if await client.wait_for_optional(
         lambda: withdrawn.response is not None, "answer", within_s=within_s
     ):
         why = "a held prompt that is withdrawn"
-        await stage.expect_error("R-PROMPT-27", editor, withdrawn, (-32800,), why=why)
-        waiting = await _waits(stage, session, long)
-    editor.cancel(session)
+        await context.expect_error("R-PROMPT-27", client, withdrawn, (-32800,), why=why)
+        waiting = await _waits(context, session, long)
+    client.cancel(session)
     why = "a prompt that was not inserted when the session was cancelled"
-    await stage.expect_error("R-CANCEL-13", editor, waiting.request, (-32800,), why=why)
-    await long.wait_for_end(within_s=stage.settings.answer)
-    long = editor.prompt_for(session, "long")
-    await editor.connection.wait_for_response(long.request, within_s=stage.settings.timeout)
-    waiting = await _waits(stage, session, long)
-    editor.connection.send_request("session/close", {"sessionId": session})
+    await context.expect_error("R-CANCEL-13", client, waiting.request, (-32800,), why=why)
+    await long.wait_for_end(within_s=context.settings.answer)
+    long = client.prompt_for(session, "long")
+    await client.connection.wait_for_response(long.request, within_s=context.settings.timeout)
+    waiting = await _waits(context, session, long)
+    client.connection.send_request("session/close", {"sessionId": session})
     why = "a held prompt of a session that is closed"
-    await stage.expect_error("R-PROMPT-27", editor, waiting.request, (-32800,), why=why)
+    await context.expect_error("R-PROMPT-27", client, waiting.request, (-32800,), why=why)
 
 
-async def _waits(stage: AgentContext, session: str, long: SentPrompt) -> SentPrompt:
-    """Return a prompt that the agent holds; raise `NotExercised`."""
-    waiting = stage.client.prompt_for(session, "text")
-    await stage.client.connection.sync()
+async def _waits(context: AgentContext, session: str, long: SentPrompt) -> SentPrompt:
+    """Return a prompt that the agent holds; raise `NotExercised` if it does not."""
+    waiting = context.client.prompt_for(session, "text")
+    await context.client.connection.sync()
     if waiting.request.response is not None:
         raise NotExercised("the agent does not hold prompts")
     if long.is_over:

@@ -1,4 +1,4 @@
-"""Providers of models: listed, and nonsense asked for; nothing is changed."""
+"""Providers of models: listed, and invalid requests, which change nothing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ __all__ = ("SCENARIOS",)
 
 
 @scenario("providers/refused", "R-PROV-01", "R-PROV-07")
-async def _refused(stage: AgentContext) -> None:
-    """Providers are listed; one that there is not is configured, and one in no way."""
-    editor = stage.client
-    editor.require("providers")
-    call = editor.connection.send_request("providers/list", {})
-    await stage.expect_success("R-PROV-01", editor, call, why="`providers/list`, which is offered")
+async def _refused(context: AgentContext) -> None:
+    """Providers are listed; an unknown one is set, and one with invalid params."""
+    client = context.client
+    client.require("providers")
+    call = client.connection.send_request("providers/list", {})
+    await context.expect_success(
+        "R-PROV-01", client, call, why="`providers/list`, which is offered"
+    )
     whole = {"providerId": "accord-unknown", "apiType": "openai", "baseUrl": "https://example.com"}
     odd: dict[str, dict[str, Any]] = {
-        "a provider that there is not": whole,
+        "an unknown provider": whole,
         "a provider without an address": {"providerId": "accord-unknown"},
         "an address that is a number": {**whole, "baseUrl": 5},
     }
     for why, params in odd.items():
-        call = editor.connection.send_request("providers/set", params)
-        await stage.expect_error("R-PROV-07", editor, call, (-32602,), why=why)
-    await editor.connection.call("providers/disable", {"providerId": "accord-unknown"})  # observed
+        call = client.connection.send_request("providers/set", params)
+        await context.expect_error("R-PROV-07", client, call, (-32602,), why=why)
+    await client.connection.call("providers/disable", {"providerId": "accord-unknown"})  # observed
 
 
 SCENARIOS = (_refused,)

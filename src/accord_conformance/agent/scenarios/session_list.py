@@ -1,4 +1,4 @@
-"""The list of sessions: pages, filters, what is deleted and archived."""
+"""The list of sessions: pages, filters, deletion, archiving."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ _MOST_PAGES = 20
 
 
 @scenario("listing/pages", "R-LIST-06", "R-GEN-09")
-async def _pages(stage: AgentContext) -> None:
-    """Sessions are listed to the end, with a filter, and with a cursor that is none."""
-    editor = stage.client
-    editor.require("list")
-    await editor.new_session()
-    await editor.new_session()
-    call = editor.connection.send_request("session/list")
-    await stage.expect_success("R-GEN-09", editor, call, why="`session/list` without params")
-    await _listed(editor)
-    await _listed(editor, cwd=str(stage.folder))
-    await _listed(editor, cwd=str(stage.folder / "nowhere"))
-    call = editor.connection.send_request("session/list", {"cursor": "accord-no-cursor"})
-    await stage.expect_error("R-LIST-06", editor, call, (), why="a cursor that is none")
+async def _pages(context: AgentContext) -> None:
+    """Sessions are listed to the end, with a filter, and with an invalid cursor."""
+    client = context.client
+    client.require("list")
+    await client.new_session()
+    await client.new_session()
+    call = client.connection.send_request("session/list")
+    await context.expect_success("R-GEN-09", client, call, why="`session/list` without params")
+    await _listed(client)
+    await _listed(client, cwd=str(context.folder))
+    await _listed(client, cwd=str(context.folder / "nowhere"))
+    call = client.connection.send_request("session/list", {"cursor": "accord-no-cursor"})
+    await context.expect_error("R-LIST-06", client, call, (), why="an invalid cursor")
 
 
 @scenario("listing/delete", "R-LIST-14")
-async def _delete(stage: AgentContext) -> None:
-    """A session is deleted twice, and one that there is not."""
-    editor = stage.client
-    editor.require("delete")
-    session = await editor.new_session()
-    await editor.connection.call("session/delete", {"sessionId": session})
-    if editor.supports("list"):
-        await _listed(editor)
+async def _delete(context: AgentContext) -> None:
+    """A session is deleted twice, and an unknown session."""
+    client = context.client
+    client.require("delete")
+    session = await client.new_session()
+    await client.connection.call("session/delete", {"sessionId": session})
+    if client.supports("list"):
+        await _listed(client)
     for ident, why in ((session, "deleted already"), (_UNKNOWN, "not there")):
-        call = editor.connection.send_request("session/delete", {"sessionId": ident})
-        await stage.expect_success("R-LIST-14", editor, call, why=f"deleting what is {why}")
+        call = client.connection.send_request("session/delete", {"sessionId": ident})
+        await context.expect_success("R-LIST-14", client, call, why=f"deleting what is {why}")
 
 
 @scenario("listing/archive", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
-async def _archive(stage: AgentContext) -> None:
-    """A session is archived, looked for, and taken back."""
-    editor = stage.client
-    editor.require("archive", "list")
-    kept, session = await editor.new_session(), await editor.new_session()
-    for prompted in (kept, session):
-        await editor.run_turn(prompted, "text")
+async def _archive(context: AgentContext) -> None:
+    """A session is archived, listed, and unarchived."""
+    client = context.client
+    client.require("archive", "list")
+    kept, session = await client.new_session(), await client.new_session()
+    for sent in (kept, session):
+        await client.run_turn(sent, "text")
     for why in ("", " that is archived already"):
-        call = editor.connection.send_request("session/archive", {"sessionId": session})
-        await stage.expect_success("R-ARCH-05", editor, call, why=f"archiving a session{why}")
-    here = {"cwd": str(stage.folder)}
+        call = client.connection.send_request("session/archive", {"sessionId": session})
+        await context.expect_success("R-ARCH-05", client, call, why=f"archiving a session{why}")
+    here = {"cwd": str(context.folder)}
     for archived, wanted in (
         (None, {kept}),
         ("exclude", {kept}),
         ("include", {kept, session}),
         ("only", {session}),
     ):
-        call, found = await _listed(editor, **here, archived=archived)
-        stage.judge(
+        call, found = await _listed(client, **here, archived=archived)
+        context.judge(
             "R-ARCH-08",
             found & {kept, session} == wanted,
             call,
@@ -73,12 +73,12 @@ async def _archive(stage: AgentContext) -> None:
             got=_which(found & {kept, session}, session),
         )
     for why in ("", " that is not archived"):
-        call = editor.connection.send_request("session/unarchive", {"sessionId": session})
-        await stage.expect_success("R-ARCH-05", editor, call, why=f"taking back a session{why}")
-    if editor.supports("status"):
-        call = await editor.connection.call("session/status", {"sessionId": session})
+        call = client.connection.send_request("session/unarchive", {"sessionId": session})
+        await context.expect_success("R-ARCH-05", client, call, why=f"unarchiving a session{why}")
+    if client.supports("status"):
+        call = await client.connection.call("session/status", {"sessionId": session})
         status = call.result.get("status") if is_object(call.result) else None
-        stage.judge(
+        context.judge(
             "R-ARCH-06",
             status != "open",
             call,
@@ -86,8 +86,8 @@ async def _archive(stage: AgentContext) -> None:
             got=f"the status {status}",
         )
     for method in ("session/archive", "session/unarchive"):
-        call = editor.connection.send_request(method, {"sessionId": _UNKNOWN})
-        await stage.expect_error("R-ARCH-05", editor, call, (-32002,), why="an unknown session")
+        call = client.connection.send_request(method, {"sessionId": _UNKNOWN})
+        await context.expect_error("R-ARCH-05", client, call, (-32002,), why="an unknown session")
 
 
 def _which(found: set[str], archived: str) -> str:
@@ -96,26 +96,26 @@ def _which(found: set[str], archived: str) -> str:
 
 
 @scenario("listing/archive-active", "R-ARCH-04")
-async def _archive_active(stage: AgentContext) -> None:
-    """A session is archived in the middle of a turn."""
-    editor = stage.client
-    editor.require("archive")
-    session = await editor.new_session()
-    prompted = editor.prompt_for(session, "long")
-    await editor.connection.sync()
-    if prompted.is_over:
+async def _archive_active(context: AgentContext) -> None:
+    """A session is archived during a turn."""
+    client = context.client
+    client.require("archive")
+    session = await client.new_session()
+    sent = client.prompt_for(session, "long")
+    await client.connection.sync()
+    if sent.is_over:
         raise NotExercised("the turn was over before it could be archived")
-    call = await editor.open_session("session/archive", {"sessionId": session})
+    call = await client.open_session("session/archive", {"sessionId": session})
     if not call.ok:
         raise NotExercised(f"the session was not archived: {describe_outcome(call)}")
-    ended = prompted.evidence[-1].frame.number if prompted.is_over and stage.version == 2 else 0
-    if stage.version == 1 and prompted.request.response is not None:
-        ended = prompted.request.response.frame.number
+    ended = sent.evidence[-1].frame.number if sent.is_over and context.version == 2 else 0
+    if context.version == 1 and sent.request.response is not None:
+        ended = sent.request.response.frame.number
     archived = call.response.frame.number if call.response else 0
-    stage.judge(
+    context.judge(
         "R-ARCH-04",
         0 < ended < archived,
-        *prompted.evidence,
+        *sent.evidence,
         call,
         expected="the end of the turn, and then the answer",
         got="no end of the turn before the answer",
@@ -123,18 +123,18 @@ async def _archive_active(stage: AgentContext) -> None:
 
 
 @scenario("listing/title", "R-TITLE-02", "R-TITLE-03")
-async def _title(stage: AgentContext) -> None:
-    """Sessions are renamed, open or not, and to what is no title."""
-    editor = stage.client
-    editor.require("title")
-    session = await editor.new_session()
-    await editor.run_turn(session, "text")
+async def _title(context: AgentContext) -> None:
+    """Titles of sessions are set, open or not, also to invalid values."""
+    client = context.client
+    client.require("title")
+    session = await client.new_session()
+    await client.run_turn(session, "text")
 
     def rename(ident: str, **more: Any) -> Request:
-        return editor.connection.send_request("session/set_title", {"sessionId": ident, **more})
+        return client.connection.send_request("session/set_title", {"sessionId": ident, **more})
 
     call = rename(session, title="Apples")
-    await stage.expect_success("R-TITLE-02", editor, call, why="a title for an open session")
+    await context.expect_success("R-TITLE-02", client, call, why="a title for an open session")
     odd: dict[str, dict[str, Any]] = {
         "no title": {},
         "a title that is null": {"title": None},
@@ -142,39 +142,41 @@ async def _title(stage: AgentContext) -> None:
         "an empty title": {"title": ""},
     }
     for why, more in odd.items():
-        await stage.expect_error("R-TITLE-03", editor, rename(session, **more), (-32602,), why=why)
-    if editor.supports("close") and editor.supports("list"):
-        await editor.close_session(session)
-        _, found = await _listed(editor, cwd=str(stage.folder))
+        await context.expect_error(
+            "R-TITLE-03", client, rename(session, **more), (-32602,), why=why
+        )
+    if client.supports("close") and client.supports("list"):
+        await client.close_session(session)
+        _, found = await _listed(client, cwd=str(context.folder))
         if session in found:
             call = rename(session, title="Pears")
-            await stage.expect_success(
-                "R-TITLE-02", editor, call, why="a title for a listed session"
+            await context.expect_success(
+                "R-TITLE-02", client, call, why="a title for a listed session"
             )
     call = rename(_UNKNOWN, title="Plums")
-    await stage.expect_error("R-TITLE-02", editor, call, (-32002,), why="an unknown session")
+    await context.expect_error("R-TITLE-02", client, call, (-32002,), why="an unknown session")
 
 
 @scenario("listing/title-told", "R-LIST-16")
-async def _title_told(stage: AgentContext) -> None:
-    """The agent gives a session a title, which is listed."""
-    editor = stage.client
-    editor.require("list")
-    session = await editor.new_session()
-    await editor.run_turn(session, "title")
+async def _title_told(context: AgentContext) -> None:
+    """The agent sets the title of a session, which is listed."""
+    client = context.client
+    client.require("list")
+    session = await client.new_session()
+    await client.run_turn(session, "title")
     told = [
         (note, update["title"])
-        for note, update in editor.updates(session, "session_info_update")
+        for note, update in client.updates(session, "session_info_update")
         if isinstance(update.get("title"), str)
     ]
     if not told:
         raise NotExercised("the agent told no title")
     note, name = told[-1]
-    call, _ = await _listed(editor, cwd=str(stage.folder))
+    call, _ = await _listed(client, cwd=str(context.folder))
     titles = [entry.get("title") for entry in _entries(call) if entry.get("sessionId") == session]
     if not titles:
         raise NotExercised("the session is not listed")
-    stage.judge(
+    context.judge(
         "R-LIST-16",
         titles[0] == name,
         note,
@@ -185,29 +187,29 @@ async def _title_told(stage: AgentContext) -> None:
 
 
 @scenario("listing/status", "R-STATUS-02", "R-STATUS-06", "R-LIST-11")
-async def _status(stage: AgentContext) -> None:
-    """Whether a session is open is asked, which does not open it; nor does a list."""
-    editor = stage.client
-    editor.require("status")
-    session = await editor.new_session()
-    await editor.run_turn(session, "text")
-    call = await editor.connection.call("session/status", {"sessionId": session})
+async def _status(context: AgentContext) -> None:
+    """The client requests the status of a session, which does not open it; nor does a list."""
+    client = context.client
+    client.require("status")
+    session = await client.new_session()
+    await client.run_turn(session, "text")
+    call = await client.connection.call("session/status", {"sessionId": session})
     if is_object(call.result) and call.result.get("status") == "open":
-        stage.judge(
+        context.judge(
             "R-STATUS-06",
             is_object(call.result.get("state")),
             call,
             expected="`state` of an open session",
             got=f"{call.result.get('state')!r}",
         )
-    if not editor.supports("close"):
+    if not client.supports("close"):
         return
-    await editor.close_session(session)
-    first = await editor.connection.call("session/status", {"sessionId": session})
-    second = await editor.connection.call("session/status", {"sessionId": session})
+    await client.close_session(session)
+    first = await client.connection.call("session/status", {"sessionId": session})
+    second = await client.connection.call("session/status", {"sessionId": session})
     if not first.ok or not second.ok:
         raise NotExercised("a closed session has no status")
-    stage.judge(
+    context.judge(
         "R-STATUS-02",
         first.result == second.result,
         first,
@@ -215,10 +217,10 @@ async def _status(stage: AgentContext) -> None:
         expected="the same answer again",
         got=f"{second.result}",
     )
-    if editor.supports("list"):
-        await _listed(editor)
-        third = await editor.connection.call("session/status", {"sessionId": session})
-        stage.judge(
+    if client.supports("list"):
+        await _listed(client)
+        third = await client.connection.call("session/status", {"sessionId": session})
+        context.judge(
             "R-LIST-11",
             third.result == second.result,
             second,
@@ -228,16 +230,16 @@ async def _status(stage: AgentContext) -> None:
         )
 
 
-async def _listed(editor: ScenarioClient, **params: Any) -> tuple[Request, set[str]]:
-    """Return the last answered call, and the ids on all pages."""
+async def _listed(client: ScenarioClient, **params: Any) -> tuple[Request, set[str]]:
+    """Return the last request, and the ids on all pages."""
     found: set[str] = set()
-    call = await editor.connection.call("session/list", params)
+    call = await client.connection.call("session/list", params)
     for _ in range(_MOST_PAGES):
         found |= {str(entry.get("sessionId")) for entry in _entries(call)}
         cursor = call.result.get("nextCursor") if is_object(call.result) else None
         if cursor is None:
             break
-        call = await editor.connection.call("session/list", {**params, "cursor": cursor})
+        call = await client.connection.call("session/list", {**params, "cursor": cursor})
     return call, found
 
 

@@ -1,4 +1,4 @@
-"""Sessions as they are made: what they are given, and what cannot be taken."""
+"""New sessions: valid and invalid params."""
 
 from __future__ import annotations
 
@@ -15,108 +15,110 @@ _BAD = (-32602,)
 
 
 @scenario("sessions/new", "R-GEN-08")
-async def _new(stage: AgentContext) -> None:
-    """Sessions are made, one with a key that nobody knows."""
-    editor = stage.client
-    await editor.new_session()
-    params = editor.setup_params(accordUnknown={"deep": [1]}, _meta={"accord": 1})
-    call = editor.connection.send_request("session/new", params)
-    await stage.expect_success("R-GEN-08", editor, call, why="a session with an unknown key")
+async def _new(context: AgentContext) -> None:
+    """Sessions are created, one with an unknown key."""
+    client = context.client
+    await client.new_session()
+    params = client.setup_params(accordUnknown={"deep": [1]}, _meta={"accord": 1})
+    call = client.connection.send_request("session/new", params)
+    await context.expect_success("R-GEN-08", client, call, why="a session with an unknown key")
 
 
 @scenario("sessions/malformed", "R-GEN-11", "R-ERR-05")
-async def _malformed(stage: AgentContext) -> None:
-    """Sessions are asked for in ways that no session can be made of."""
-    editor = stage.client
-    await editor.new_session()
-    no_cwd = editor.setup_params()
+async def _malformed(context: AgentContext) -> None:
+    """Sessions are requested with malformed params."""
+    client = context.client
+    await client.new_session()
+    no_cwd = client.setup_params()
     del no_cwd["cwd"]
     odd: dict[str, Any] = {
         "a session without `cwd`": no_cwd,
-        "a `cwd` that is a number": editor.setup_params(cwd=5),
-        "a `cwd` that is null": editor.setup_params(cwd=None),
+        "a `cwd` that is a number": client.setup_params(cwd=5),
+        "a `cwd` that is null": client.setup_params(cwd=None),
     }
     for why, params in odd.items():
-        call = editor.connection.send_request("session/new", params)
-        await stage.expect_error("R-GEN-11", editor, call, _BAD, why=why)
-    call = editor.connection.send_request("session/new", editor.setup_params())
-    await stage.expect_success("R-ERR-05", editor, call, why="a request after malformed ones")
+        call = client.connection.send_request("session/new", params)
+        await context.expect_error("R-GEN-11", client, call, _BAD, why=why)
+    call = client.connection.send_request("session/new", client.setup_params())
+    await context.expect_success("R-ERR-05", client, call, why="a request after malformed ones")
 
 
 @scenario("sessions/directories")
-async def _directories(stage: AgentContext) -> None:
-    """Sessions get further directories, and what is none."""
-    editor = stage.client
-    editor.require("additional directories")
-    more = stage.folder / "more"
+async def _directories(context: AgentContext) -> None:
+    """Sessions have additional directories, also invalid ones."""
+    client = context.client
+    client.require("additional directories")
+    more = context.folder / "more"
     more.mkdir()
-    await editor.new_session(additionalDirectories=[str(more)])
-    await editor.new_session(additionalDirectories=[])
+    await client.new_session(additionalDirectories=[str(more)])
+    await client.new_session(additionalDirectories=[])
     for odd in (["more"], [""], [5], "more", [str(more), "more"]):
-        await editor.open_session("session/new", editor.setup_params(additionalDirectories=odd))
+        await client.open_session("session/new", client.setup_params(additionalDirectories=odd))
 
 
 @scenario("sessions/unknown", "R-SESS-37", "R-SESS-32", versions=(2,))
-async def _unknown(stage: AgentContext) -> None:
-    """Something is asked of a session that there is not."""
-    editor = stage.client
-    await editor.new_session()
+async def _unknown(context: AgentContext) -> None:
+    """Requests name an unknown session."""
+    client = context.client
+    await client.new_session()
     ident = "accord-unknown-session"
-    prompted = editor.prompt(ident, "Hello")
+    sent = client.prompt(ident, "Hello")
     expected = "-32002 with the session's id in `data`"
-    if await stage.expect_response("R-SESS-37", editor, prompted.request, expected):
-        error = prompted.request.response.error if prompted.request.response else None
+    if await context.expect_response("R-SESS-37", client, sent.request, expected):
+        error = sent.request.response.error if sent.request.response else None
         data = error.get("data") if is_object(error) else None
         named = is_object(data) and data.get("sessionId") == ident
-        stage.judge(
+        context.judge(
             "R-SESS-37",
-            prompted.request.code == -32002 and named,
-            prompted.request,
+            sent.request.code == -32002 and named,
+            sent.request,
             expected=expected,
-            got=f"code {prompted.request.code}, data {data}",
+            got=f"code {sent.request.code}, data {data}",
         )
-    call = editor.connection.send_request("session/close", {"sessionId": ident})
-    await stage.expect_success("R-SESS-32", editor, call, why="closing a session that there is not")
+    call = client.connection.send_request("session/close", {"sessionId": ident})
+    await context.expect_success("R-SESS-32", client, call, why="closing an unknown session")
 
 
 @scenario("sessions/system-prompt", "R-SYSP-02", "R-SYSP-03", "R-SYSP-04")
-async def _system_prompt(stage: AgentContext) -> None:
-    """Sessions get instructions, and some that cannot be taken."""
-    editor = stage.client
-    editor.require("system prompts")
-    await editor.new_session()
+async def _system_prompt(context: AgentContext) -> None:
+    """Sessions have system prompts, also invalid ones."""
+    client = context.client
+    client.require("system prompts")
+    await client.new_session()
 
     def given(**prompt: Any) -> Any:
         prompt.setdefault("content", [text_block("Be brief.")])
-        return editor.connection.send_request(
-            "session/new", editor.setup_params(systemPrompt=prompt)
+        return client.connection.send_request(
+            "session/new", client.setup_params(systemPrompt=prompt)
         )
 
     call = given(mode="append")
-    await editor.connection.wait_for_response(call)
+    await client.connection.wait_for_response(call)
     override = None
-    if not call.ok and editor.supports("system prompts instead of its own"):
+    if not call.ok and client.supports("system prompts instead of its own"):
         override = given(mode="override")
-        await editor.connection.wait_for_response(override)
-    # Whoever takes the text in another mode does not know this mode; else it is the text.
+        await client.connection.wait_for_response(override)
+    # If the agent accepts the text in another mode, the mode is the cause, else the text.
     rule = "R-SYSP-02" if override is None or override.ok else "R-SYSP-04"
-    await stage.expect_success(rule, editor, call, why="text to append")
+    await context.expect_success(rule, client, call, why="text to append")
     if call.ok:
-        stage.judge("R-SYSP-04", True)
-    await stage.expect_error("R-SYSP-03", editor, given(mode="_accord"), (), why="an unknown mode")
+        context.judge("R-SYSP-04", True)
+    await context.expect_error(
+        "R-SYSP-03", client, given(mode="_accord"), (), why="an unknown mode"
+    )
     odd = given(content=[{"type": "_accord"}])
-    await stage.expect_error("R-SYSP-03", editor, odd, (), why="content of an unknown type")
-    if not editor.supports("system prompts instead of its own"):
+    await context.expect_error("R-SYSP-03", client, odd, (), why="content of an unknown type")
+    if not client.supports("system prompts instead of its own"):
         call = given(mode="override")
-        await stage.expect_error("R-SYSP-03", editor, call, (), why="a mode that is not offered")
+        await context.expect_error("R-SYSP-03", client, call, (), why="a mode that is not offered")
 
 
 @scenario("sessions/two")
-async def _two(stage: AgentContext) -> None:
+async def _two(context: AgentContext) -> None:
     """Two sessions work at the same time."""
-    editor = stage.client
-    one, other = await editor.new_session(), await editor.new_session()
-    first, second = editor.prompt_for(one, "text"), editor.prompt_for(other, "text")
+    client = context.client
+    one, other = await client.new_session(), await client.new_session()
+    first, second = client.prompt_for(one, "text"), client.prompt_for(other, "text")
     await first.wait_for_end()
     await second.wait_for_end()
 

@@ -1,4 +1,4 @@
-"""The program itself: it leaves when nobody listens any more."""
+"""The process of the agent: it exits when stdin is closed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accord_conformance.harness.scenario import Advisory, scenario
 
 __all__ = ("SCENARIOS",)
 
-# A transport gives a process so long to leave by itself before it is told to.
+# A transport waits this long for the process to exit before it sends a signal.
 _LEAVES_S = 2.0
 _TERMINATED = -int(signal.SIGTERM)
 _KILLED = -int(getattr(signal, "SIGKILL", 9))
@@ -20,15 +20,15 @@ _KILLED = -int(getattr(signal, "SIGKILL", 9))
 
 @scenario("process/leaves", isolated=True)
 @tolerates("stays-after-stdin")
-async def _leaves(stage: AgentContext) -> None:
-    """Its stdin is closed while it waits for the next request, and it goes."""
-    editor = await stage.connect_initialized()
-    # As far as it has, without a login.
-    await editor.open_session("session/new", editor.setup_params())
+async def _leaves(context: AgentContext) -> None:
+    """Stdin is closed while the agent waits for a request, and the process exits."""
+    client = await context.connect_initialized()
+    # A session, if it needs no login.
+    await client.open_session("session/new", client.setup_params())
     began = time.monotonic()
-    await editor.connection.aclose()
+    await client.connection.aclose()
     took = time.monotonic() - began
-    lost = await editor.connection.exit_error()
+    lost = await client.connection.exit_error()
     status = lost.exit_status if isinstance(lost, ConnectionLost) else None
     if took < _LEAVES_S and status not in (_TERMINATED, _KILLED):
         return

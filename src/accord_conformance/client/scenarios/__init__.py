@@ -1,4 +1,4 @@
-"""The scenarios for clients, in the order in which `check: all` plays them."""
+"""The scenarios for clients, in the order of `check: all`."""
 
 from __future__ import annotations
 

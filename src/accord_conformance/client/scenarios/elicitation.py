@@ -1,4 +1,4 @@
-"""Forms and web pages: every kind of field, odd ones, wrong ones, and a page not to be opened."""
+"""Forms and URLs: every kind of field, unknown and malformed ones, and a declined URL."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @scenario("forms/fields", "R-ELIC-17", "R-ELIC-20", "R-ELIC-33")
-async def _fields(scene: ClientContext) -> None:
-    """Asks for everything that a form may have, and for what only later versions have."""
-    _offered(scene)
-    scene.say("Please fill in the forms as you like, or decline them.")
-    call = _form(scene, "All kinds of fields", _ALL, required=["name", "days"])
-    await scene.wait_for_person(call)
+async def _fields(context: ClientContext) -> None:
+    """Requests a form with all kinds of fields, also with unknown ones."""
+    _offered(context)
+    context.say("Please fill in the forms as you like, or decline them.")
+    call = _form(context, "All kinds of fields", _ALL, required=["name", "days"])
+    await context.wait_for_person(call)
     given = _given(call)
     if given is not None:
         wrong = _misfit(_ALL, ("name", "days"), given)
         expected = "values that fit the form"
-        scene.judge("R-ELIC-17", not wrong, call, expected=expected, got=wrong)
-    if scene.version == 2:  # the schema of version 1 closes both
-        await _unknown(scene)
+        context.judge("R-ELIC-17", not wrong, call, expected=expected, got=wrong)
+    if context.version == 2:  # the schema of version 1 closes both
+        await _unknown(context)
 
 
-async def _unknown(scene: ClientContext) -> None:
+async def _unknown(context: ClientContext) -> None:
     odd = {"name": {"type": "string", "format": "accord-later", "default": "some"}}
-    call = _form(scene, "A format that nobody knows", odd)
-    await scene.expect_success("R-ELIC-20", call, "a text of an unknown format")
+    call = _form(context, "An unknown format", odd)
+    await context.expect_success("R-ELIC-20", call, "a text of an unknown format")
     odd = {"name": {"type": "string"}, "dial": {"type": "_accord_dial", "default": "5"}}
-    call = _form(scene, "A field that nobody knows", odd)
-    await scene.wait_for_person(call)
+    call = _form(context, "An unknown field", odd)
+    await context.wait_for_person(call)
     given = _given(call)
     if given is not None:
-        scene.judge(
+        context.judge(
             "R-ELIC-33",
             "dial" not in given,
             call,
@@ -76,83 +76,87 @@ async def _unknown(scene: ClientContext) -> None:
 
 
 @scenario("forms/wrong", "R-ELIC-08")
-async def _wrong(scene: ClientContext) -> None:
-    """Asks with a schema that says little, and in a mode that nobody knows."""
-    _offered(scene)
-    params = scene.session_params(mode="form", message="A form without a type", requestedSchema={})
-    if scene.version == 1:
-        call = scene.connection.send_request(_ASK, params)
-        await scene.expect_success("R-ELIC-08", call, "a form without `type` and `properties`")
+async def _wrong(context: ClientContext) -> None:
+    """Requests a form with a minimal schema, and an elicitation in an unknown mode."""
+    _offered(context)
+    params = context.session_params(
+        mode="form", message="A form without a type", requestedSchema={}
+    )
+    if context.version == 1:
+        call = context.connection.send_request(_ASK, params)
+        await context.expect_success("R-ELIC-08", call, "a form without `type` and `properties`")
     else:
-        call = scene.connection.send_request(_ASK, params)
-        await scene.expect_error(
+        call = context.connection.send_request(_ASK, params)
+        await context.expect_error(
             "R-ELIC-08", call, -32602, "a form without `type` and `properties`"
         )
-    later = scene.session_params(mode="_accord_later", message="In a way that nobody knows")
-    call = scene.connection.send_request(_ASK, later)
+    later = context.session_params(mode="_accord_later", message="In an unknown mode")
+    call = context.connection.send_request(_ASK, later)
     try:
-        await scene.connection.wait_for_response(call)  # observed
+        await context.connection.wait_for_response(call)  # observed
     except NoResponse:
-        scene.cancel_request(call)
+        context.cancel_request(call)
 
 
 @scenario("forms/pattern", "R-ELIC-19")
-async def _pattern(scene: ClientContext) -> None:
-    """Asks for a text by a pattern that takes some programs for ever."""
-    _offered(scene)
+async def _pattern(context: ClientContext) -> None:
+    """Requests a text with a pattern that takes some programs forever."""
+    _offered(context)
     hard = {"type": "string", "pattern": "^(a+)+$", "default": "a" * 40 + "!"}
-    scene.say("Please send the next form as it is, or decline it.")
-    call = _form(scene, "A hard pattern", {"text": hard})
-    alive = await scene.agent.is_alive()
+    context.say("Please send the next form as it is, or decline it.")
+    call = _form(context, "A hard pattern", {"text": hard})
+    alive = await context.agent.is_alive()
     if alive:
         try:
-            await scene.wait_for_person(call)
+            await context.wait_for_person(call)
         except NotExercised:
-            if await scene.agent.is_alive():
+            if await context.agent.is_alive():
                 raise
-        alive = await scene.agent.is_alive()
+        alive = await context.agent.is_alive()
     got = "it answers nothing any more"
-    expected = "a client that goes on while it has a hard pattern to match"
-    scene.judge("R-ELIC-19", alive, call, expected=expected, got=got)
+    expected = "a client that keeps running while it has a hard pattern to match"
+    context.judge("R-ELIC-19", alive, call, expected=expected, got=got)
 
 
 @scenario("forms/page", "R-ELIC-13", "R-ELIC-30")
-async def _page(scene: ClientContext) -> None:
-    """Asks to open a page, which the user declines, and tells of pages that nobody opened."""
-    sent = scene.send_notification("elicitation/complete", {"elicitationId": "never asked"})
-    await scene.expect_alive("R-ELIC-30", "the end of an elicitation that never was", sent)
-    scene.require(scene.supports("elicitation", "url"), "the client opens no pages")
+async def _page(context: ClientContext) -> None:
+    """Requests to open a URL, which the user declines, and completes unknown elicitations."""
+    sent = context.send_notification("elicitation/complete", {"elicitationId": "never asked"})
+    await context.expect_alive("R-ELIC-30", "the end of an elicitation that never was", sent)
+    context.require(context.supports("elicitation", "url"), "the client opens no pages")
     async with WebServer() as server:
-        scene.say("Please decline to open the next page.")
-        ident = f"{scene.session.id}-page"
-        params = scene.session_params(mode="url", message="Decline this page", elicitationId=ident)
-        call = scene.connection.send_request(_ASK, {**params, "url": f"{server.address}/page"})
-        await scene.wait_for_person(call)
-        scene.require(_action(call) in ("decline", "cancel"), "the page was not declined")
+        context.say("Please decline to open the next page.")
+        ident = f"{context.session.id}-page"
+        params = context.session_params(
+            mode="url", message="Decline this page", elicitationId=ident
+        )
+        call = context.connection.send_request(_ASK, {**params, "url": f"{server.address}/page"})
+        await context.wait_for_person(call)
+        context.require(_action(call) in ("decline", "cancel"), "the page was not declined")
         asked = await server.wait_for_visits(within_s=0.3)
-        scene.judge(
+        context.judge(
             "R-ELIC-13",
             not asked,
             call,
             expected="a page that was declined is not opened",
             got=f"a request for {', '.join(asked)}",
         )
-        sent = scene.send_notification("elicitation/complete", {"elicitationId": ident})
-        await scene.expect_alive("R-ELIC-30", "the end of an elicitation that was declined", sent)
+        sent = context.send_notification("elicitation/complete", {"elicitationId": ident})
+        await context.expect_alive("R-ELIC-30", "the end of an elicitation that was declined", sent)
 
 
-def _offered(scene: ClientContext) -> None:
-    scene.require(scene.supports("elicitation", "form"), "the client shows no forms")
+def _offered(context: ClientContext) -> None:
+    context.require(context.supports("elicitation", "form"), "the client shows no forms")
 
 
 def _form(
-    scene: ClientContext, message: str, properties: Json, required: list[str] | None = None
+    context: ClientContext, message: str, properties: Json, required: list[str] | None = None
 ) -> Request:
     schema: Json = {"type": "object", "properties": properties}
     if required is not None:
         schema["required"] = required
-    return scene.connection.send_request(
-        _ASK, scene.session_params(mode="form", message=message, requestedSchema=schema)
+    return context.connection.send_request(
+        _ASK, context.session_params(mode="form", message=message, requestedSchema=schema)
     )
 
 
@@ -161,7 +165,7 @@ def _action(call: Request) -> Any:
 
 
 def _given(call: Request) -> Json | None:
-    """Return what was filled in, None when nothing was."""
+    """Return the values of a form, None if it was not accepted."""
     if _action(call) != "accept":
         return None
     content = call.result.get("content")
@@ -169,7 +173,7 @@ def _given(call: Request) -> Json | None:
 
 
 def _misfit(properties: Json, required: tuple[str, ...], given: Json) -> str:
-    """Say what does not fit, nothing when all does."""
+    """Return why the values do not fit, or an empty text."""
     for name in required:
         if name not in given:
             return f"{name} is missing"

@@ -15,60 +15,60 @@ __all__ = ("SCENES",)
 
 _READ, _WRITE = "fs/read_text_file", "fs/write_text_file"
 _TEXT = "one\ntwo\nthree\n"
-_SECRET = "nobody may read this\n"
+_SECRET = "do not read this\n"
 
 
 @scenario("files/read", "R-GEN-08", "R-FS-03", "R-FS-06", "R-FS-09", versions=(1,))
-async def _reading(scene: ClientContext) -> None:
-    """Reads a file whole and in part, with unknown keys, with wrong numbers, and one not there."""
-    note = await _note(scene)
+async def _reading(context: ClientContext) -> None:
+    """Reads a file whole and in part, with unknown keys and invalid numbers, and a missing file."""
+    note = await _note(context)
     extras: list[Json] = [{"accordUnheardOf": [1, {}]}, {"_meta": {"accord": {"any": True}}}]
     for extra in extras:
-        call = await scene.call(_READ, scene.session_params(path=note, **extra))
+        call = await context.call(_READ, context.session_params(path=note, **extra))
         expected = "the text of the file, whatever other keys there are"
-        scene.judge(
+        context.judge(
             "R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=describe_outcome(call)
         )
-    call = await scene.call(_READ, scene.session_params(path=note, line=None, limit=None))
-    expected = "all of the file, as null is none"
-    scene.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
-    call = await scene.call(_READ, scene.session_params(path=note, line=2, limit=1))
+    call = await context.call(_READ, context.session_params(path=note, line=None, limit=None))
+    expected = "the whole file, as null means no limit"
+    context.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
+    call = await context.call(_READ, context.session_params(path=note, line=2, limit=1))
     kept = call.ok and str(_text(call)).splitlines() == ["two"]
     expected = "the second line alone: lines are counted from 1"
-    scene.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
+    context.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
     for wrong in ({"line": "2"}, {"line": -1}, {"limit": 1.5}, {"limit": "all"}):
-        call = scene.connection.send_request(_READ, scene.session_params(path=note, **wrong))
-        await scene.expect_error("R-FS-09", call, -32602, f"{wrong}, which is no uint32")
+        call = context.connection.send_request(_READ, context.session_params(path=note, **wrong))
+        await context.expect_error("R-FS-09", call, -32602, f"{wrong}, which is not a uint32")
     missing = str(Path(note).with_name("missing.txt"))
-    call = scene.connection.send_request(_READ, scene.session_params(path=missing))
-    await scene.expect_error("R-FS-06", call, -32002, "a file that is not there")
+    call = context.connection.send_request(_READ, context.session_params(path=missing))
+    await context.expect_error("R-FS-06", call, -32002, "a missing file")
 
 
 @scenario("files/write", "R-FS-04", versions=(1,))
-async def _writing(scene: ClientContext) -> None:
-    """Writes a file that is not there, and reads it again."""
-    scene.require(scene.supports("fs", "writeTextFile"), "the client writes no files")
-    folder = await scene.make_folder()
+async def _writing(context: ClientContext) -> None:
+    """Creates a file, and reads it."""
+    context.require(context.supports("fs", "writeTextFile"), "the client writes no files")
+    folder = await context.make_folder()
     path = str(folder / "written.txt")
-    call = await scene.call(_WRITE, scene.session_params(path=path, content=_TEXT))
+    call = await context.call(_WRITE, context.session_params(path=path, content=_TEXT))
     expected = "the file is made"
-    scene.judge("R-FS-04", call.ok, call, expected=expected, got=describe_outcome(call))
-    if call.ok and scene.supports("fs", "readTextFile"):
-        again = await scene.call(_READ, scene.session_params(path=path))
+    context.judge("R-FS-04", call.ok, call, expected=expected, got=describe_outcome(call))
+    if call.ok and context.supports("fs", "readTextFile"):
+        again = await context.call(_READ, context.session_params(path=path))
         kept = _text(again) == _TEXT
-        scene.judge("R-FS-04", kept, call, again, expected=expected, got=_got(again))
+        context.judge("R-FS-04", kept, call, again, expected=expected, got=_got(again))
 
 
 @scenario("files/roots", "R-DIR-12", "R-DIR-10", "R-FS-07", versions=(1,))
-async def _roots(scene: ClientContext) -> None:
-    """Reads and writes outside of the session's directories, also over links."""
-    note = Path(await _note(scene))
-    folder = await scene.make_outside_folder()
+async def _roots(context: ClientContext) -> None:
+    """Reads and writes outside the session's directories, also through links."""
+    note = Path(await _note(context))
+    folder = await context.make_outside_folder()
     secret = folder / "secret.txt"
     secret.write_text(_SECRET)
-    up = os.path.relpath(secret, note.parent)  # noqa: ASYNC240  # no I/O in it
-    await _hidden(scene, "R-DIR-12", str(secret), "a path outside")
-    await _hidden(scene, "R-DIR-12", f"{note.parent}{os.sep}{up}", "a path that climbs out")
+    up = os.path.relpath(secret, note.parent)  # noqa: ASYNC240  # does no I/O
+    await _hidden(context, "R-DIR-12", str(secret), "a path outside")
+    await _hidden(context, "R-DIR-12", f"{note.parent}{os.sep}{up}", "a path that climbs out")
     link, links = note.with_name("link.txt"), note.with_name("links")
     try:
         link.symlink_to(secret)
@@ -76,39 +76,41 @@ async def _roots(scene: ClientContext) -> None:
     except (OSError, NotImplementedError):
         link = None
     if link is not None:
-        await _hidden(scene, "R-DIR-10", str(link), "a link to a file outside")
-        await _hidden(scene, "R-DIR-10", str(links / "secret.txt"), "a link to a folder outside")
-    if scene.supports("fs", "writeTextFile"):
-        await _untouched(scene, "R-DIR-12", folder / "a.txt", str(folder / "a.txt"))
+        await _hidden(context, "R-DIR-10", str(link), "a link to a file outside")
+        await _hidden(context, "R-DIR-10", str(links / "secret.txt"), "a link to a folder outside")
+    if context.supports("fs", "writeTextFile"):
+        await _untouched(context, "R-DIR-12", folder / "a.txt", str(folder / "a.txt"))
         if link is not None:
-            await _untouched(scene, "R-DIR-10", folder / "b.txt", str(links / "b.txt"))
-    call = await scene.call(_READ, {"sessionId": "accord-nobody", "path": str(note)})
-    expected = "an error, as there is no such session"
-    scene.judge("R-FS-07", not call.ok, call, expected=expected, got=describe_outcome(call))
+            await _untouched(context, "R-DIR-10", folder / "b.txt", str(links / "b.txt"))
+    call = await context.call(_READ, {"sessionId": "accord-nobody", "path": str(note)})
+    expected = "an error for an unknown session"
+    context.judge("R-FS-07", not call.ok, call, expected=expected, got=describe_outcome(call))
 
 
-async def _note(scene: ClientContext) -> str:
-    """Make a file, and see that the client can read it."""
-    scene.require(scene.supports("fs", "readTextFile"), "the client reads no files")
-    path = await scene.make_folder() / "note.txt"
+async def _note(context: ClientContext) -> str:
+    """Create a file that the client can read."""
+    context.require(context.supports("fs", "readTextFile"), "the client reads no files")
+    path = await context.make_folder() / "note.txt"
     path.write_text(_TEXT, newline="\n")
-    call = await scene.call(_READ, scene.session_params(path=str(path)))
-    scene.require(_text(call) == _TEXT, "the client does not see the files that this program makes")
+    call = await context.call(_READ, context.session_params(path=str(path)))
+    context.require(
+        _text(call) == _TEXT, "the client does not see the files that this program makes"
+    )
     return str(path)
 
 
-async def _hidden(scene: ClientContext, rule: str, path: str, what: str) -> None:
-    call = await scene.call(_READ, scene.session_params(path=path))
+async def _hidden(context: ClientContext, rule: str, path: str, what: str) -> None:
+    call = await context.call(_READ, context.session_params(path=path))
     expected = f"an error for {what} of the session's directories"
-    scene.judge(rule, not call.ok, call, expected=expected, got=describe_outcome(call))
+    context.judge(rule, not call.ok, call, expected=expected, got=describe_outcome(call))
 
 
-async def _untouched(scene: ClientContext, rule: str, there: Path, path: str) -> None:
-    call = await scene.call(_WRITE, scene.session_params(path=path, content="written"))
+async def _untouched(context: ClientContext, rule: str, there: Path, path: str) -> None:
+    call = await context.call(_WRITE, context.session_params(path=path, content="written"))
     expected = "an error for a file outside of the session's directories, which is not made"
     made = there.name in os.listdir(there.parent)  # noqa: PTH208  # no coroutine does it
     got = "the file is there" if made else describe_outcome(call)
-    scene.judge(rule, not call.ok and not made, call, expected=expected, got=got)
+    context.judge(rule, not call.ok and not made, call, expected=expected, got=got)
 
 
 def _text(call: Request) -> Any:

@@ -1,4 +1,4 @@
-"""What a session is doing, and what goes on behind it (version 2)."""
+"""Session states and background work (version 2)."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ __all__ = ("SCENES",)
 
 
 @probe_scenario("shown/states", "R-PROMPT-34", "R-PROMPT-37", versions=(2,))
-async def _states(scene: ClientContext, window: StateProbe) -> None:
-    """The state is one that nobody knows, and one that the agent does not know itself."""
-    sent = [_state(scene, "running")]
-    await window.learn()
-    sent += [_state(scene, "_accord_dreaming")]
-    await window.check(sent, expect("R-PROMPT-34", "", state=IsNot(("idle", "running"))))
-    sent = [_state(scene, "requires_action"), _state(scene, "unknown")]
-    await window.check(sent, expect("R-PROMPT-37", "", state=IsNot(("requires_action", "idle"))))
-    _state(scene, "running")
+async def _states(context: ClientContext, probe: StateProbe) -> None:
+    """The agent sends an unknown state, and the state `unknown`."""
+    sent = [_state(context, "running")]
+    await probe.learn()
+    sent += [_state(context, "_accord_dreaming")]
+    await probe.check(sent, expect("R-PROMPT-34", "", state=IsNot(("idle", "running"))))
+    sent = [_state(context, "requires_action"), _state(context, "unknown")]
+    await probe.check(sent, expect("R-PROMPT-37", "", state=IsNot(("requires_action", "idle"))))
+    _state(context, "running")
 
 
 @probe_scenario("shown/background", "R-BGW-06", "R-BGW-07", versions=(2,))
-async def _background(scene: ClientContext, window: StateProbe) -> None:
-    """Work goes on behind the session: the list of it is replaced, malformed, and left out."""
-    one, two = scene.add_tool_call("One"), scene.add_tool_call("Two")
+async def _background(context: ClientContext, probe: StateProbe) -> None:
+    """The list of background work is replaced, malformed, and missing."""
+    one, two = context.add_tool_call("One"), context.add_tool_call("Two")
     items: list[Json] = [{"type": "tool_call", "toolCallId": tool} for tool in (one, two)]
     sent: list[Frame] = []
     for item, tool in zip(items, (one, two), strict=True):
-        sent += [_state(scene, "running", background=[item])]
-        await window.check(sent, expect("R-BGW-06", "", background=[tool]))
+        sent += [_state(context, "running", background=[item])]
+        await probe.check(sent, expect("R-BGW-06", "", background=[tool]))
     for more in ({"background": [items[0], {"type": "tool_call"}]}, {}):
-        sent = [_state(scene, "running", background=items), _state(scene, "running", **more)]
-        await window.check(sent, expect("R-BGW-06", "", background=None))
-    sent = [_state(scene, "running", background=items)]
-    sent += [_state(scene, "_accord_dreaming", background=items)]
-    await window.check(sent, expect("R-BGW-06", "", background=None))
+        sent = [_state(context, "running", background=items), _state(context, "running", **more)]
+        await probe.check(sent, expect("R-BGW-06", "", background=None))
+    sent = [_state(context, "running", background=items)]
+    sent += [_state(context, "_accord_dreaming", background=items)]
+    await probe.check(sent, expect("R-BGW-06", "", background=None))
     later: Json = {"type": "_accord_errand", "of": 1}
-    sent = [_state(scene, "running", background=[later])]
-    await window.check(sent, expect("R-BGW-07", "", background=HasLength(1)))
-    _state(scene, "running", background=[])
+    sent = [_state(context, "running", background=[later])]
+    await probe.check(sent, expect("R-BGW-07", "", background=HasLength(1)))
+    _state(context, "running", background=[])
 
 
-def _state(scene: ClientContext, state: str, **more: list[Json]) -> Frame:
-    return scene.update("state_update", state=state, **more)
+def _state(context: ClientContext, state: str, **more: list[Json]) -> Frame:
+    return context.update("state_update", state=state, **more)
 
 
 SCENES = (_states, _background)

@@ -1,4 +1,4 @@
-"""What becomes of messages: chunks and rewritings, ids, and the order in which all comes."""
+"""Messages: chunks, replacement, ids, and order."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _MANY = 200
 
 
 @probe_scenario("shown/messages", "R-MSG-06", "R-MSG-07", "R-MSG-08", "R-MSG-11", versions=(2,))
-async def _messages(scene: ClientContext, window: StateProbe) -> None:
-    """Messages are written, go on, are rewritten and emptied, one amid another."""
-    sent = [_chunk(scene, "kept", "A"), _message(scene, "kept"), _message(scene, "kept")]
-    await window.check(sent, expect("R-MSG-06", "messages", "kept", content=_texts("A")))
-    sent += [_message(scene, "kept", content=_texts("B"))]
-    await window.check(sent, expect("R-MSG-06", "messages", "kept", content=_texts("B")))
+async def _messages(context: ClientContext, probe: StateProbe) -> None:
+    """Messages get chunks, are replaced and emptied, in any order."""
+    sent = [_chunk(context, "kept", "A"), _message(context, "kept"), _message(context, "kept")]
+    await probe.check(sent, expect("R-MSG-06", "messages", "kept", content=_texts("A")))
+    sent += [_message(context, "kept", content=_texts("B"))]
+    await probe.check(sent, expect("R-MSG-06", "messages", "kept", content=_texts("B")))
     for nothing in (_texts(), None):
-        sent = [_chunk(scene, "kept", "C"), _message(scene, "kept", content=nothing)]
-        await window.check(sent, expect("R-MSG-06", "messages", "kept", content=None))
+        sent = [_chunk(context, "kept", "C"), _message(context, "kept", content=nothing)]
+        await probe.check(sent, expect("R-MSG-06", "messages", "kept", content=None))
 
-    sent = [_message(scene, "grows", content=_texts("A")), _chunk(scene, "grows", "B")]
-    sent += [_chunk(scene, "grows", "C")]
-    await window.check(sent, expect("R-MSG-07", "messages", "grows", content=_texts("A", "B", "C")))
+    sent = [_message(context, "grows", content=_texts("A")), _chunk(context, "grows", "B")]
+    sent += [_chunk(context, "grows", "C")]
+    await probe.check(sent, expect("R-MSG-07", "messages", "grows", content=_texts("A", "B", "C")))
 
     sent: list[Frame] = []
     for whole, more in (("A", "B"), ("C", "D")):
-        sent += [_message(scene, "both", content=_texts(whole))]
-        await window.check(sent, expect("R-MSG-08", "messages", "both", content=_texts(whole)))
-        sent += [_chunk(scene, "both", more)]
+        sent += [_message(context, "both", content=_texts(whole))]
+        await probe.check(sent, expect("R-MSG-08", "messages", "both", content=_texts(whole)))
+        sent += [_chunk(context, "both", more)]
         expected = _texts(whole, more)
-        await window.check(sent, expect("R-MSG-08", "messages", "both", content=expected))
+        await probe.check(sent, expect("R-MSG-08", "messages", "both", content=expected))
 
-    sent = [_chunk(scene, one, text) for one, text in zip("mnmn", "1234", strict=True)]
-    await window.check(
+    sent = [_chunk(context, one, text) for one, text in zip("mnmn", "1234", strict=True)]
+    await probe.check(
         sent,
         expect("R-MSG-11", "messages", "m", content=_texts("1", "3")),
         expect("R-MSG-11", "messages", "n", content=_texts("2", "4")),
@@ -45,40 +45,40 @@ async def _messages(scene: ClientContext, window: StateProbe) -> None:
 
 
 @probe_scenario("shown/ids", "R-MSG-04")
-async def _ids(scene: ClientContext, window: StateProbe) -> None:
-    """Messages have ids that differ by little."""
+async def _ids(context: ClientContext, probe: StateProbe) -> None:
+    """Messages have similar ids."""
     ids = ("id-1", "ID-1", "id-01", " id-1", "1", "01", "1.0", "ä", "a\u0308")
-    sent = [_chunk(scene, ident, f"Of {ident!r}.") for ident in ids]
+    sent = [_chunk(context, ident, f"Of {ident!r}.") for ident in ids]
     claims = (
         expect("R-MSG-04", "messages", ident, content=_texts(f"Of {ident!r}.")) for ident in ids
     )
-    await window.check(sent, *claims)
+    await probe.check(sent, *claims)
 
 
 @probe_scenario("shown/order", "R-GEN-17")
-async def _order(scene: ClientContext, window: StateProbe) -> None:
-    """A great many updates of a message and a tool call come at once."""
-    tool = scene.add_tool_call("Step 0")
+async def _order(context: ClientContext, probe: StateProbe) -> None:
+    """Many updates of a message and a tool call arrive at once."""
+    tool = context.add_tool_call("Step 0")
     texts = [f"{number} " for number in range(_MANY)]
     sent: list[Frame] = []
     for number, text in enumerate(texts):
         sent = [
-            _chunk(scene, "many", text),
-            scene.update("tool_call_update", toolCallId=tool, title=f"Step {number}"),
+            _chunk(context, "many", text),
+            context.update("tool_call_update", toolCallId=tool, title=f"Step {number}"),
         ]
-    await window.check(
+    await probe.check(
         sent,
         expect("R-GEN-17", "messages", "many", content=_texts("".join(texts))),
         expect("R-GEN-17", "toolCalls", tool, title=f"Step {_MANY - 1}"),
     )
 
 
-def _chunk(scene: ClientContext, ident: str, text: str) -> Frame:
-    return scene.update("agent_message_chunk", messageId=ident, content=fixtures.text_block(text))
+def _chunk(context: ClientContext, ident: str, text: str) -> Frame:
+    return context.update("agent_message_chunk", messageId=ident, content=fixtures.text_block(text))
 
 
-def _message(scene: ClientContext, ident: str, **more: Json | list[Json] | None) -> Frame:
-    return scene.update("agent_message", messageId=ident, **more)
+def _message(context: ClientContext, ident: str, **more: Json | list[Json] | None) -> Frame:
+    return context.update("agent_message", messageId=ident, **more)
 
 
 def _texts(*texts: str) -> list[Json]:

@@ -1,4 +1,4 @@
-"""What becomes of `_meta`, which nobody has to keep: it is judged where a client tells of it."""
+"""`_meta`, which a client need not keep: it is judged if the client reports it."""
 
 from __future__ import annotations
 
@@ -26,74 +26,74 @@ _PATCHED: Json = {"accord.b": {"z": 3}, "accord.c": "kept", "accord.d": 4}
 
 
 @probe_scenario("shown/meta", "R-MSG-09", "R-EXT-13", "R-DTERM-09", versions=(2,))
-async def _meta(scene: ClientContext, window: StateProbe) -> None:
-    """Messages, tool calls and terminals have `_meta`, which is patched; so have their parts."""
+async def _meta(context: ClientContext, probe: StateProbe) -> None:
+    """Messages, tool calls, terminals and their parts have `_meta`, which is patched."""
     ident = "meta"
     sent = [
-        scene.update(
+        context.update(
             "agent_message", messageId=ident, content=[fixtures.text_block("A")], _meta=_FIRST
         )
     ]
-    await window.learn()
+    await probe.learn()
     more = {"messageId": ident, "content": fixtures.text_block("B"), "_meta": {"accord.a": 9}}
-    sent += [scene.update("agent_message_chunk", **more)]
-    await window.check(sent, expect("R-MSG-09", "messages", ident, _meta=HasExactly(_FIRST)))
-    sent += [scene.update("agent_message", messageId=ident, _meta=_THEN)]
-    await window.check(sent, expect("R-MSG-09", "messages", ident, _meta=HasExactly(_PATCHED)))
+    sent += [context.update("agent_message_chunk", **more)]
+    await probe.check(sent, expect("R-MSG-09", "messages", ident, _meta=HasExactly(_FIRST)))
+    sent += [context.update("agent_message", messageId=ident, _meta=_THEN)]
+    await probe.check(sent, expect("R-MSG-09", "messages", ident, _meta=HasExactly(_PATCHED)))
 
-    tool = scene.add_tool_call("Has metadata", _meta=_FIRST)
-    patch = partial(scene.update, "tool_call_update", toolCallId=tool)
-    await _patched(window, "R-EXT-13", "toolCalls", tool, patch)
+    tool = context.add_tool_call("Has metadata", _meta=_FIRST)
+    patch = partial(context.update, "tool_call_update", toolCallId=tool)
+    await _patched(probe, "R-EXT-13", "toolCalls", tool, patch)
 
     own, inner = {"accord.own": 1}, {"accord.inner": 2}
     data = base64.b64encode(b"out").decode()
-    sent = [scene.update("terminal_update", terminalId=ident, _meta=own)]
+    sent = [context.update("terminal_update", terminalId=ident, _meta=own)]
     parts: Json = {"output": {"data": data, "_meta": inner}, "exitStatus": {"_meta": inner}}
-    sent += [scene.update("terminal_update", terminalId=ident, **parts)]
+    sent += [context.update("terminal_update", terminalId=ident, **parts)]
     more = {"terminalId": ident, "data": data, "_meta": inner}
-    sent += [scene.update("terminal_output_chunk", **more)]
-    await window.check(sent, expect("R-DTERM-09", "terminals", ident, _meta=HasExactly(own)))
+    sent += [context.update("terminal_output_chunk", **more)]
+    await probe.check(sent, expect("R-DTERM-09", "terminals", ident, _meta=HasExactly(own)))
 
 
 async def _patched(
-    window: StateProbe, rule: str, table: str, ident: str, update: Callable[..., Frame]
+    probe: StateProbe, rule: str, table: str, ident: str, update: Callable[..., Frame]
 ) -> None:
-    await window.learn()
+    await probe.learn()
     sent = [update(title="Has metadata still"), update(_meta={})]
-    await window.check(sent, expect(rule, table, ident, _meta=HasExactly(_FIRST)))
+    await probe.check(sent, expect(rule, table, ident, _meta=HasExactly(_FIRST)))
     sent += [update(_meta=_THEN)]
-    await window.check(sent, expect(rule, table, ident, _meta=HasExactly(_PATCHED)))
+    await probe.check(sent, expect(rule, table, ident, _meta=HasExactly(_PATCHED)))
     sent += [update(_meta=None)]
-    await window.check(sent, expect(rule, table, ident, _meta=None))
+    await probe.check(sent, expect(rule, table, ident, _meta=None))
 
 
 @probe_scenario("shown/meta_replaced", "R-EXT-14", versions=(1,))
-async def _replaced(scene: ClientContext, window: StateProbe) -> None:
+async def _replaced(context: ClientContext, probe: StateProbe) -> None:
     """A compaction and a subagent have `_meta`, which is kept, replaced as a whole, and cleared."""
-    if scene.supports("session", "compaction"):
+    if context.supports("session", "compaction"):
         known: Json = {"compactionId": "meta", "status": "in_progress"}
         await _whole(
-            window, "compactions", "meta", partial(scene.update, "compaction_update", **known)
+            probe, "compactions", "meta", partial(context.update, "compaction_update", **known)
         )
-    if scene.supports("subagents"):
-        child = f"{scene.session.id}-meta"
+    if context.supports("subagents"):
+        child = f"{context.session.id}-meta"
         await _whole(
-            window, "subagents", child, partial(scene.update, "subagent_update", sessionId=child)
+            probe, "subagents", child, partial(context.update, "subagent_update", sessionId=child)
         )
-    offered = scene.supports("session", "compaction") or scene.supports("subagents")
-    scene.require(offered, "the client takes neither compactions nor subagents")
+    offered = context.supports("session", "compaction") or context.supports("subagents")
+    context.require(offered, "the client takes neither compactions nor subagents")
 
 
-async def _whole(window: StateProbe, table: str, ident: str, update: Callable[..., Frame]) -> None:
+async def _whole(probe: StateProbe, table: str, ident: str, update: Callable[..., Frame]) -> None:
     rule = "R-EXT-14"
     sent = [update(_meta=_FIRST)]
-    await window.learn()
+    await probe.learn()
     sent += [update()]
-    await window.check(sent, expect(rule, table, ident, _meta=HasExactly(_FIRST)))
+    await probe.check(sent, expect(rule, table, ident, _meta=HasExactly(_FIRST)))
     sent += [update(_meta={"accord.d": 4})]
-    await window.check(sent, expect(rule, table, ident, _meta=HasExactly({"accord.d": 4})))
+    await probe.check(sent, expect(rule, table, ident, _meta=HasExactly({"accord.d": 4})))
     sent += [update(_meta=None)]
-    await window.check(sent, expect(rule, table, ident, _meta=None))
+    await probe.check(sent, expect(rule, table, ident, _meta=None))
 
 
 SCENES = (_meta, _replaced)

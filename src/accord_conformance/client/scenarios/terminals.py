@@ -20,72 +20,74 @@ _WHERE = "import os; print(os.environ.get('ACCORD_CHECK'), os.getcwd(), sep='|')
 
 
 @scenario("terminals/command", "R-TERM-03", "R-TERM-05", versions=(1,))
-async def _command(scene: ClientContext) -> None:
-    """Runs a command in a folder with a variable, one that fails, one whose output is cut."""
-    folder = str(await scene.make_folder())
+async def _command(context: ClientContext) -> None:
+    """Runs a command with a folder and a variable, one that fails, one with long output."""
+    folder = str(await context.make_folder())
     env = [{"name": "ACCORD_CHECK", "value": "set"}]
-    ident, create = await _create(scene, _WHERE, cwd=folder, env=env)
-    output = await _ended(scene, ident)
+    ident, create = await _create(context, _WHERE, cwd=folder, env=env)
+    output = await _ended(context, ident)
     name, _, where = output.strip().rpartition("\n")[2].partition("|")
     kept = name == "set" and os.path.realpath(where) == os.path.realpath(folder)  # noqa: ASYNC240
-    scene.judge(
+    context.judge(
         "R-TERM-03",
         kept,
         create,
         expected=f"a command that runs in {folder} with ACCORD_CHECK=set",
         got=f"ACCORD_CHECK={name} in {where}",
     )
-    await _release(scene, ident)
+    await _release(context, ident)
 
-    ident, create = await _create(scene, _WIDE, outputByteLimit=51)
-    output = await _ended(scene, ident)
+    ident, create = await _create(context, _WIDE, outputByteLimit=51)
+    output = await _ended(context, ident)
     size = len(output.encode("utf-8", "surrogatepass"))
     kept = not output.strip("ä") and 0 < size <= 51
     expected = "whole characters, at most 51 bytes of them"
     got = f"{size} bytes, beginning with {output[:2]!a}"
-    scene.judge("R-TERM-05", kept, create, expected=expected, got=got)
-    await _release(scene, ident)
+    context.judge("R-TERM-05", kept, create, expected=expected, got=got)
+    await _release(context, ident)
 
-    ident, _ = await _create(scene, "raise SystemExit(3)")
-    await _ended(scene, ident)
-    await scene.call("terminal/output", _at(scene, ident))  # observed
-    await _release(scene, ident)
+    ident, _ = await _create(context, "raise SystemExit(3)")
+    await _ended(context, ident)
+    await context.call("terminal/output", _at(context, ident))  # observed
+    await _release(context, ident)
 
 
 @scenario("terminals/kill", "R-REQCAN-13", versions=(1,))
-async def _kill(scene: ClientContext) -> None:
-    """Waits for a command, cancels the waiting, kills it, releases it and uses its id again."""
-    ident, _ = await _create(scene, _LONG)
-    waiting = scene.connection.send_request("terminal/wait_for_exit", _at(scene, ident))
-    scene.cancel_request(waiting)
-    await scene.agent.is_alive()
+async def _kill(context: ClientContext) -> None:
+    """Waits for a command, cancels the wait, kills it, releases it and uses its id again."""
+    ident, _ = await _create(context, _LONG)
+    waiting = context.connection.send_request("terminal/wait_for_exit", _at(context, ident))
+    context.cancel_request(waiting)
+    await context.agent.is_alive()
     if waiting.response is not None and not waiting.ok:
         kept = waiting.code == -32800
         expected = "error -32800 for a request that was cancelled"
-        scene.judge("R-REQCAN-13", kept, waiting, expected=expected, got=describe_outcome(waiting))
-    await scene.call("terminal/output", _at(scene, ident))
-    await scene.call("terminal/kill", _at(scene, ident))
-    await _ended(scene, ident)
-    await scene.call("terminal/output", _at(scene, ident))
-    await _release(scene, ident)
-    await scene.call("terminal/output", _at(scene, ident))  # observed: the id is gone
-    many = [await _create(scene, _LONG) for _ in range(5)]
+        context.judge(
+            "R-REQCAN-13", kept, waiting, expected=expected, got=describe_outcome(waiting)
+        )
+    await context.call("terminal/output", _at(context, ident))
+    await context.call("terminal/kill", _at(context, ident))
+    await _ended(context, ident)
+    await context.call("terminal/output", _at(context, ident))
+    await _release(context, ident)
+    await context.call("terminal/output", _at(context, ident))  # observed: the id is gone
+    many = [await _create(context, _LONG) for _ in range(5)]
     for ident, _ in many:
-        await _release(scene, ident)
+        await _release(context, ident)
 
 
 @scenario("terminals/params", "R-TERM-14", versions=(1,))
-async def _params(scene: ClientContext) -> None:
-    """Starts commands with null lists, and with lists and numbers that are wrong."""
-    ident, _ = await _create(scene, "pass")
-    await _release(scene, ident)
-    null = scene.session_params(command=sys.executable, args=None, env=None, outputByteLimit=None)
-    # Without a script the interpreter reads its stdin: whether it ends is not the question.
-    call = await scene.call("terminal/create", null)
+async def _params(context: ClientContext) -> None:
+    """Starts commands with null lists, and with malformed lists and numbers."""
+    ident, _ = await _create(context, "pass")
+    await _release(context, ident)
+    null = context.session_params(command=sys.executable, args=None, env=None, outputByteLimit=None)
+    # Without a script the interpreter reads its stdin; whether it exits is not judged.
+    call = await context.call("terminal/create", null)
     expected = "a terminal, as null is an empty list"
-    scene.judge("R-TERM-14", call.ok, call, expected=expected, got=describe_outcome(call))
+    context.judge("R-TERM-14", call.ok, call, expected=expected, got=describe_outcome(call))
     if call.ok and is_object(call.result):
-        await _release(scene, call.result.get("terminalId"))
+        await _release(context, call.result.get("terminalId"))
     wrong: tuple[dict[str, Any], ...] = (
         {"args": [1]},
         {"args": "-c"},
@@ -94,41 +96,43 @@ async def _params(scene: ClientContext) -> None:
         {"outputByteLimit": -1},
     )
     for bad in wrong:
-        params = scene.session_params(**{"command": sys.executable, "args": ["-c", "pass"], **bad})
-        call = scene.connection.send_request("terminal/create", params)
-        await scene.expect_error("R-TERM-14", call, -32602, f"{bad}, which is malformed")
+        params = context.session_params(
+            **{"command": sys.executable, "args": ["-c", "pass"], **bad}
+        )
+        call = context.connection.send_request("terminal/create", params)
+        await context.expect_error("R-TERM-14", call, -32602, f"{bad}, which is malformed")
         if call.ok and is_object(call.result):
-            await _release(scene, call.result.get("terminalId"))
+            await _release(context, call.result.get("terminalId"))
 
 
-async def _create(scene: ClientContext, code: str, **more: Any) -> tuple[str, Request]:
+async def _create(context: ClientContext, code: str, **more: Any) -> tuple[str, Request]:
     """Start the interpreter that runs this program; return the id of the terminal."""
-    scene.require(scene.supports("terminal"), "the client runs no commands")
-    params = scene.session_params(command=sys.executable, args=["-c", code], **more)
-    call = await scene.call("terminal/create", params)
+    context.require(context.supports("terminal"), "the client runs no commands")
+    params = context.session_params(command=sys.executable, args=["-c", code], **more)
+    call = await context.call("terminal/create", params)
     found = call.result.get("terminalId") if is_object(call.result) else None
     if not isinstance(found, str):
         raise NotExercised(f"the client did not start {sys.executable}")
     return found, call
 
 
-async def _ended(scene: ClientContext, ident: str) -> str:
+async def _ended(context: ClientContext, ident: str) -> str:
     """Wait for the end of a command; return its output."""
-    await scene.call("terminal/wait_for_exit", _at(scene, ident))
-    call = await scene.call("terminal/output", _at(scene, ident))
+    await context.call("terminal/wait_for_exit", _at(context, ident))
+    call = await context.call("terminal/output", _at(context, ident))
     output = call.result.get("output") if is_object(call.result) else None
     return output if isinstance(output, str) else ""
 
 
-async def _release(scene: ClientContext, ident: Any) -> None:
+async def _release(context: ClientContext, ident: Any) -> None:
     try:
-        await scene.call("terminal/release", _at(scene, ident))
+        await context.call("terminal/release", _at(context, ident))
     except NoResponse as silence:
         raise ClientGone(str(silence)) from None
 
 
-def _at(scene: ClientContext, ident: Any) -> dict[str, Any]:
-    return scene.session_params(terminalId=ident)
+def _at(context: ClientContext, ident: Any) -> dict[str, Any]:
+    return context.session_params(terminalId=ident)
 
 
 SCENES = (_command, _kill, _params)

@@ -1,4 +1,4 @@
-"""What a session tells: unknown kinds, malformed parts, things out of order, a great deal."""
+"""Session updates: unknown kinds, malformed parts, unusual order, a large number."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SOUND = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA
 
 
 @scenario("updates/content", "R-CONT-03")
-async def _content(scene: ClientContext) -> None:
-    """Says text, an image, a sound, a link and resources, whatever prompts may have."""
+async def _content(context: ClientContext) -> None:
+    """Sends text, an image, a sound, a link and resources."""
     resource = {"uri": "accord:///note.txt", "text": "A note.\n", "mimeType": "text/plain"}
     blocks: list[Json] = [
         {"type": "image", "data": _IMAGE, "mimeType": "image/png"},
@@ -29,46 +29,48 @@ async def _content(scene: ClientContext) -> None:
         {"type": "resource", "resource": resource},
         {"type": "resource_link", "name": "a.txt", "uri": "https://example.com/a.txt"},
     ]
-    sent = [_chunk(scene, "content", block) for block in blocks]
-    await scene.expect_alive("R-CONT-03", "an image, a sound, a resource and a link", *sent)
+    sent = [_chunk(context, "content", block) for block in blocks]
+    await context.expect_alive("R-CONT-03", "an image, a sound, a resource and a link", *sent)
 
 
 @scenario("updates/unknown", "R-GEN-08", "R-GEN-11")
-async def _unknown(scene: ClientContext) -> None:
-    """Sends updates of unknown kinds, with unknown keys, and with values that are forgiven."""
+async def _unknown(context: ClientContext) -> None:
+    """Sends unknown kinds of updates, unknown keys, and malformed values that are tolerated."""
     sent = [
-        scene.update("_accord_mood", mood="good"),
-        scene.update("accord_later", of={"a": "later version"}),
-        _chunk(scene, "unknown", {**fixtures.text_block("Known, "), "accordUnheardOf": 1}),
+        context.update("_accord_mood", mood="good"),
+        context.update("accord_later", of={"a": "later version"}),
+        _chunk(context, "unknown", {**fixtures.text_block("Known, "), "accordUnheardOf": 1}),
     ]
-    known = scene.add_tool_call("Unknown keys", accordUnheardOf={"any": 1}, _meta={"accord": 1})
-    sent.append(scene.update("tool_call_update", toolCallId=known, status="completed"))
-    await scene.expect_alive("R-GEN-08", "unknown updates and keys", *sent)
+    known = context.add_tool_call("Unknown keys", accordUnheardOf={"any": 1}, _meta={"accord": 1})
+    sent.append(context.update("tool_call_update", toolCallId=known, status="completed"))
+    await context.expect_alive("R-GEN-08", "unknown updates and keys", *sent)
     parts: list[Json] = [
         {"type": "content"},
         {"type": "content", "content": fixtures.text_block("kept")},
     ]
-    odd = scene.add_tool_call("Malformed parts", kind=1, content=parts, locations=[{"line": 1}, 5])
+    odd = context.add_tool_call(
+        "Malformed parts", kind=1, content=parts, locations=[{"line": 1}, 5]
+    )
     sent = [
-        scene.agent.last_frame,
-        scene.update("tool_call_update", toolCallId=odd, locations="none", rawInput=None),
-        scene.update("tool_call_update", toolCallId="never told of", status="completed"),
-        scene.update("session_info_update", title=5, updatedAt=None),
+        context.agent.last_frame,
+        context.update("tool_call_update", toolCallId=odd, locations="none", rawInput=None),
+        context.update("tool_call_update", toolCallId="never reported", status="completed"),
+        context.update("session_info_update", title=5, updatedAt=None),
     ]
-    await scene.expect_alive("R-GEN-11", "malformed values that the schema forgives", *sent)
+    await context.expect_alive("R-GEN-11", "malformed values that the schema forgives", *sent)
     sent = [
-        scene.update("agent_message_chunk", content="no block"),
-        scene.update("agent_message_chunk"),
-        scene.send_notification("session/update", {"sessionId": scene.session.id}),
-        scene.send_notification("session/update", scene.session_params(update=[])),
+        context.update("agent_message_chunk", content="no block"),
+        context.update("agent_message_chunk"),
+        context.send_notification("session/update", {"sessionId": context.session.id}),
+        context.send_notification("session/update", context.session_params(update=[])),
     ]
-    await scene.expect_alive("R-GEN-11", "malformed updates, which are dropped", *sent)
+    await context.expect_alive("R-GEN-11", "malformed updates, which are dropped", *sent)
 
 
 @scenario("updates/options", "R-CONF-12", "R-CONF-14")
-async def _options(scene: ClientContext) -> None:
-    """Changes the configuration: unknown categories and types, none at all."""
-    ident = "id" if scene.version == 1 else "configId"
+async def _options(context: ClientContext) -> None:
+    """Changes the config options: unknown categories and types, and an empty list."""
+    ident = "id" if context.version == 1 else "configId"
     choice: Json = {"type": "select", "name": "Odd", "currentValue": "a"}
     choice["options"] = [{"value": "a", "name": "A"}]
     odd: list[Json] = [
@@ -76,36 +78,36 @@ async def _options(scene: ClientContext) -> None:
         {**choice, ident: "later", "category": "accord_later"},
         {**choice, ident: "custom", "category": "_accord"},
     ]
-    every = fixtures.config_options(scene.version, scene.session.mode, *odd)
-    sent = scene.update("config_option_update", configOptions=every)
-    await scene.expect_alive("R-CONF-14", "options of unknown categories", sent)
+    every = fixtures.config_options(context.version, context.session.mode, *odd)
+    sent = context.update("config_option_update", configOptions=every)
+    await context.expect_alive("R-CONF-14", "options of unknown categories", sent)
     slider = {ident: "dial", "type": "_accord_dial", "name": "Dial", "currentValue": 5}
-    every = fixtures.config_options(scene.version, scene.session.mode, slider)
-    sent = scene.update("config_option_update", configOptions=every)
-    await scene.expect_alive("R-CONF-12", "an option of an unknown type", sent)
-    scene.update(
-        "config_option_update", configOptions=fixtures.config_options(scene.version, "strict")
+    every = fixtures.config_options(context.version, context.session.mode, slider)
+    sent = context.update("config_option_update", configOptions=every)
+    await context.expect_alive("R-CONF-12", "an option of an unknown type", sent)
+    context.update(
+        "config_option_update", configOptions=fixtures.config_options(context.version, "strict")
     )
-    scene.session.mode = "strict"
+    context.session.mode = "strict"
 
 
 @scenario("updates/diffs", "R-TOOL-23", versions=(2,))
-async def _diffs(scene: ClientContext) -> None:
+async def _diffs(context: ClientContext) -> None:
     """Shows diffs without a patch."""
-    change = {"operation": "modify", "path": f"{scene.session.cwd}/a.txt"}
-    moved = {**change, "operation": "move", "oldPath": f"{scene.session.cwd}/b.txt"}
+    change = {"operation": "modify", "path": f"{context.session.cwd}/a.txt"}
+    moved = {**change, "operation": "move", "oldPath": f"{context.session.cwd}/b.txt"}
     diff: Json = {"type": "diff", "changes": [change]}
     sent: list[Frame] = []
     for one in (diff, {**diff, "patch": None}, {**diff, "changes": [moved]}):
-        scene.add_tool_call(
+        context.add_tool_call(
             "A diff without a patch", kind="edit", content=[one], status="completed"
         )
-        sent.append(scene.agent.last_frame)
-    await scene.expect_alive("R-TOOL-23", "diffs without a patch", *sent)
+        sent.append(context.agent.last_frame)
+    await context.expect_alive("R-TOOL-23", "diffs without a patch", *sent)
 
 
 @scenario("updates/plans", "R-PLAN-10", versions=(2,))
-async def _plans(scene: ClientContext) -> None:
+async def _plans(context: ClientContext) -> None:
     """Shows plans as lists, files and Markdown, of unknown type, and removes one."""
     entry = {"content": "Do it", "priority": "_accord", "status": "accord_later"}
     shown: list[Json] = [
@@ -114,70 +116,70 @@ async def _plans(scene: ClientContext) -> None:
         {"type": "file", "planId": "p3", "uri": "file:///plan.md"},
         {"type": "_accord", "planId": "p1"},
     ]
-    sent = [scene.update("plan_update", plan=plan) for plan in shown]
-    sent.append(scene.update("plan_removed", planId="p2"))
-    await scene.expect_alive("R-PLAN-10", "plans as Markdown and files, and their removal", *sent)
+    sent = [context.update("plan_update", plan=plan) for plan in shown]
+    sent.append(context.update("plan_removed", planId="p2"))
+    await context.expect_alive("R-PLAN-10", "plans as Markdown and files, and their removal", *sent)
 
 
 @scenario("updates/states", "R-PROMPT-18", versions=(2,))
-async def _states(scene: ClientContext) -> None:
-    """Goes through the states; messages are rewritten, terminals and tool calls patched."""
-    scene.update("state_update", state="requires_action")
-    scene.update("state_update", state="running", background=[])
-    scene.update("state_update", state="_accord_dreaming")
-    scene.update("state_update", state="running", background=[{"type": "_accord", "any": 1}])
-    scene.update("state_update", state="running", background=[])
+async def _states(context: ClientContext) -> None:
+    """Sends all states; messages are replaced, terminals and tool calls patched."""
+    context.update("state_update", state="requires_action")
+    context.update("state_update", state="running", background=[])
+    context.update("state_update", state="_accord_dreaming")
+    context.update("state_update", state="running", background=[{"type": "_accord", "any": 1}])
+    context.update("state_update", state="running", background=[])
     block = fixtures.text_block("Rewritten. ")
-    scene.update("agent_message", messageId="states", content=[fixtures.text_block("First. ")])
-    _chunk(scene, "states", fixtures.text_block("Appended. "))
-    scene.update("agent_message", messageId="states", content=[block])
-    scene.update("agent_message", messageId="states", _meta={"accord": None})
-    tool = scene.add_tool_call("Patched", kind="execute", name="run")
-    scene.update("tool_call_update", toolCallId=tool, name=None, kind=None, content=None)
+    context.update("agent_message", messageId="states", content=[fixtures.text_block("First. ")])
+    _chunk(context, "states", fixtures.text_block("Appended. "))
+    context.update("agent_message", messageId="states", content=[block])
+    context.update("agent_message", messageId="states", _meta={"accord": None})
+    tool = context.add_tool_call("Patched", kind="execute", name="run")
+    context.update("tool_call_update", toolCallId=tool, name=None, kind=None, content=None)
     anchor = {"type": "terminal", "terminalId": "late"}
-    scene.update("tool_call_content_chunk", toolCallId=tool, content=anchor)
+    context.update("tool_call_content_chunk", toolCallId=tool, content=anchor)
     split = "ä".encode()
     for part in (split[:1], split[1:] + b"\n", b"\xff\n"):
         data = base64.b64encode(part).decode()
-        scene.update("terminal_output_chunk", terminalId="late", data=data)
-    scene.update("terminal_update", terminalId="late", command="make", exitStatus={})
-    scene.update("terminal_update", terminalId="late", output=None, size={"cols": 0, "rows": "x"})
-    sent = scene.update("tool_call_update", toolCallId=tool, status="_accord_nearly")
-    await scene.expect_alive("R-PROMPT-18", "states, messages and terminals in any order", sent)
+        context.update("terminal_output_chunk", terminalId="late", data=data)
+    context.update("terminal_update", terminalId="late", command="make", exitStatus={})
+    context.update("terminal_update", terminalId="late", output=None, size={"cols": 0, "rows": "x"})
+    sent = context.update("tool_call_update", toolCallId=tool, status="_accord_nearly")
+    await context.expect_alive("R-PROMPT-18", "states, messages and terminals in any order", sent)
 
 
 @scenario("updates/many")
-async def _many(scene: ClientContext) -> None:
+async def _many(context: ClientContext) -> None:
     """Sends 2000 small updates at once, and one of a million characters."""
     for number in range(2000):
-        scene.update("tool_call_update", toolCallId="many", title=f"Step {number}")
-    scene.update("tool_call_update", toolCallId="many", title="Big", rawOutput="x" * 10**6)
-    if not await scene.agent.is_alive():
-        raise ClientGone("it did not bear that much")
+        context.update("tool_call_update", toolCallId="many", title=f"Step {number}")
+    context.update("tool_call_update", toolCallId="many", title="Big", rawOutput="x" * 10**6)
+    if not await context.agent.is_alive():
+        raise ClientGone("it did not survive them")
 
 
 @scenario("updates/children")
-async def _children(scene: ClientContext) -> None:
-    """Tells of a subagent, and of what it does."""
-    known = scene.version == 2 or scene.supports("subagents")
-    scene.require(known, "the client does not follow subagents")
-    child = f"{scene.session.id}-child"
-    scene.update("subagent_update", sessionId=child, title="A subagent")
+async def _children(context: ClientContext) -> None:
+    """Reports a subagent and its work."""
+    known = context.version == 2 or context.supports("subagents")
+    context.require(known, "the client does not follow subagents")
+    child = f"{context.session.id}-child"
+    context.update("subagent_update", sessionId=child, title="A subagent")
     said = {
         "sessionUpdate": "agent_message_chunk",
         "messageId": "c",
         "content": fixtures.text_block("Here."),
     }
-    scene.send_notification("session/update", {"sessionId": child, "update": said})
-    if scene.version == 2:
+    context.send_notification("session/update", {"sessionId": child, "update": said})
+    if context.version == 2:
         state = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
-        scene.send_notification("session/update", {"sessionId": child, "update": state})
-    await scene.agent.is_alive()  # what it does with the child is observed
+        context.send_notification("session/update", {"sessionId": child, "update": state})
+    await context.agent.is_alive()  # the client's requests for the subagent are observed
 
 
 @scenario("updates/icons", "R-CONT-07", versions=(2,))
-async def _icons(scene: ClientContext) -> None:
-    """Shows a link whose icon has an address that is not allowed, and waits for who comes."""
+async def _icons(context: ClientContext) -> None:
+    """Shows a link with an icon over plain HTTP, which the client must not request."""
     async with WebServer() as server:
         link = {
             "type": "resource_link",
@@ -185,10 +187,10 @@ async def _icons(scene: ClientContext) -> None:
             "uri": "https://example.com/icon.txt",
             "icons": [{"src": f"{server.address}/icon.png", "mimeType": "image/png"}],
         }
-        sent = _chunk(scene, "icons", link)
-        await scene.agent.is_alive()
+        sent = _chunk(context, "icons", link)
+        await context.agent.is_alive()
         asked = await server.wait_for_visits(within_s=0.3)
-        scene.judge(
+        context.judge(
             "R-CONT-07",
             not asked,
             sent,
@@ -197,8 +199,8 @@ async def _icons(scene: ClientContext) -> None:
         )
 
 
-def _chunk(scene: ClientContext, message: str, block: Json) -> Frame:
-    return scene.update("agent_message_chunk", messageId=message, content=block)
+def _chunk(context: ClientContext, message: str, block: Json) -> Frame:
+    return context.update("agent_message_chunk", messageId=message, content=block)
 
 
 SCENES = (_content, _unknown, _options, _diffs, _plans, _states, _many, _children, _icons)
