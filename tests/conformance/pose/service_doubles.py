@@ -153,7 +153,7 @@ add(
 
 # Forms.
 
-ALL, ODD = "All kinds of fields", "A field that nobody knows"
+ALL, ODD = "All kinds of fields", "An unknown field"
 
 
 def fills_in(**more: Any) -> Callable[[Json, Json], Json]:
@@ -176,7 +176,7 @@ for wrong in ({"count": 99}, {"days": []}, {"color": "green"}, {"name": ""}, {"o
 add(
     "R-ELIC-20",
     2,
-    spoil=changes(formed("A format that nobody knows"), error(-32602)),
+    spoil=changes(formed("An unknown format"), error(-32602)),
     name="refuses",
     plays="check: forms/fields",
 )
