@@ -111,7 +111,7 @@ def test_start_error_names_command_and_reason(
     [
         (
             FileNotFoundError(2, "No such file"),
-            "the interpreter that /p/x names in its first line does not exist",
+            "the interpreter in the first line of /p/x does not exist",
         ),
         (OSError(8, "Exec format error"), "/p/x: Exec format error"),
         (ValueError("embedded null byte"), "embedded null byte"),

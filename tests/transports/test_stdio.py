@@ -194,7 +194,7 @@ def test_second_transport_is_refused_while_the_first_has_them() -> None:
         "except TransportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stderr == b"stdin and stdout are the wire of another transport\n"
+    assert done.stderr == b"stdin and stdout are used by another transport\n"
 
 
 def test_both_are_given_back_and_can_be_taken_again() -> None:

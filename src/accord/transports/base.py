@@ -1,4 +1,4 @@
-"""What a transport is: frames both ways, without knowledge of what they say."""
+"""The interface of transports: they carry frames in both directions."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ __all__ = (
     "opened",
 )
 
-# One JSON text without line breaks; blank ones may come and mean nothing.
+# One JSON text without line breaks. Blank frames are ignored.
 Frame: TypeAlias = bytes | bytearray
-FRAME_BYTES = 64 * 1024 * 1024  # the largest frame accepted unless told otherwise
+FRAME_BYTES = 64 * 1024 * 1024  # default size of the largest accepted frame
 
-# What may wait to be sent: congested above the one, free again below the other.
+# Unsent bytes: a transport is congested above the first, and free again below the second.
 HIGH_BYTES = 256 * 1024
 LOW_BYTES = 64 * 1024
-# More in one read would make malloc map and unmap memory each time.
+# For larger reads, malloc would map and unmap memory each time.
 READ_BYTES = 64 * 1024
 
 
 class Receiver(Protocol):
-    """Who gets what a transport reads.
+    """Receives the frames that a transport reads.
 
-    Called on the event loop, never from within a call to the transport; must not raise. Hears
-    nothing more once the transport's `aclose` has been called.
+    The transport calls these methods on the event loop, never from within a call to itself, and
+    not after `aclose` has been called. They must not raise.
     """
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
-        """Frames came, in this order."""
+        """Called with received frames, in order."""
         ...
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
-        """A frame over the limit came and was dropped; `head` is how it began."""
+        """Called when a frame over the limit was dropped; `head` is its beginning."""
         ...
 
     def eof_received(self, error: Exception | None) -> None:
-        """Nothing more will come; `error` says why unless the end was orderly. Called once."""
+        """Called once at the end of input; `error` is None if the end was orderly."""
         ...
 
     def writable(self) -> None:
-        """The transport is no longer congested, or will never take anything again."""
+        """Called when the transport is no longer congested, or can no longer send."""
         ...
 
 
@@ -71,47 +71,47 @@ class NullReceiver:
 
 
 class Transport(ABC):
-    """A way to one peer.
+    """Carries frames to and from one peer.
 
-    `start` once, then `write` what the other side shall get; `aclose` in any state, any number
-    of times. Frames arrive whole and in order. After the end of input `write` may still work:
-    the two directions end apart. When the peer stops reading, that is an end of input too, with
-    an error, after what it had sent before. `frame_bytes` is the size of the largest frame that
-    is accepted, and sent.
+    Call `start` once, then `write`; `aclose` may be called in any state and repeatedly. Frames
+    arrive whole and in order. The two directions end independently: after the end of input,
+    `write` may still work. When the peer stops reading, the input ends with an error, after the
+    frames that the peer had sent. `frame_bytes` is the size of the largest frame that is accepted
+    and sent.
     """
 
     frame_bytes: int = FRAME_BYTES
 
     @abstractmethod
     async def start(self, receiver: Receiver) -> None:
-        """Begin; raise `TransportError` when there is no way to the peer."""
+        """Start; raise `TransportError` if the peer cannot be reached."""
 
     @abstractmethod
     def write(self, frames: Sequence[Frame]) -> None:
-        """Take frames to send, as one write if they fit; dropped when the way is closed."""
+        """Send frames, in one write if they fit. They are dropped if the transport is closed."""
 
     @property
     @abstractmethod
     def congested(self) -> bool:
-        """Whether the peer reads slower than we write; `Receiver.writable` tells when it ends."""
+        """Whether the peer reads slower than we write, until `Receiver.writable` is called."""
 
     @abstractmethod
     def pause_reading(self) -> None:
-        """Let the peer wait; may be called again."""
+        """Stop reading; may be called repeatedly."""
 
     @abstractmethod
     def resume_reading(self) -> None:
-        """Go on reading; may be called without a pause."""
+        """Continue reading; may be called without a pause."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End both directions and free everything, in bounded time.
+        """Close both directions and release all resources, in bounded time.
 
-        What was written still goes out if the peer reads it.
+        Frames that were written are still sent if the peer reads them.
         """
 
     async def exit_error(self) -> Exception | None:
-        """After the end of input: say how the peer ended, if there is more to say."""
+        """Return how the peer ended, after the end of input; None if it is not known."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""From the words of a command to what the operating system starts, or the reason why it cannot."""
+"""Turns the words of a command into what the operating system starts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ("argv_of", "batch_line", "environment", "find_program", "why_not_star
 
 
 def argv_of(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the words of a command; a string is split as a shell would, without a shell."""
+    """Return the words of a command; a string is split by the rules of a shell."""
     match command:
         case str():
             if sys.platform == "win32":
-                # Backslashes separate folders there.
+                # On Windows, backslashes separate directories.
                 words = [_unquoted(word) for word in shlex.split(command, posix=False)]
             else:
                 words = shlex.split(command)
@@ -29,7 +29,7 @@ def argv_of(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
         case _:
             words = [os.fspath(word) for word in command]
     if not words or not words[0]:
-        raise ValueError("Expected a command, got no words")
+        raise ValueError("The command must not be empty")
     return words
 
 
@@ -40,7 +40,7 @@ def _unquoted(word: str) -> str:
 
 
 def environment(changes: Mapping[str, str | None] | None) -> dict[str, str] | None:
-    """Return our own environment with changes; None as a value takes the variable out."""
+    """Return this process's environment with changes; the value None removes a variable."""
     if changes is None:
         return None
     env = dict(os.environ)
@@ -57,7 +57,7 @@ def find_program(word: str, cwd: str | None, env: Mapping[str, str] | None) -> s
     """Return the program's path; raise `StartError` if it does not exist or cannot be run."""
     try:
         return _find_program(word, cwd, env)
-    except (OSError, ValueError) as exc:  # what cannot be a path: too long, or with a NUL
+    except (OSError, ValueError) as exc:  # not a path: too long, or with a NUL
         why = getattr(exc, "strerror", None) or str(exc)
         raise StartError(f"Cannot start {excerpt(word)}: {why}") from exc
 
@@ -67,7 +67,7 @@ def _find_program(word: str, cwd: str | None, env: Mapping[str, str] | None) -> 
         reason = "is not a directory" if Path(cwd).exists() else "does not exist"
         raise StartError(f"Cannot start {word}: the working directory {cwd} {reason}")
     if os.path.dirname(word):  # noqa: PTH120  # "./x" has one, which a Path forgets
-        # As the system would do it: after it has gone to the working directory.
+        # Relative to the working directory, as the system resolves it.
         path = Path(cwd or ".", word).absolute()
         found = shutil.which(str(path))
         if found is not None:
@@ -92,10 +92,10 @@ def _why_not(path: Path) -> str:
 
 
 def why_not_started(word: str, program: str, error: Exception) -> StartError:
-    """Return the error that says why the system would not start a program that exists."""
+    """Return the error for an existing program that the system did not start."""
     match error:
         case FileNotFoundError():
-            reason = f"the interpreter that {program} names in its first line does not exist"
+            reason = f"the interpreter in the first line of {program} does not exist"
         case OSError(strerror=str(text)):
             reason = f"{program}: {text}"
         case _:
@@ -106,10 +106,10 @@ def why_not_started(word: str, program: str, error: Exception) -> StartError:
 def batch_line(interpreter: str, script: str, args: Sequence[str]) -> str:
     """Return the Windows command line that runs a `.cmd` or `.bat` file, as npm installs them.
 
-    The system would run such a file through cmd.exe by itself, but quotes its arguments for
-    programs, not for cmd.exe, so that an argument could start another command. Here every word
-    is in quotes, where cmd.exe leaves all but quotes and percent signs alone; with
-    delayed expansion off that goes for exclamation marks, too.
+    The system would run such a file with cmd.exe, but it quotes arguments for programs, not for
+    cmd.exe, so an argument could start another command. Here every word is quoted: within quotes,
+    cmd.exe interprets only quotes and percent signs, and with delayed expansion turned off no
+    exclamation marks either.
     """
     for word in (script, *args):
         if bad := set(word) & set('"%\r\n\0'):
@@ -120,5 +120,5 @@ def batch_line(interpreter: str, script: str, args: Sequence[str]) -> str:
 
 
 def _trailing_backslashes(word: str) -> str:
-    """Double them: the program behind the batch file would take one for the quote's escape."""
+    """Return trailing backslashes, to be doubled: a single one would escape the quote."""
     return "\\" * (len(word) - len(word.rstrip("\\")))

@@ -1,4 +1,4 @@
-"""File descriptors read and written: polled where the event loop can, else by a thread."""
+"""Reads and writes file descriptors: polled if the event loop can, else in a thread."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ __all__ = ("Reader", "Writer", "open_reader", "open_writer")
 
 
 class Reader(Protocol):
-    """Calls `received` with bytes and, once, `ended`; owns its file descriptor."""
+    """Reads: calls `received` with bytes, and `ended` once. Owns its file descriptor."""
 
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
 
     def end_when_empty(self) -> None:
-        """Take what is there, then end, though others could still write."""
+        """Read the available bytes, then end, although other processes could still write."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class Writer(Protocol):
-    """Calls `writable` after a congestion and, once, `broken`; owns its file descriptor."""
+    """Writes: calls `writable` after a congestion, `broken` once. Owns its file descriptor."""
 
     congested: bool
 
     def write(self, data: Bytes) -> None: ...
 
     async def aclose(self, flush_s: float) -> None:
-        """Write what waits, for so long at most, and close."""
+        """Write the waiting bytes, for at most `flush_s` seconds, and close."""
         ...
 
 
@@ -49,7 +49,7 @@ def open_reader(
     received: Callable[[bytes], None],
     ended: Callable[[OSError | None], None],
 ) -> Reader:
-    """Begin to read."""
+    """Return a reader, which has started."""
     if sys.platform != "win32" and not _needs_thread(fd):
         try:
             return PolledReader(loop, fd, received, ended)
@@ -64,7 +64,7 @@ def open_writer(
     writable: Callable[[], None],
     broken: Callable[[OSError], None],
 ) -> Writer:
-    """Be ready to write."""
+    """Return a writer."""
     if sys.platform != "win32" and not _needs_thread(fd):
         try:
             return PolledWriter(loop, fd, writable, broken)
@@ -74,7 +74,7 @@ def open_writer(
 
 
 def _needs_thread(fd: int) -> bool:
-    """Whether polling says nothing, or would make somebody else's terminal non-blocking."""
+    """Whether polling has no effect, or would make a shared terminal non-blocking."""
     if sys.platform == "win32" or stat.S_ISREG(os.fstat(fd).st_mode):
         return True
     return os.isatty(fd) and os.get_blocking(fd)

@@ -1,4 +1,4 @@
-"""File descriptors that the event loop watches: pipes, sockets, terminals."""
+"""Reads and writes file descriptors that the event loop polls: pipes, sockets, terminals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if sys.platform == "win32":
 
 __all__ = ("PolledReader", "PolledWriter")
 
-_AT_ONCE = 64  # pieces in one system call
+_AT_ONCE = 64  # buffers in one system call
 
 
 class PolledReader:
-    """Reads when there is something to read; raises `OSError` for what cannot be watched."""
+    """Reads when the descriptor is readable; raises `OSError` if it cannot be polled."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PolledReader:
                 self._loop.call_soon(self._empty)
 
     def end_when_empty(self) -> None:
-        """Take what is there, then end, though others could still write."""
+        """Read the available bytes, then end, although other processes could still write."""
         if not self._emptying:
             self._emptying = True
             self._loop.call_soon(self._empty)
@@ -83,7 +83,7 @@ class PolledReader:
     def _empty(self) -> None:
         for _ in range(LAST_READS):
             if not self._watched:
-                return  # over, or paused: `resume` comes back here
+                return  # ended, or paused: `resume` continues
             self._ready()
         if self._watched:
             self._end(None)
@@ -95,7 +95,7 @@ class PolledReader:
 
 
 class PolledWriter:
-    """Writes at once what fits and the rest when there is room."""
+    """Writes immediately what fits, and the rest when the descriptor is writable."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class PolledWriter:
         self._waiting_bytes = 0
         self._all_written: asyncio.Future[None] | None = None
         self._was_blocking = os.get_blocking(fd)
-        loop.add_writer(fd, self._ready)  # says whether it can be watched
+        loop.add_writer(fd, self._ready)  # raises if it cannot be polled
         loop.remove_writer(fd)
         os.set_blocking(fd, False)
 
@@ -139,7 +139,7 @@ class PolledWriter:
             self.congested = True
 
     async def aclose(self, flush_s: float) -> None:
-        """Write what waits, for so long at most, and close."""
+        """Write the waiting bytes, for at most `flush_s` seconds, and close."""
         try:
             if self._waiting and not self._over:
                 self._all_written = self._loop.create_future()
@@ -197,6 +197,6 @@ class PolledWriter:
 
 def _free(fd: int, was_blocking: bool) -> None:
     if was_blocking:
-        # Others may share the open file: the shell its terminal.
+        # Other processes may share the open file, as a shell shares its terminal.
         os.set_blocking(fd, True)
     os.close(fd)

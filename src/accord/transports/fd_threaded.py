@@ -1,8 +1,8 @@
-"""File descriptors that no event loop watches: regular files, and everything on Windows.
+"""Reads and writes file descriptors that no event loop polls: files, and all on Windows.
 
-A thread each reads or writes. They are daemons: one that hangs in a system call does not hold
-up the end of the program. On POSIX they never hang there, since they poll first, together
-with a pipe that wakes them; on Windows a read ends when the other side closes the pipe.
+Each reader and writer has a thread. The threads are daemons: one that blocks in a system call does
+not delay the end of the program. On POSIX they never block, since they poll first, together with a
+pipe that wakes them. On Windows a read ends when the other side closes the pipe.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ("LAST_READS", "Bytes", "ThreadedReader", "ThreadedWriter")
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-LAST_READS = 16  # a pipe holds 64 KiB, or 1 MiB where somebody has asked for it
+LAST_READS = 16  # a pipe holds 64 KiB, or up to 1 MiB on request
 
-_AHEAD = 4  # reads handed over and not yet taken
-_GONE_S = 0.5  # for a thread to notice that it is no longer wanted
+_AHEAD = 4  # reads that the event loop has not handled yet
+_GONE_S = 0.5  # for a thread to notice that it must stop
 
 
 class _Worker:
-    """A thread that works on one file descriptor and closes it in the end."""
+    """A thread that works on one file descriptor and closes it at the end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, name: str) -> None:
         self._loop = loop
@@ -56,7 +56,7 @@ class _Worker:
         try:
             self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:
-            self._stopped = True  # the loop has been closed, nobody listens
+            self._stopped = True  # the event loop has been closed
             return False
         return True
 
@@ -75,7 +75,7 @@ class _Worker:
             os.write(self._wake[1], b"x")
 
     def _wait(self, *, writing: bool = False, forever: bool = True) -> bool:
-        """Return whether a system call will not block, or False when stopped."""
+        """Wait; return True if a system call will not block, False if stopped."""
         if sys.platform == "win32":
             return not self._stopped and forever
         poll = select.poll()
@@ -90,7 +90,7 @@ class _Worker:
 
 
 class ThreadedReader(_Worker):
-    """Reads ahead a little, and hands over on the event loop."""
+    """Reads ahead a little, and calls `received` on the event loop."""
 
     def __init__(
         self,
@@ -117,12 +117,12 @@ class ThreadedReader(_Worker):
             self._loop.call_soon(self._hand_over)
 
     def end_when_empty(self) -> None:
-        """Take what is there, then end, though others could still write."""
+        """Read the available bytes, then end, although other processes could still write."""
         self._emptying = True
         if self._wake:
             os.write(self._wake[1], b"x")
         elif not self._over:
-            # On Windows the thread hangs in a read that nobody will answer.
+            # On Windows the thread stays blocked in a read.
             self._loop.call_soon(self._came, None)
 
     async def aclose(self) -> None:
@@ -173,7 +173,7 @@ class ThreadedReader(_Worker):
 
 
 class ThreadedWriter(_Worker):
-    """Takes what is written and writes it in its own time."""
+    """Queues bytes and writes them in its thread."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class ThreadedWriter(_Worker):
         self._changed = threading.Condition()
         self._waiting: deque[Bytes] = deque()
         self._waiting_bytes = 0
-        # A poll promises room for PIPE_BUF bytes, and files always have room.
+        # A poll guarantees room for PIPE_BUF bytes; files always have room.
         if sys.platform == "win32" or stat.S_ISREG(os.fstat(fd).st_mode):
             self._max_piece = READ_BYTES
         else:
@@ -207,7 +207,7 @@ class ThreadedWriter(_Worker):
             self._changed.notify()
 
     async def aclose(self, flush_s: float) -> None:
-        """Write what waits, for so long at most, and close."""
+        """Write the waiting bytes, for at most `flush_s` seconds, and close."""
         self._over = True
         if self._gone.done():
             return

@@ -1,11 +1,11 @@
-"""A program that ends what its owner has started, once the owner is gone, however it went.
+"""A program that stops the processes that its owner has started, once the owner has ended.
 
-The owner holds the other end of the pipe that is our stdin, and names process groups there:
-`+ NAME GROUP BEGAN LEAVE TERMINATE` and `- NAME`. The end of the pipe is the end of the owner:
-each group then has LEAVE seconds to leave by itself and TERMINATE seconds to obey SIGTERM, before
-it is killed. On Linux, processes that have left their group are found too: their environment has
-the name that the owner gave them. This file is run by its path, without Accord and without `site`:
-it imports what every Python has, and little of that.
+The owner holds the other end of the pipe that is this program's stdin, and names process groups
+there: `+ NAME GROUP BEGAN LEAVE TERMINATE` and `- NAME`. When the pipe ends, the owner has ended:
+then each group has LEAVE seconds to exit, and TERMINATE seconds after SIGTERM, before it is killed.
+On Linux, processes that have left their group are found, too: their environment has the name that
+the owner gave them. This file is run by its path, without Accord and without `site`: it imports
+only a little of the standard library.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ("main", "marked_processes")
 
 _POLL_S = 0.05
 _MAX_RUN_S = 60.0
-# Seconds of what was started and not yet named; see `Group`.
+# Seconds for processes that were started and not named yet; see `ProcessGroup`.
 _LEAVE_S = {"a": 2.0, "c": 0.0}
 _TERMINATE_S = 2.0
 
 
 class _Target:
-    """One group, and the processes that have its name and are elsewhere by now."""
+    """One group, and the processes with its name that have left it."""
 
     def __init__(self, name: str, group: int, began: str, leave_s: float, obey_s: float) -> None:
         self.group = group
         self._began = began
-        # What an agent leaves behind when it leaves by itself is its own affair.
+        # An agent that exits without a signal may leave processes running.
         self.takes_strays = name.startswith("c")
         self._leave_s = leave_s
         self._kill_s = leave_s + obey_s
@@ -42,7 +42,7 @@ class _Target:
             return False
         status = _status(self.group)
         if status is not None and self._began not in ("", status[3]):
-            return False  # the pid belongs to another process by now
+            return False  # the pid was reused
         states = _states(self.group)
         return states is None or bool(states - {"Z", "X"})
 
@@ -68,7 +68,7 @@ class _Target:
 
 
 def main() -> None:
-    """Listen until the owner is gone, then end what it has left."""
+    """Read stdin until the owner has ended, then stop its processes."""
     owner = sys.argv[1]
     os.closerange(3, 4096)
     os.chdir("/")
@@ -113,9 +113,9 @@ def _end(owner: str, targets: dict[str, _Target]) -> None:
 
 
 def marked_processes(owner: str, pids: list[int] | None = None) -> dict[int, list[str]]:
-    """Return the processes whose environment names an owner, and the names; only Linux knows.
+    """Return the processes whose environment names an owner, with the names; only on Linux.
 
-    `pids` are those to look at, all if None. The dead are left out: they have no environment.
+    `pids` are the processes to look at, all if None. Zombies are omitted: they have no environment.
     """
     found: dict[int, list[str]] = {}
     mark = f"{owner}.".encode()
@@ -125,7 +125,7 @@ def marked_processes(owner: str, pids: list[int] | None = None) -> dict[int, lis
         except OSError:
             continue
         try:
-            # The mark stands alone in one variable of a whole environment: read it all.
+            # The mark is one variable of the environment, which must be read completely.
             text = b""
             while data := os.read(fd, 1 << 17):
                 text += data
@@ -155,13 +155,13 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _states(group: int) -> set[str] | None:
-    """Return the states of the members of a group; None where this cannot be known."""
+    """Return the states of the members of a group; None if they are unknown."""
     statuses = [status for pid in _all_pids() if (status := _status(pid)) is not None]
     return {state for state, _, number, _ in statuses if number == str(group)} if statuses else None
 
 
 def _status(pid: int) -> tuple[str, str, str, str] | None:
-    """Return state, parent, group and start of a process, as Linux has them."""
+    """Return state, parent, group and start time of a process on Linux."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:

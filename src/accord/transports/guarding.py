@@ -1,8 +1,8 @@
-"""What we start is ended when we are gone: a guardian process knows it, a mark finds it again.
+"""Stops started processes when this process ends: a guardian process, and marks to find them.
 
-The guardian is one small process for all that a process starts, begun with the first command; see
-`accord.transports.guardian` for what it does. Windows needs none: there a job object ends what it
-has when its owner is gone.
+The guardian is one small process for all processes that this one starts; it is started with the
+first command. See `accord.transports.guardian`. Windows does not need it: there a job object ends
+with its owner.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from accord.transports import guardian
 
 __all__ = ("MARK_VARIABLE", "Mark", "guard", "start_guardian")
 
-# In the environment of all that we start: by it those are found that have left their group. What
-# shall outlive us on purpose takes it out of its environment.
+# In the environment of every started process, to find those that have left their group. A program
+# that shall outlive this process removes it from its environment.
 MARK_VARIABLE = "ACCORD_STARTED_BY"
-_SCAN_ALL_S = 60.0  # after so long the numbers of processes may have begun again
+_SCAN_ALL_S = 60.0  # after this time pids may have been reused
 
 _GUARDS = sys.platform != "win32"
 
 
 class _Owner:
-    """This process: its name, its guardian, and what that knows."""
+    """This process: its name, its guardian, and the groups that the guardian knows."""
 
     def __init__(self) -> None:
         self.name = os.urandom(8).hex()
@@ -42,7 +42,7 @@ _owner = _Owner()
 
 
 class Mark:
-    """The name of one child: "a" for an agent, "c" for a command, and a number."""
+    """The name of a child: "a" for an agent or "c" for a command, and a number."""
 
     def __init__(self, kind: Literal["a", "c"]) -> None:
         self.owner = _owner.name
@@ -51,7 +51,7 @@ class Mark:
         self._made = time.monotonic()
 
     def environment(self, env: dict[str, str] | None) -> dict[str, str] | None:
-        """Return an environment with this mark, after those of who started us."""
+        """Return an environment with this mark, after the marks of the processes above."""
         if not _GUARDS:
             return env
         marked = dict(os.environ) if env is None else env
@@ -59,14 +59,14 @@ class Mark:
         return {**marked, MARK_VARIABLE: f"{before}{self.owner}.{self.name},"}
 
     def bearers(self, leader: int) -> list[int]:
-        """Return the living processes with this mark, which may have left the leader's group."""
+        """Return the running processes with this mark; they may have left the group."""
         if sys.platform != "linux":
             return []
         found = guardian.marked_processes(self.owner, self._candidates(leader))
         return [pid for pid, names in found.items() if self.name in names]
 
     def _candidates(self, leader: int) -> list[int] | None:
-        """Return those that were started after the leader, as far as their numbers say it."""
+        """Return the processes that may have been started after the leader, by their pids."""
         if time.monotonic() - self._made > _SCAN_ALL_S:
             return None
         try:
@@ -79,14 +79,14 @@ class Mark:
         return [pid for pid in pids if pid >= leader or pid <= last]
 
     def release(self) -> None:
-        """Its processes have ended: the guardian need not know them any more."""
+        """Remove the mark from the guardian: its processes have ended."""
         self.is_released = True
         if self.owner == _owner.name and _owner.guarded.pop(self.name, None) is not None:
             _send(f"- {self.name}\n".encode())
 
 
 def guard(mark: Mark, group: int, leave_s: float, terminate_s: float) -> None:
-    """Have a group ended when we are gone; a released mark is not guarded any more."""
+    """Let the guardian stop a group when this process ends, unless the mark was released."""
     if not _GUARDS or mark.is_released or mark.owner != _owner.name:
         return
     line = f"+ {mark.name} {group} {_began(group)} {leave_s} {terminate_s}\n".encode()
@@ -96,12 +96,12 @@ def guard(mark: Mark, group: int, leave_s: float, terminate_s: float) -> None:
 
 
 def start_guardian() -> None:
-    """Start the guardian of this process, unless it runs already or there can be none."""
+    """Start the guardian of this process, unless it is running or cannot run here."""
     if not _GUARDS or _is_guarded():
         return
     python, script = sys.executable, guardian.__file__
     if getattr(sys, "frozen", False) or not _is_python(python) or not Path(script).is_file():
-        return  # a program that brings Python along in itself
+        return  # a program with an embedded Python
     theirs, ours = os.pipe()
     try:
         os.set_blocking(ours, False)
@@ -143,14 +143,14 @@ def _is_python(path: str | None) -> bool:
 
 
 def _send(line: bytes) -> None:
-    """Tell the guardian; one that does not read, or is gone, must not stop us."""
+    """Send a line to the guardian; never block if it does not read."""
     if _owner.pipe >= 0:
         with contextlib.suppress(OSError):
             os.write(_owner.pipe, line)
 
 
 def _began(pid: int) -> str:
-    """Return when a process began, in ticks; nothing where only its number is known."""
+    """Return the start time of a process in ticks, or an empty text if it is unknown."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
@@ -158,7 +158,7 @@ def _began(pid: int) -> str:
 
 
 def _forget() -> None:
-    """We are a fork: what the other has started, and its guardian, are not ours."""
+    """Forget the guardian and the groups after a fork: they belong to the parent."""
     global _owner
     pipe, _owner = _owner.pipe, _Owner()
     if pipe >= 0:

@@ -1,4 +1,4 @@
-"""Two transports that are connected with each other inside one process."""
+"""Two connected transports in one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ("MemoryTransport", "pair")
 def pair(
     *, limit_bytes: int = HIGH_BYTES, frame_bytes: int = FRAME_BYTES
 ) -> tuple[MemoryTransport, MemoryTransport]:
-    """Return both ends; each is congested while the other has more than `limit_bytes` unread."""
+    """Return both ends; one is congested while the other has more than `limit_bytes` unread."""
     there, back = _MemoryPipe(limit_bytes), _MemoryPipe(limit_bytes)
     return (
         MemoryTransport(there, back, frame_bytes=frame_bytes),
@@ -24,7 +24,7 @@ def pair(
 
 
 class _MemoryPipe:
-    """One direction: what was written and is not yet read."""
+    """One direction: the frames that were written and not yet read."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -55,7 +55,7 @@ class _MemoryPipe:
 
 
 class MemoryTransport(Transport):
-    """One end; made by `pair`."""
+    """One end of a pair; made by `pair`."""
 
     def __init__(self, outgoing: _MemoryPipe, incoming: _MemoryPipe, *, frame_bytes: int) -> None:
         self._out = outgoing

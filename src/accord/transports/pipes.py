@@ -1,4 +1,4 @@
-"""Frames as lines over two file descriptors."""
+"""Carries frames as lines over two file descriptors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ("PipeTransport",)
 
 log = logging.getLogger("accord.transports")
 
-FLUSH_S = 2.0  # for the peer to read what is on its way when we close
-LINGER_S = 1.0  # for the peer to hang up after it has stopped reading
-_LARGE_BYTES = 256 * 1024  # frames that are not copied in order to be joined with others
+FLUSH_S = 2.0  # for the peer to read what was written before `aclose`
+LINGER_S = 1.0  # for the peer to close after it stopped reading
+_LARGE_BYTES = 256 * 1024  # frames that are not copied to join them with others
 
 
 class PipeTransport(Transport):
-    """Reads one file descriptor and writes another; both become its own.
+    """Reads one file descriptor and writes another; it owns both.
 
-    They may be one and the same, as that of a socket.
+    They may be the same, such as that of a socket.
     """
 
     def __init__(self, read_fd: int, write_fd: int, *, frame_bytes: int = FRAME_BYTES) -> None:
-        self._fds: set[int] = {read_fd, write_fd}  # not yet in the hands of reader and writer
+        self._fds: set[int] = {read_fd, write_fd}  # not owned by the reader or the writer yet
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._lines = LineReader(frame_bytes)
@@ -87,7 +87,6 @@ class PipeTransport(Transport):
 
     async def aclose(self) -> None:
         if self._closed is not None:
-            # Somebody is closing, or has closed.
             await asyncio.shield(self._closed)
             return
         self._closed = asyncio.get_running_loop().create_future()
@@ -116,7 +115,7 @@ class PipeTransport(Transport):
         if reader is not None:
             await reader.aclose()
         for fd in self._fds:
-            with suppress(OSError):  # it may have been none
+            with suppress(OSError):  # it may not be open
                 os.close(fd)
         self._fds.clear()
 
@@ -146,7 +145,7 @@ class PipeTransport(Transport):
         self._receiver.writable()
 
     def _broken(self, error: OSError) -> None:
-        """The peer reads no more: its last words count, then it is gone."""
+        """Handle a failed write: read what the peer has sent, then end."""
         log.debug("! cannot write: %s", error.strerror)
         self._lost = ConnectionLost("The peer stopped reading")
         if self._reader is not None:

@@ -1,4 +1,4 @@
-"""The client's way to an agent: a subprocess, which never outlives its owner."""
+"""The transport of clients: an agent as a subprocess, which never outlives its owner."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = ("ProcessTransport", "argv_of", "process")
 log = logging.getLogger("accord.transports")
 
 STDERR_BYTES = 64 * 1024  # kept for the error message
-EXIT_S = 1.0  # between the end of the output and that of the process, usually nothing
-_LEFT_OPEN_S = 0.25  # for output that somebody else holds open after the process has ended
-_SHOWN_BYTES = 4096  # of a line of noise
+EXIT_S = 1.0  # between the end of the output and the exit of the process
+_LEFT_OPEN_S = 0.25  # for output that other processes hold open after the process has exited
+_SHOWN_BYTES = 4096  # of a line that is not JSON
 _OBJECT = ord("{")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -47,12 +47,12 @@ def process(
     on_stderr: Callable[[str], None] | None = None,
     stop_times_s: StopTimes = (2.0, 2.0, 2.0),
 ) -> Callable[[], ProcessTransport]:
-    """Return what starts this command anew at each connection; see `argv_of` for strings.
+    """Return a factory that starts this command for each connection; see `argv_of` for strings.
 
-    `env` changes our own environment: None as a value takes a variable out. Lines on the
-    agent's stdout that are not JSON go to `on_noise`, its stderr line by line to `on_stderr`.
-    `stop_times_s` is how long it has to leave after its stdin is closed, to obey SIGTERM, and to be
-    gone after SIGKILL.
+    `env` changes the inherited environment; the value None removes a variable. Lines on the
+    agent's stdout that are not JSON go to `on_noise`, the lines of its stderr to `on_stderr`.
+    `stop_times_s` is the time for it to exit after its stdin is closed, after SIGTERM, and after
+    SIGKILL.
     """
     words = argv_of(argv)
 
@@ -71,7 +71,7 @@ def process(
 
 
 class ProcessTransport(PipeTransport):
-    """Speaks with a subprocess over its stdin and stdout; made by `process`."""
+    """Communicates with a subprocess over its stdin and stdout; made by `process`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ProcessTransport(PipeTransport):
         self._env = env
         self._on_noise = on_noise
         self._stderr = _Stderr(on_stderr)
-        self.stop_times_s = stop_times_s  # read when it is closed
+        self.stop_times_s = stop_times_s  # read by `aclose`
         self._group: ProcessGroup | None = None
         self._leftovers: asyncio.TimerHandle | None = None
 
@@ -103,16 +103,16 @@ class ProcessTransport(PipeTransport):
         return self._stderr.tail
 
     def spawn(self) -> None:
-        """Start the process already, by which time passes for it too; else `start` does that.
+        """Start the process early; otherwise `start` does it.
 
-        Raise `StartError` when it cannot be started.
+        Raise `StartError` if it cannot be started.
         """
         if self._closed is not None:
             raise ConnectionClosed("The transport was closed")
         loop = asyncio.get_running_loop()
         mark = Mark("a")
         popen, error_fd = self._spawn(mark)
-        # From here on the process has an owner, come what may.
+        # From here on the process has an owner.
         self._group = ProcessGroup(loop, popen, mark)
         self._group.guard_agent(self.stop_times_s)
         self.pid = popen.pid
@@ -175,14 +175,14 @@ class ProcessTransport(PipeTransport):
         return popen, error_fd
 
     async def exit_error(self) -> Exception | None:
-        """Say how the process ended; waits a second for it at most."""
+        """Return how the process ended; wait for it at most a second."""
         group = self._group
         if group is None:
             return None
         await asyncio.wait([group.exited], timeout=EXIT_S)
         name = self._argv[0]
         if not group.exited.done():
-            return ConnectionLost(f"{name} hung up but goes on running", stderr=self.stderr_tail)
+            return ConnectionLost(f"{name} hung up but is still running", stderr=self.stderr_tail)
         await self._stderr.read_up(EXIT_S)
         tail = self.stderr_tail
         status = group.exited.result()
@@ -193,13 +193,13 @@ class ProcessTransport(PipeTransport):
 
     @tolerates("stays-after-stdin")
     async def _close(self) -> None:
-        # The output is read on: a process that cannot write does not get to its end.
+        # Its output is still read: a process that cannot write may not exit.
         self._feed = _drop
         self.resume_reading()
         loop = asyncio.get_running_loop()
         leave_s, terminate_s, kill_s = self.stop_times_s
         began = loop.time()
-        if self._reader is None:  # it was spawned and never started
+        if self._reader is None:  # spawned, but never started
             await self._close_reader()
         try:
             await self._close_writer(leave_s)
@@ -215,7 +215,7 @@ class ProcessTransport(PipeTransport):
             await self._stderr.aclose()
 
     def _exited(self, _: asyncio.Future[int | None]) -> None:
-        """The process has gone; others that it started may still hold its output open."""
+        """Stop reading soon: processes that it started may hold its output open."""
         self._stderr.end_when_empty()
         if self._reader is not None:
             loop = asyncio.get_running_loop()
@@ -230,7 +230,7 @@ class ProcessTransport(PipeTransport):
 
 @tolerates("noise-on-stdout")
 class _NonJsonFilter:
-    """Lets JSON through to the receiver, and everything else to `noise`."""
+    """Passes JSON to the receiver, and everything else to `noise`."""
 
     def __init__(self, receiver: Receiver, noise: Callable[[Frame], None]) -> None:
         self._receiver = receiver
@@ -239,7 +239,7 @@ class _NonJsonFilter:
         self.writable = receiver.writable
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
-        """Look at the first byte only, unless it is a strange one: 15 ns a frame."""
+        """Pass JSON objects on; usually the first byte decides, which takes 15 ns per frame."""
         try:
             strange = [frame for frame in frames if frame[0] != _OBJECT]
         except IndexError:  # a blank line
@@ -250,7 +250,7 @@ class _NonJsonFilter:
             self._receiver.frames_received(frames)
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
-        """A line that is too large may be noise as well."""
+        """Report an oversized frame, unless it is not JSON."""
         text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if text.startswith((b"{", b"[")) or not text:
             self._receiver.frame_refused(limit, head)
@@ -261,7 +261,7 @@ class _NonJsonFilter:
         text = frame.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if text.startswith(b"{") or not text:
             return bool(text)
-        # A program's log may begin with a bracket, too: "[info] listening".
+        # A log line may begin with a bracket, too: "[info] listening".
         if text.startswith(b"["):
             with contextlib.suppress(lenient_json.NotJson):
                 lenient_json.loads(text)
@@ -271,7 +271,7 @@ class _NonJsonFilter:
 
 
 class _Stderr:
-    """Reads stderr all the time, so that the process never waits for us there."""
+    """Reads stderr continuously, so that the process never blocks on it."""
 
     def __init__(self, on_line: Callable[[str], None] | None) -> None:
         self._on_line = on_line
@@ -325,7 +325,7 @@ class _Stderr:
 def _show(callback: Callable[[str], None], line: bytes) -> None:
     try:
         callback(line.decode("utf-8", "replace").rstrip("\r"))
-    except Exception:  # an observer's mistake is not the connection's
+    except Exception:  # an error in a callback must not end the connection
         log.exception("! %s failed", getattr(callback, "__name__", "an observer"))
 
 

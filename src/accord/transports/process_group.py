@@ -1,4 +1,4 @@
-"""A process and all that it has started: watched, and ended to the last member."""
+"""A process and its descendants: watched, and all stopped at the end."""
 
 from __future__ import annotations
 
@@ -24,51 +24,51 @@ __all__ = ("CREATION_FLAGS", "GroupMembers", "ProcessGroup", "StopTimes", "exit_
 
 log = logging.getLogger("accord.transports")
 
-# Seconds to leave by itself, to obey the request to terminate, to be gone when killed.
+# Seconds for a process to exit, to exit after SIGTERM, to be gone after SIGKILL.
 StopTimes: TypeAlias = tuple[float, float, float]
 
-_POLL_S = 0.02  # nobody tells about the end of a process that is not our child
+_POLL_S = 0.02  # the OS reports the exit of child processes only, so poll
 _REAP_S = 1.0
-# An agent is told of our end by that of its stdin; that it is ended if it does not obey can wait
-# until it has been started.
+# An agent notices the end of this process by the end of its stdin. So guarding it can wait until
+# it has started.
 _GUARD_AGENT_AFTER_S = 1.0
 
 
 class GroupMembers(Protocol):
-    """The leader and the others, as the operating system knows them."""
+    """The processes of a group, through the operating system."""
 
-    takes_strays: bool  # whether those count too that have left the group
+    takes_strays: bool  # whether processes that have left the group count, too
 
     def terminate(self) -> None: ...
 
     def kill(self) -> None: ...
 
     def alive(self) -> bool:
-        """Whether somebody is left; asked after the leader has been reaped."""
+        """Whether a process is left; called after the leader has been reaped."""
         ...
 
     def status(self) -> int | None:
-        """The exit status of the leader, which has gone; as `Popen` has it, None if unknown."""
+        """Return the exit status of the exited leader in the form of `Popen`; None if unknown."""
         ...
 
     def wait(self) -> None:
-        """Wait for the leader in a thread; leave it to be reaped if possible."""
+        """Wait for the leader to exit, in a thread; if possible, without reaping it."""
         ...
 
 
 class ProcessGroup:
     """The group of a child that was started with `start_new_session` and a mark.
 
-    The leader's exit is watched, but it is not reaped before the group has got its last
-    signal: as long as it is there, dead or alive, its number cannot belong to somebody else.
-    When this object is lost or the interpreter exits, the group is killed; when we are killed
-    ourselves, the guardian ends it within some seconds (on Windows the system does, at once).
+    The leader is not reaped before the group has got its last signal: until then its pid cannot be
+    reused. When this object is garbage-collected or the interpreter exits, the group is killed. If
+    this process is killed, the guardian stops the group within seconds; on Windows the system does
+    so immediately.
 
-    On Linux, processes that have left the group (`setsid`, a double fork) are found by the mark
-    in their environment. Those of a command are always ended. Those of an agent are ended
-    unless it has left by itself: a browser that it has opened for the user, say, goes on. Out of
-    reach are programs that have another environment (`env -i`, `sudo`, what a system service
-    starts), and on macOS all that leave the group.
+    On Linux, processes that have left the group (`setsid`, a double fork) are found by the mark in
+    their environment. Those of a command are always stopped. Those of an agent are stopped unless
+    the agent exited without being signalled: a browser that it opened for the user keeps running.
+    Programs with another environment (`env -i`, `sudo`, system services) cannot be found, nor on
+    macOS any process that has left the group.
     """
 
     def __init__(
@@ -85,27 +85,27 @@ class ProcessGroup:
         self._watch()
 
     def guard_command(self, stop_times_s: StopTimes) -> None:
-        """Have it ended when we are gone, with all that it has started."""
+        """Let the guardian stop the group and its descendants when this process ends."""
         self._members.takes_strays = True
         guard(self._mark, self._popen.pid, *stop_times_s[:2])
 
     def guard_agent(self, stop_times_s: StopTimes) -> None:
-        """Have it ended when we are gone and it does not leave; from some time on."""
-        # Not a method: a timer must not keep this object.
+        """Let the guardian stop the group if it outlives this process; starts after a delay."""
+        # Not a method: a timer must not keep this object alive.
         self._guarding = self._loop.call_later(
             _GUARD_AGENT_AFTER_S, guard, self._mark, self._popen.pid, *stop_times_s[:2]
         )
 
     async def stop(self, stop_times_s: StopTimes) -> None:
-        """Wait, terminate, kill, each for its time; the leader's stdin is closed by now."""
+        """Wait, terminate, and kill, each for its time; the leader's stdin is closed already."""
         leave_s, terminate_s, kill_s = stop_times_s
         try:
             if not await self._wait_for_leader(leave_s):
                 self._members.takes_strays = True
-            # A leader that has gone may have left others behind: they are asked as well.
+            # Other processes may have outlived the leader: terminate them, too.
             self._members.terminate()
             if not await self._wait_for_all(terminate_s):
-                log.debug("x process %d does not obey, killing its group", self._popen.pid)
+                log.debug("x process %d does not exit, killing its group", self._popen.pid)
                 self._members.kill()
                 if not await self._wait_for_all(kill_s):
                     log.warning("! process %d survives being killed", self._popen.pid)
@@ -113,14 +113,14 @@ class ProcessGroup:
             self._unwatch()
             if self._guarding is not None:
                 self._guarding.cancel()
-            self._kill()  # whoever is left, when we were cancelled
+            self._kill()  # the remaining processes, if this task was cancelled
 
     def _watch(self) -> None:
         try:
             self._pidfd = pidfd_of(self._popen.pid)
             self._loop.add_reader(self._pidfd, self._on_exit)
         except (OSError, NotImplementedError):
-            self._unwatch()  # another system, an old kernel, a loop without readers
+            self._unwatch()  # another OS, an old kernel, or an event loop without readers
             threading.Thread(
                 target=_wait_in_thread,
                 args=(self._members, self._loop, weakref.ref(self)),
@@ -165,7 +165,7 @@ class ProcessGroup:
 
 
 def exit_text(status: int | None) -> str:
-    """Return how a process ended, to go on after its name."""
+    """Return how a process ended, as text that follows its name."""
     if status is None:
         return "ended"
     if status >= 0:
@@ -188,7 +188,7 @@ def _kill_now(
     popen: subprocess.Popen[bytes], members: GroupMembers, mark: Mark, owner: int
 ) -> None:
     if os.getpid() != owner:
-        return  # a fork of us, whose children these are not
+        return  # a fork of this process, whose children these are not
     if popen.returncode is None or members.alive():
         members.takes_strays = True
         members.kill()

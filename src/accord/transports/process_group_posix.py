@@ -16,7 +16,7 @@ if sys.platform == "win32":
 
 __all__ = ("CREATION_FLAGS", "PosixGroupMembers", "members_of", "pidfd_of")
 
-CREATION_FLAGS = 0  # `start_new_session` is all it takes
+CREATION_FLAGS = 0  # `start_new_session` suffices
 
 
 def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> PosixGroupMembers:
@@ -24,14 +24,14 @@ def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> PosixGroupMembers:
 
 
 def pidfd_of(pid: int) -> int:
-    """Return what the loop can watch; raise `OSError` where there is no such thing."""
+    """Return a descriptor that an event loop can poll; raise `OSError` if there is none."""
     if sys.platform == "linux":
         return os.pidfd_open(pid)
     raise OSError("Only Linux has pidfds")
 
 
 class PosixGroupMembers:
-    """The leader's number is the group's; see `accord.transports.process_group.Members`."""
+    """A POSIX process group, whose number is the pid of its leader; see `GroupMembers`."""
 
     def __init__(self, popen: subprocess.Popen[bytes], mark: Mark) -> None:
         self.takes_strays = False
@@ -61,7 +61,7 @@ class PosixGroupMembers:
     def _group_alive(self) -> bool:
         if not self._signal(0):
             return False
-        # In a container there may be nobody who reaps orphans: the dead count no more.
+        # In a container, orphans may never be reaped: zombies do not count.
         states = _states_on_linux(self._number)
         return states is None or bool(states - {"Z", "X"})
 
@@ -80,18 +80,18 @@ class PosixGroupMembers:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._number, os.WEXITED | os.WNOWAIT)
         else:
-            self._popen.wait()  # on macOS only new Pythons can wait without reaping
+            self._popen.wait()  # on macOS only recent Python versions can wait without reaping
 
     def _signal(self, number: int) -> bool:
         try:
             os.killpg(self._number, number)
         except (ProcessLookupError, PermissionError):
-            return False  # nobody, or nobody who would listen to us; macOS says so of the dead
+            return False  # empty, or of another user; macOS: zombies
         return True
 
 
 def _states_on_linux(group: int) -> set[str] | None:
-    """Return the states of all processes of a group; None where this cannot be known."""
+    """Return the states of all processes of a group; None if they are unknown."""
     states: set[str] = set()
     try:
         entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
@@ -99,7 +99,7 @@ def _states_on_linux(group: int) -> set[str] | None:
         return None
     for entry in entries:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # The name in parentheses may contain anything.
+            # The name in parentheses may contain any character.
             state, _, number = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
             if int(number) == group:
                 states.add(state)

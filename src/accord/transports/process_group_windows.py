@@ -1,8 +1,8 @@
-"""The members of a process group on Windows: a job object, which the system ends with us.
+"""The members of a process group on Windows: a job object, which ends with this process.
 
-Windows knows no tree of processes, so neither killing the child nor `taskkill /T` reaches
-those whose parent has gone. A job holds all that its members start, and when its last
-handle is closed, by us or by our end, whatever way that comes, the system kills them.
+Windows does not keep a tree of processes: neither killing the child nor `taskkill /T` reaches
+processes whose parent has exited. A job contains every process that its members start. When its
+last handle is closed, which includes any end of this process, the system kills them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KILL_ON_JOB_CLOSE = 0x2000
 
 
 def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> WindowsGroupMembers:
-    del mark  # a job loses nobody
+    del mark  # processes cannot leave a job
     return WindowsGroupMembers(popen)
 
 
@@ -74,9 +74,9 @@ class _Accounting(ctypes.Structure):
 
 
 class WindowsGroupMembers:
-    """Has a child and all that it starts; see `accord.transports.process_group.Members`.
+    """A job with a child and all its descendants; see `GroupMembers`.
 
-    What the child starts before this object is made gets away.
+    Processes that the child starts before this object is made are not included.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
@@ -100,14 +100,14 @@ class WindowsGroupMembers:
         self._kernel.CloseHandle(self._handle)
 
     def terminate(self) -> None:
-        """Press Ctrl+Break for the group; without a common console nobody hears it."""
+        """Send Ctrl+Break to the group; it has no effect without a common console."""
         if self._popen.poll() is None:
             with contextlib.suppress(OSError):
                 os.kill(self._popen.pid, signal.CTRL_BREAK_EVENT)
 
     def kill(self) -> None:
         self._kernel.TerminateJobObject(self._handle, 1)
-        self._popen.kill()  # when it could not be put into the job
+        self._popen.kill()  # if it could not be added to the job
 
     def alive(self) -> bool:
         accounting = _Accounting()

@@ -1,4 +1,4 @@
-"""The agent's way to its client: this process' own stdin and stdout."""
+"""The transport of agents: stdin and stdout of this process."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 def stdio(*, frame_bytes: int = FRAME_BYTES, restore: bool = True) -> Transport:
-    """Take stdin and stdout for the wire, at once.
+    """Return a transport over stdin and stdout, and take them immediately.
 
-    From now on file descriptor 1 is stderr and 0 is empty, so that neither a `print` nor a
-    library nor a child process can write into the wire or read from it (R-STDIO-04). `aclose`
-    gives both back; a program that does nothing but serve says no to that, then its last
-    prints are kept from the wire as well.
+    From now on file descriptor 1 is stderr and 0 is empty. So neither a `print` nor a library nor
+    a child process can write to the wire or read from it (R-STDIO-04). `aclose` restores both. A
+    program that only serves sets `restore` to False: then its last prints cannot reach the wire
+    either.
 
-    Raises `TransportError` when another transport has them.
+    Raise `TransportError` if another transport has them.
     """
     if _StandardStreams.taken:
-        raise TransportError("stdin and stdout are the wire of another transport")
+        raise TransportError("stdin and stdout are used by another transport")
     return _StdioTransport(frame_bytes, restore=restore)
 
 
@@ -49,13 +49,13 @@ class _StdioTransport(PipeTransport):
 
 
 class _StandardStreams:
-    """Stdin and stdout, moved out of everybody's reach."""
+    """Stdin and stdout, moved to private file descriptors."""
 
     taken = False
 
     def __init__(self) -> None:
         type(self).taken = True
-        # Else the next file opened would be where C libraries write their warnings.
+        # Otherwise the next opened file could get the number that C libraries write warnings to.
         self._were_closed = [fd for fd in (_STDIN, _STDOUT, _STDERR) if _fill(fd)]
         self._saved = _copy(_STDIN), _copy(_STDOUT)
         self.wire_in = _private(self._saved[0], os.O_RDONLY)
@@ -67,7 +67,7 @@ class _StandardStreams:
         self._undo_prints = _redirect_prints()
 
     def restore(self) -> None:
-        """Make them what they were."""
+        """Restore stdin and stdout."""
         self._undo_prints()
         for saved, fd in zip(self._saved, (_STDIN, _STDOUT), strict=True):
             os.dup2(saved, fd)
@@ -76,22 +76,22 @@ class _StandardStreams:
         type(self).taken = False
 
     def close(self) -> None:
-        """Close the real ones."""
+        """Close the saved stdin and stdout."""
         for fd in self._saved:
             os.close(fd)
 
 
 def _redirect_prints() -> Callable[[], None]:
-    """Let `sys.stdout` be `sys.stderr`; return what undoes it."""
+    """Set `sys.stdout` to `sys.stderr`; return a function that undoes it."""
     stdout: TextIO | None = sys.stdout
     if stdout is None or not _writes_to(stdout, _STDOUT):
-        return _nothing  # captured by somebody, or closed: it cannot reach the wire
-    # What was printed before belongs to stderr as well.
+        return _nothing  # captured, or closed: it cannot reach the wire
+    # Buffered prints go to stderr as well.
     _flush(stdout)
     stderr: TextIO | None = sys.stderr
     if stderr is not None:
         sys.stdout = stderr
-    # Who holds the old stream, as logging handlers do, gets the order right, too.
+    # The order is right also for those that hold the old stream, such as logging handlers.
     was_lined = getattr(stdout, "line_buffering", True)
     _buffer_lines(stdout, True)
 
@@ -129,11 +129,11 @@ def _flush(stream: TextIO | None) -> None:
 
 
 def _fill(fd: int) -> bool:
-    """Put the null device where nothing is; return whether that was so."""
+    """Open the null device if a file descriptor is closed; return whether it was."""
     try:
         os.fstat(fd)
     except OSError:
-        # The lowest free number is given out, and those below are taken.
+        # The lowest free number is assigned; those below are in use.
         os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         return True
     return False
@@ -148,18 +148,18 @@ def _copy(fd: int) -> int:
 
 
 def _private(saved: int, mode: int) -> int:
-    """Return the wire's own way to the file.
+    """Return a private descriptor of a file.
 
-    Being non-blocking is a property of the open file, which may be shared: with stderr, with
-    the shell, with the parent's other children. So it is opened once more where Linux lets us.
+    Non-blocking mode is a property of the open file, which may be shared: with stderr, the shell,
+    or other children of the parent. So the file is opened again if Linux allows it.
     """
     if sys.platform == "linux":
         path = f"/proc/self/fd/{saved}"
         try:
-            # Not a named pipe: opened once more it would not tell that its writer has gone.
+            # Not a named pipe: if it is opened again, the end of its writer goes unnoticed.
             target = os.readlink(path)  # noqa: PTH115  # pathlib would cost the start 3 ms
             if os.isatty(saved) or target.startswith("pipe:"):
                 return os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
-            pass  # no /proc, not ours, or nobody at the other end
+            pass  # no /proc, no permission, or no reader at the other end
     return os.dup(saved)
