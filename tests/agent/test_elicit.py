@@ -250,7 +250,7 @@ async def test_page_is_opened_and_done(version: int) -> None:
 @BOTH
 async def test_address_that_no_browser_takes_is_refused(version: int) -> None:
     async def work(turn: Turn) -> None:
-        with pytest.raises(ValueError, match="8192 are the most"):
+        with pytest.raises(ValueError, match="the limit is 8192"):
             await turn.elicit_url("https://example.com/" + "x" * 9000, "Look")
 
     async with talk(Does(work), version) as client:

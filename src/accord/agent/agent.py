@@ -1,4 +1,4 @@
-"""An agent, to subclass: what it overrides is what it offers, in both versions."""
+"""The base class of agents: the methods and attributes it sets decide what it advertises."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ("Agent",)
 
 
 class Agent:
-    """Works on what users say in sessions.
+    """The base class of agents, written once for both protocol versions.
 
-    `prompt_capabilities` names what prompts may hold besides text and links: `image`, `audio`,
-    `resource`. `mcp` names the ways in which it connects to MCP servers: `stdio`, `http`, `sse`.
-    With a `store` sessions can be listed, loaded, resumed and deleted. With `unstable` it has
-    what the unstable protocol has, too: sessions can be forked, renamed, archived and asked for
-    their status, subagents are shown, and so on; `system_prompt` names the ways in which it
-    takes instructions of the client then: `append`, `override`.
+    `prompt_capabilities` names the content that prompts may have in addition to text and links:
+    `image`, `audio`, `resource`. `mcp_transports` names how the agent connects to MCP servers:
+    `stdio`, `http`, `sse`. With a `store`, sessions can be listed, loaded, resumed and deleted.
+    With `unstable`, the agent supports the unstable protocol, too: sessions can be forked,
+    renamed and archived and have a status, subagents are shown, and so on. `system_prompt` then
+    names the modes in which it accepts a system prompt of the client: `append`, `override`.
     """
 
     info: Implementation | None = None  # by default the name of the class
@@ -47,37 +47,37 @@ class Agent:
         check_hooks(cls)
 
     async def prompt(self, turn: Turn) -> StopReason | None:
-        """Work on a prompt; return why it stopped, None for "end_turn".
+        """Work on a prompt; return the stop reason, None for "end_turn".
 
-        A cancel cancels this coroutine, and however it ends then, the turn is cancelled.
+        A cancel cancels this coroutine. The stop reason is then `cancelled`, however it ends.
         """
         raise MethodNotFound
 
     async def open_session(self, session: Session) -> None:
-        """Set up a session, new or opened again: options, commands, data of its own."""
+        """Set up a session that is new or reopened: its options, commands and data."""
 
     async def close_session(self, session: Session) -> None:
-        """Free what a session holds; its turn is over."""
+        """Release what a session holds. Its turn has ended."""
 
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
-        """Take the user's choice, which is one of the option's values.
+        """Apply the user's choice, which is a valid value of the option.
 
-        Raise to refuse it; the session has the old value until this returns.
+        Raise to refuse it. The session has the old value until this returns.
         """
 
     def check_auth(self) -> None:
-        """Raise `AuthRequired` to have the user log in first; asked before anything is done."""
+        """Raise `AuthRequired` if the user has to log in; called before every operation."""
 
     def check_prompt_auth(self, session: Session) -> None:
-        """As `check_auth`, for a prompt in a session that may need another login than the next."""
+        """Raise `AuthRequired` for a prompt, if sessions require different logins."""
         self.check_auth()
 
     async def decide_permission(self, call: ToolCallHandle) -> bool | None:
-        """Decide on a tool call that needs permission; None leaves it to the user."""
+        """Decide on a tool call that asks for permission; return None to ask the user."""
         return None
 
     async def extension_request(self, method: str, params: Any, client: ConnectedClient) -> Any:
-        """Answer a request whose method begins with an underscore; `params` are JSON.
+        """Handle a request whose method begins with an underscore; `params` are JSON.
 
         Return JSON, or raise `RequestError`; `MethodNotFound` by default (R-EXT-06).
         """
@@ -86,19 +86,19 @@ class Agent:
     async def extension_notification(
         self, method: str, params: Any, client: ConnectedClient
     ) -> None:
-        """Take a notification whose method begins with an underscore; ignored by default."""
+        """Handle a notification whose method begins with an underscore; ignored by default."""
 
     async def aclose(self) -> None:
-        """Free what the agent holds; called when `run` ends."""
+        """Release what the agent holds; called when `run` ends."""
         if self.store is not None:
             await self.store.aclose()
 
     def capabilities_v1(self, derived: v1.AgentCapabilities) -> v1.AgentCapabilities:
-        """Return what to offer in version 1; by default what is derived."""
+        """Return the capabilities to advertise in version 1; by default the derived ones."""
         return derived
 
     def capabilities_v2(self, derived: v2.AgentCapabilities) -> v2.AgentCapabilities:
-        """Return what to offer in version 2; by default what is derived."""
+        """Return the capabilities to advertise in version 2; by default the derived ones."""
         return derived
 
     def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]:
@@ -107,10 +107,10 @@ class Agent:
 
     @property
     def sessions(self) -> dict[str, Session]:
-        """The sessions that are open, on whatever connection, by id.
+        """The open sessions of all connections, by id.
 
-        None is open twice: a client that opens a stored session takes it over from the one
-        that had it, where its work is cancelled and it is closed.
+        A session is open once. When a client opens a stored session that is open in another
+        client, its work there is cancelled and it is closed there.
         """
         return registry_of(self).sessions
 
@@ -119,7 +119,7 @@ class Agent:
 
     @property
     def clients(self) -> tuple[ConnectedClient, ...]:
-        """The clients that are connected now."""
+        """The connected clients."""
         return tuple(c.client for c in connections_of(self) if c.is_initialized)
 
     def run(self, transport: TransportFactory | Transport | None = None) -> None:

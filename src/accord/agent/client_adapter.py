@@ -1,4 +1,4 @@
-"""The client of one connection, as sessions speak to it: what each version has to render."""
+"""The interface by which sessions call the client, implemented for each version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ("ClientAdapter", "PermissionQuestion", "mode_of")
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """What to ask the user before a tool call goes on."""
+    """A permission request for a tool call."""
 
     title: str
     description: str | None
@@ -33,12 +33,12 @@ class PermissionQuestion(Struct, frozen=True, kw_only=True):
 
 
 class ClientAdapter(ABC):
-    """Says things to the client in the version that it speaks."""
+    """Calls the client in its version."""
 
     version: ProtocolVersion
-    capabilities: Any  # of the client, as the version has them
+    capabilities: Any  # of the client, in its version's type
     client_info: Implementation | None = None
-    # A permission request that is answered `cancelled` means that the turn is.
+    # A permission request with the outcome `cancelled` means that the turn is cancelled.
     cancelled_permission_cancels_turn: bool = False
 
     @abstractmethod
@@ -50,7 +50,7 @@ class ClientAdapter(ABC):
         content: ContentBlock,
         meta: dict[str, Any] | None = None,
     ) -> Coroutine[Any, Any, None]:
-        """Send one more piece of a message; waits while the client reads slower."""
+        """Send a chunk of a message; waits while the client reads slower."""
 
     def text_stream(  # the base class has none: every chunk takes `send_message_chunk`
         self, session_id: str, role: MessageRole, message_id: str
@@ -59,12 +59,12 @@ class ClientAdapter(ABC):
         return None
 
     @abstractmethod
-    async def send_update(self, session_id: str, report: Update) -> None:
-        """Send a report, in as many messages as it takes."""
+    async def send_update(self, session_id: str, update: Update) -> None:
+        """Send an update, in one or more notifications."""
 
     @abstractmethod
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
-        """Return the id of the option that the user chose; None if none was."""
+        """Ask the user; return the id of the chosen option, None if none was chosen."""
 
     async def send_state(  # noqa: B027  # version 1 has no states
         self, session_id: str, state: str, background: Background
@@ -80,14 +80,14 @@ class ClientAdapter(ABC):
     ) -> None:
         """Send the end of a turn and its stop reason, if the version has states."""
 
-    # Files and terminals that the client has, and forms that it shows.
+    # What the client supports.
 
     reads_files: bool = False
     writes_files: bool = False
     has_terminals: bool = False
-    shows_terminals: bool = False  # those of the agent
+    shows_terminals: bool = False  # the agent's own
 
-    # What is shown in another way, or not at all, where this is false.
+    # Without these, the content is shown in another way or not at all.
 
     shows_notices: bool = True
     shows_subagents: bool = False
@@ -95,11 +95,11 @@ class ClientAdapter(ABC):
     async def read_file(
         self, session_id: str, path: str, line: int | None, limit: int | None
     ) -> str:
-        """Return the text of a file of the client, unsaved changes included."""
+        """Return the text of a file in the client, including unsaved changes."""
         raise NotImplementedError
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
-        """Replace the text of a file of the client."""
+        """Replace the text of a file in the client."""
         raise NotImplementedError
 
     async def create_terminal(
@@ -110,32 +110,32 @@ class ClientAdapter(ABC):
         env: Mapping[str, str],
         output_bytes: int,
     ) -> str:
-        """Start a command in the client and return the id of its terminal."""
+        """Start a command in the client; return the id of its terminal."""
         raise NotImplementedError
 
     async def terminal_exit(
         self, session_id: str, terminal_id: str
     ) -> tuple[int | None, str | None]:
-        """Return the exit code or the signal of a command of the client once it has ended."""
+        """Wait for a command in the client; return its exit code or signal."""
         raise NotImplementedError
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> tuple[str, bool]:
-        """Return the output of a terminal of the client, and whether its beginning is cut."""
+        """Return the output of a terminal in the client, and whether it is truncated."""
         raise NotImplementedError
 
     async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        """End a command of the client."""
+        """Kill a command in the client."""
         raise NotImplementedError
 
     async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        """Free a terminal of the client."""
+        """Release a terminal in the client."""
         raise NotImplementedError
 
     @abstractmethod
     async def elicit_form(
         self, session_id: str, message: str, schema: dict[str, Any], tool_id: str | None
     ) -> dict[str, Any] | None:
-        """Let the user fill in a form and return it; None if they do not."""
+        """Ask the user to fill in a form; return the values, None if they do not."""
 
     @abstractmethod
     async def elicit_url(
@@ -145,7 +145,7 @@ class ClientAdapter(ABC):
 
     @abstractmethod
     async def complete_elicitation(self, elicitation_id: str) -> None:
-        """Say that what was asked for on a web page is done."""
+        """Report that an elicitation by URL is complete."""
 
     @abstractmethod
     async def call_extension(self, method: str, params: Any) -> Any:
@@ -157,39 +157,39 @@ class ClientAdapter(ABC):
 
     @abstractmethod
     async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:
-        """Say who is logged in, if that was offered."""
+        """Send the auth status, if both sides support it."""
 
     @abstractmethod
     def cancel_prompts(self, session_id: str) -> None:
-        """Cancel the prompts of a session, those that are held too."""
+        """Cancel the prompt requests of a session, including queued ones."""
 
-    def drop_session(self, session_id: str) -> None:  # noqa: B027  # v2 keeps nothing of sessions
-        """Drop what is kept for a session: it has ended."""
+    def drop_session(self, session_id: str) -> None:  # noqa: B027  # version 2 has no such state
+        """Drop the state of a session that has ended."""
 
     @property
     @abstractmethod
     def is_closed(self) -> bool:
-        """Whether the client has hung up."""
+        """Whether the client has disconnected."""
 
     @abstractmethod
     def is_clients_error(self, error: RequestError) -> bool:
-        """Return whether the client has answered a request of the agent with this error."""
+        """Return whether an error is the client's response to a request of the agent."""
 
     @abstractmethod
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something as long as the connection lives."""
+        """Run a coroutine, at most until the connection ends."""
 
     @abstractmethod
     def displayable_options(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
-        """Return the options that the client can show."""
+        """Return the options that the client supports."""
 
     def stop_reason(self, reason: StopReason) -> str:
-        """Return a stop reason that the version has."""
+        """Return a stop reason in terms of the version."""
         return reason
 
 
 def mode_of(options: tuple[SessionOption, ...]) -> SelectOption | None:
-    """Return the option that is the mode of the session."""
+    """Return the option of category `mode`."""
     for option in options:
         if isinstance(option, SelectOption) and option.category == "mode":
             return option

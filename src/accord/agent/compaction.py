@@ -1,4 +1,4 @@
-"""The context of a model being shortened, as the user may see it."""
+"""A compaction: the model's context is being shortened."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class CompactionHandle:
             await self._end("completed" if error is None else "failed")
 
     async def summary(self, content: ContentBlock) -> None:
-        """Add to what the context was shortened to; only what users may read (R-COMP-06)."""
+        """Append to the summary of the context, which the user can read (R-COMP-06)."""
         require_content("summary(content=…)", content)
         await self._core.publish(CompactionSummaryUpdate(self.id, content))
 
     async def fail(self, why: str | None = None) -> None:
-        """End as failed, in words for the user."""
+        """End as failed, with a reason for the user."""
         require_type("fail(why=…)", why, str, NoneType)
         await self._end("failed", why)
 

@@ -1,4 +1,4 @@
-"""Asking the user for input: a form made from a msgspec Struct, or a web page."""
+"""Elicitation: the user fills in a form made from a msgspec Struct, or opens a web page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ("UrlElicitation", "elicit_form", "elicit_url", "form_schema")
 
 F = TypeVar("F", bound=msgspec.Struct)
 
-MAX_URL_CHARS = 8192  # browsers and servers take no more
+MAX_URL_CHARS = 8192  # the limit of browsers and servers
 
 _SCHEMA_KEYS = {
     "string": ("minLength", "maxLength", "pattern", "format", "enum"),
@@ -28,14 +28,14 @@ _SCHEMA_KEYS = {
 
 
 class UrlElicitation:
-    """A web page that the user has agreed to open."""
+    """An elicitation by URL that the user has agreed to."""
 
     def __init__(self, core: SessionCore, elicitation_id: str) -> None:
         self._core = core
         self.id = elicitation_id
 
     async def done(self) -> None:
-        """Say that what was asked for there is done."""
+        """Report that the user has completed it on the web page."""
         await self._core.client_adapter.complete_elicitation(self.id)
 
 
@@ -65,7 +65,7 @@ def _is_detached(core: SessionCore, call: BaseToolCall | None) -> bool:
 async def elicit_url(core: SessionCore, url: str, message: str) -> UrlElicitation | None:
     """See `SessionActions.elicit_url`."""
     if len(url) > MAX_URL_CHARS:
-        raise ValueError(f"elicit_url(url=…): {len(url)} characters; {MAX_URL_CHARS} are the most")
+        raise ValueError(f"elicit_url(url=…): {len(url)} characters, the limit is {MAX_URL_CHARS}")
     call = current_tool_call(core)
     elicitation_id = f"{core.id}-{core.next_id('elicitation')}"  # R-ELIC-28
     async with core.waiting_for_user(detached=_is_detached(core, call)):
@@ -76,7 +76,7 @@ async def elicit_url(core: SessionCore, url: str, message: str) -> UrlElicitatio
 
 
 def form_schema(form: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the form as the protocol describes forms; raise TypeError for what they cannot be."""
+    """Return the schema of a form; raise TypeError for a field that forms do not support."""
     (described,), _ = msgspec.json.schema_components([form], ref_template="{name}")
     components: dict[str, Any] = _[described["$ref"]]
     properties = {
@@ -90,7 +90,7 @@ def form_schema(form: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _property(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     choices = [part for part in schema.get("anyOf", ()) if part.get("type") != "null"]
-    if len(choices) == 1:  # None stands for "not filled in"
+    if len(choices) == 1:  # None means "not filled in"
         schema = {**schema, **choices[0]}
     kind = schema.get("type", "string" if "enum" in schema else None)
     values: list[Any] = schema.get("enum", [])

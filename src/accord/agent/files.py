@@ -1,4 +1,4 @@
-"""Files of a session: the client's where it offers them, else those of this machine."""
+"""The files of a session: the client's if it supports that, otherwise local ones."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ("SessionFiles",)
 
 
 class SessionFiles:
-    """Text files inside the session's roots; relative paths belong to its `cwd`.
+    """Text files in the directories of the session; relative paths are relative to its `cwd`.
 
-    A path that leads elsewhere, by links too, raises `OutsideRoots`, a `PermissionError`; a
-    missing file raises `FileNotFoundError`, wherever it is missing.
+    A path outside these directories, also by links, raises `OutsideRoots`, a `PermissionError`.
+    A missing file raises `FileNotFoundError`, whether it is missing locally or in the client.
     """
 
     def __init__(self, core: SessionCore) -> None:
@@ -71,4 +71,4 @@ class SessionFiles:
         except FileNotFoundError:
             return None
         except UnicodeDecodeError:
-            return ""  # not text: what it was cannot be shown
+            return ""  # not text, so the old content is not shown

@@ -1,4 +1,4 @@
-"""Checks an agent's class at its definition: misspelled hooks, hooks that cannot be called."""
+"""The methods of agents that a connection calls, and a check of them at class definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.corouti
 _ASYNC_GENERATOR = 0x200
 _WAITS = ("Awaitable", "Coroutine", "Future", "Task")
 
-# What agents override, where another name is likely to be a mistake.
+# Methods that agents override: a similar name is likely to be a mistake.
 _HOOKS = (
     "prompt",
     "decide_permission",
@@ -38,7 +38,7 @@ _HOOKS = (
 
 
 class AgentHooks(Protocol):
-    """What the machinery of a connection uses of an agent; see `Agent`."""
+    """The attributes and methods of an agent that its connections use; see `Agent`."""
 
     # Read-only, so that a subclass may declare a narrower type.
     @property
@@ -73,7 +73,7 @@ class AgentHooks(Protocol):
 
 
 def check_hooks(cls: type[Any]) -> None:
-    """Raise `TypeError` for what overrides a method wrongly; warn of a name that is nearly one."""
+    """Raise `TypeError` for an invalid override; warn of a name that is similar to a hook."""
     bases = cls.__mro__[1:]
     for name, value in vars(cls).items():
         if not isinstance(value, FunctionType):
@@ -93,7 +93,7 @@ def _check_async(cls: type[Any], name: str, value: FunctionType, base: FunctionT
         raise TypeError(f"{where} must not yield: write `await turn.say(…)` to say something")
     is_async = bool(flags & _COROUTINE)
     if base.__code__.co_flags & _COROUTINE:
-        # What is decorated, or says that it returns something to await, may well do so.
+        # A decorated function, or one annotated as returning an awaitable, may return one.
         told = str(value.__annotations__.get("return", ""))
         if (
             not is_async
@@ -111,7 +111,7 @@ def _check_name(cls: type[Any], name: str) -> None:
         return
     given = getattr(cls, meant, None)
     if getattr(given, "__module__", "accord.") not in ("accord.agent.agent", "accord.agent.mixins"):
-        return  # it has that one, too
+        return  # the class has that hook, too
     where = f"{cls.__name__}.{name}"
     if meant == "prompt":
         raise TypeError(f"{where} is never called: an agent has `async def prompt(self, turn)`")
@@ -119,7 +119,7 @@ def _check_name(cls: type[Any], name: str) -> None:
 
 
 def _is_nearly(name: str, hook: str) -> bool:
-    """Tell whether two names differ by one letter: left out, added, another or in another place."""
+    """Return whether two names differ by one letter: missing, added, replaced or moved."""
     if name.lower().replace("_", "") == hook.replace("_", ""):
         return True
     if abs(len(name) - len(hook)) > 1:

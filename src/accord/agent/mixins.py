@@ -1,4 +1,4 @@
-"""What some agents do besides sessions: logins, and model providers that the user configures."""
+"""Mix-ins for agents with auth methods or with providers of models that users configure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = (
 
 
 class AgentAuthMethod(Struct, frozen=True):
-    """A way to log in that the agent takes by itself."""
+    """An auth method of type `agent`: the agent runs the login itself."""
 
     id: str
     name: str
@@ -33,9 +33,10 @@ class AgentAuthMethod(Struct, frozen=True):
 
 
 class TerminalAuthMethod(Struct, frozen=True):
-    """A login in a terminal: the agent's own command with these arguments and variables added.
+    """An auth method of type `terminal`: the client runs the agent's command in a terminal.
 
-    It is offered to clients that can do that; it has to exit when done.
+    `args` and `env` are added to the command, which must exit when the user is logged in. It is
+    advertised only to clients that support it.
     """
 
     id: str
@@ -46,32 +47,32 @@ class TerminalAuthMethod(Struct, frozen=True):
 
 
 class AuthenticationMixin(ABC):
-    """Mix-in: `class MyAgent(Authentication, Agent)`, whose users log in first."""
+    """Mix-in for agents that require a login: `class MyAgent(AuthenticationMixin, Agent)`."""
 
     auth_methods: Sequence[AgentAuthMethod | TerminalAuthMethod] = ()
 
     @abstractmethod
     def is_logged_in(self) -> bool:
-        """Tell whether sessions may be opened and prompted; quick, it is asked each time."""
+        """Return whether the user is logged in; must be fast, as every request calls it."""
 
     @abstractmethod
     async def login(self, login_id: str) -> None:
-        """Log in by one of the logins, never a terminal one; raise if that fails."""
+        """Log in by one of the `auth_methods` of type `agent`; raise if the login fails."""
 
     @abstractmethod
     async def logout(self) -> None:
         """Log out."""
 
     async def auth_status(self) -> tuple[AuthState, Sequence[AuthAccount]]:
-        """Return whether somebody is logged in, and as whom."""
+        """Return whether a user is logged in, and the accounts."""
         return ("authenticated" if self.is_logged_in() else "unauthenticated"), ()
 
     async def notify_auth_status(self) -> None:
-        """Tell the clients who is logged in now, those that do not know it yet (unstable).
+        """Send the auth status to the clients that have an older one (unstable).
 
-        A login and a logout by a client do so by themselves; call this when it changes in
-        another way. Nothing is told unless the agent is `unstable` or overrides `auth_status`, and
-        only to clients that have asked who is logged in: others may not know of it.
+        Call it when the status changes other than by a login or logout of a client. It is sent
+        only by agents that are `unstable` or override `auth_status`, and only to clients that
+        have asked for the status: others may not support it.
         """
         state, accounts = await self.auth_status()
         for connection in tuple(connections_of(self)):
@@ -80,12 +81,12 @@ class AuthenticationMixin(ABC):
                     await connection.manager.send_auth_status(state, tuple(accounts))
 
     def check_auth(self) -> None:
-        """Raise `AuthRequired` unless somebody is logged in."""
+        """Raise `AuthRequired` unless the user is logged in."""
         if not self.is_logged_in():
             raise AuthRequired
 
     async def validate_and_login(self, login_id: str) -> None:
-        """For the roles: log in; raise `InvalidParams` for what was not offered (R-AUTH-09)."""
+        """Internal: log in; raise `InvalidParams` for a method not advertised (R-AUTH-09)."""
         if not any(
             isinstance(login, AgentAuthMethod) and login.id == login_id
             for login in self.auth_methods
@@ -95,16 +96,16 @@ class AuthenticationMixin(ABC):
 
 
 def overrides_auth_status(agent: AuthenticationMixin) -> bool:
-    """Tell whether an agent has its own word on who is logged in."""
+    """Return whether an agent overrides `auth_status`."""
     return type(agent).auth_status is not AuthenticationMixin.auth_status
 
 
 class ProvidersMixin(ABC):
-    """Mix-in: the client may configure where models come from, for sessions opened afterwards."""
+    """Mix-in for agents whose providers of models the client configures, for later sessions."""
 
     @abstractmethod
     async def list_providers(self) -> Sequence[ProviderInfo]:
-        """Return all that there are."""
+        """Return all providers."""
 
     @abstractmethod
     async def set_provider(
@@ -114,12 +115,12 @@ class ProvidersMixin(ABC):
 
     @abstractmethod
     async def disable_provider(self, provider_id: str) -> None:
-        """Use a provider no more."""
+        """Disable a provider."""
 
     async def validate_and_set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
     ) -> None:
-        """For the roles: set; raise `InvalidParams` for what there is not (R-PROV-07)."""
+        """Internal: set; raise `InvalidParams` for an unknown provider or API (R-PROV-07)."""
         for provider in await self.list_providers():
             if provider.id == provider_id:
                 if api_type not in provider.supported:
@@ -129,7 +130,7 @@ class ProvidersMixin(ABC):
         raise InvalidParams("Unknown provider", data={"providerId": provider_id})
 
     async def validate_and_disable_provider(self, provider_id: str) -> None:
-        """For the roles: disable; an unknown one is no error (R-PROV-08, R-PROV-09)."""
+        """Internal: disable; an unknown provider is not an error (R-PROV-08, R-PROV-09)."""
         for provider in await self.list_providers():
             if provider.id == provider_id:
                 if provider.required:

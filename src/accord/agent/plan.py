@@ -1,4 +1,4 @@
-"""A plan on the client's screen, to be updated."""
+"""A plan that the agent has shown and can update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PRIORITIES = ("high", "medium", "low")
 
 
 class PlanHandle:
-    """The entries of a plan; every change is shown, whole (R-PLAN-02, R-PLAN-05)."""
+    """The entries of a plan; every change sends all of them (R-PLAN-02, R-PLAN-05)."""
 
     def __init__(self, core: SessionCore, plan_id: str) -> None:
         self._core = core
@@ -50,14 +50,14 @@ class PlanHandle:
 
     @must_await("plan")
     async def replace(self, entries: Iterable[str | PlanEntry]) -> None:
-        """Put other entries in place of all."""
+        """Replace all entries."""
         entries = require_types("plan(entries=…)", entries, str, PlanEntry)
         self.entries = [PlanEntry(e) if isinstance(e, str) else e for e in entries]
         await self._show()
 
     @must_await("plan")
     async def remove(self) -> None:
-        """Drop it; where plans cannot be dropped, it is shown empty."""
+        """Remove the plan; clients that do not support that show it as empty."""
         await self._core.publish(PlanRemoved(self.id))
 
     def _index(self, content: str) -> int:

@@ -1,4 +1,4 @@
-"""What sessions say to each other, shown in both."""
+"""Messages from one session to another, shown in both."""
 
 from __future__ import annotations
 

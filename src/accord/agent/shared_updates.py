@@ -1,4 +1,4 @@
-"""Updates that both versions write alike, beside messages and tool calls."""
+"""Updates that both versions encode alike: all but messages and tool calls."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ __all__ = (
 
 
 def to_update(
-    types: VersionTypes, content_to_wire: Callable[[ContentBlock], Any], report: Update
+    types: VersionTypes, content_to_wire: Callable[[ContentBlock], Any], update: Update
 ) -> Any:
-    """Return the update of a version, whose package is `types`; None if it is none of these."""
-    match report:
+    """Return an update in a version's type; None for a kind that is encoded elsewhere."""
+    match update:
         case NoticeUpdate(severity, title, description):
             return types.Notice(severity=severity, title=title, description=description)
         case CompactionUpdate(id, status, error, summary):
@@ -59,46 +59,46 @@ def to_update(
         case PlanRemoved(id):
             return types.PlanRemoved(plan_id=id)
         case SubagentUpdate():
-            return _subagent(types, report)
+            return _subagent(types, update)
         case SessionMessageUpdate():
             return types.SessionMessage(
-                message_id=report.id,
-                sender_session_id=report.sender,
-                recipient_session_id=report.recipient,
-                sender_message_id=report.sender_message_id,
-                recipient_message_id=report.recipient_message_id,
-                content=[content_to_wire(part) for part in report.content],
+                message_id=update.id,
+                sender_session_id=update.sender,
+                recipient_session_id=update.recipient,
+                sender_message_id=update.sender_message_id,
+                recipient_message_id=update.recipient_message_id,
+                content=[content_to_wire(part) for part in update.content],
             )
         case _:
             return None
 
 
-def _subagent(types: VersionTypes, report: SubagentUpdate) -> Any:
+def _subagent(types: VersionTypes, update: SubagentUpdate) -> Any:
     changes: dict[str, Any] = {}
-    if report.additional_directories is not UNSET:
-        changes["additional_directories"] = list(report.additional_directories)
-    if report.cancellable is not UNSET:
-        cancel = types.SessionCancelCapabilities() if report.cancellable else None
+    if update.additional_directories is not UNSET:
+        changes["additional_directories"] = list(update.additional_directories)
+    if update.cancellable is not UNSET:
+        cancel = types.SessionCancelCapabilities() if update.cancellable else None
         changes["capabilities"] = types.SubagentSessionCapabilities(cancel=cancel)
-    if report.state is not UNSET:
-        changes["state"] = _state(types, report)
+    if update.state is not UNSET:
+        changes["state"] = _state(types, update)
     return types.SubagentUpdate(
-        session_id=report.id,
-        title=report.title,
-        description=report.description,
-        cwd=report.cwd,
+        session_id=update.id,
+        title=update.title,
+        description=update.description,
+        cwd=update.cwd,
         **changes,
     )
 
 
-def _state(types: VersionTypes, report: SubagentUpdate) -> Any:
+def _state(types: VersionTypes, update: SubagentUpdate) -> Any:
     known: dict[str, Any] = {}
     if hasattr(types, "BackgroundTerminal"):  # version 2
-        known["background"] = background_to_wire(types, report.background)
-    match report.state:
+        known["background"] = background_to_wire(types, update.background)
+    match update.state:
         case "idle":
-            usage = None if report.tokens is None else usage_to_wire(types, report.tokens)
-            return types.IdleState(stop_reason=report.stop_reason, usage=usage, **known)
+            usage = None if update.tokens is None else usage_to_wire(types, update.tokens)
+            return types.IdleState(stop_reason=update.stop_reason, usage=usage, **known)
         case "requires_action":
             return types.RequiresActionState(**known)
         case _:
@@ -153,7 +153,7 @@ def option_to_wire(
 
 
 def accounts_to_wire(types: VersionTypes, accounts: Iterable[AuthAccount]) -> list[Any]:
-    """Return who is logged in as a version writes it."""
+    """Return accounts in a version's type."""
     return [
         types.AuthAccount(
             label=account.label,
@@ -180,9 +180,9 @@ def background_to_wire(types: Any, items: Iterable[tuple[str, str]]) -> list[Any
     return work
 
 
-def plan_lines(report: PlanMarkdownUpdate | PlanFileUpdate) -> list[str]:
-    """Return what stands for a plan where plans are lists of steps: its lines."""
-    if isinstance(report, PlanFileUpdate):
-        return [report.uri]
-    lines = (line.strip().lstrip("#-* ").strip() for line in report.text.splitlines())
+def plan_lines(update: PlanMarkdownUpdate | PlanFileUpdate) -> list[str]:
+    """Return the lines of a plan, for clients that only support plans with entries."""
+    if isinstance(update, PlanFileUpdate):
+        return [update.uri]
+    lines = (line.strip().lstrip("#-* ").strip() for line in update.text.splitlines())
     return [line for line in lines if line]

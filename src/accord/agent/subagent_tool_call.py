@@ -1,4 +1,4 @@
-"""What a subagent says and asks, in a tool call: for clients that show no subagents."""
+"""Shows a subagent as a tool call, for clients that do not support subagents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ("SubagentToolCallAdapter",)
 
 
 class SubagentToolCallAdapter(ClientAdapter):
-    """The client, as a subagent speaks to it that is shown as a tool call of its parent."""
+    """The adapter of a subagent that is shown as a tool call of its parent."""
 
     def __init__(self, parent: SessionCore, call: BaseToolCall) -> None:
         adapter = parent.client_adapter
@@ -61,8 +61,8 @@ class SubagentToolCallAdapter(ClientAdapter):
         else:
             await self._call.add_content(content)
 
-    async def send_update(self, session_id: str, report: Update) -> None:
-        match report:
+    async def send_update(self, session_id: str, update: Update) -> None:
+        match update:
             case MessageUpdate(role, message_id, content):
                 for part in content:
                     await self.send_message_chunk(session_id, role, message_id, part)
@@ -71,7 +71,7 @@ class SubagentToolCallAdapter(ClientAdapter):
             case ToolContentUpdate(content=Diff() | TerminalView() as shown):
                 await self._call.add_content(shown)
             case _:
-                pass  # what is not for the user's eyes first
+                pass  # not meant primarily for the user
 
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         call = self._call
@@ -140,7 +140,7 @@ class SubagentToolCallAdapter(ClientAdapter):
         await self._adapter.send_auth_status(state, accounts)
 
     def cancel_prompts(self, session_id: str) -> None:
-        """It has no prompts."""
+        """Do nothing: a subagent has no prompts."""
 
     @property
     def is_closed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Instructions of the client to the model, where the agent takes them (unstable)."""
+"""The system prompt of a client, for agents that accept one (unstable)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ("system_prompt_from",)
 
 
 def system_prompt_from(found: Any, text_type: type[Any], modes: frozenset[str]) -> SystemPrompt:
-    """Read what a client gives; raise `InvalidParams` for what cannot be applied (R-SYSP-03)."""
+    """Return a client's system prompt; raise `InvalidParams` for an invalid one (R-SYSP-03)."""
     if found.mode != "append" and found.mode not in modes:
         raise InvalidParams("Unknown mode of a system prompt", data={"mode": found.mode})
     if not found.content or not all(isinstance(block, text_type) for block in found.content):

@@ -1,4 +1,4 @@
-"""Commands of a session: in the client's terminals where it offers them, else on this machine."""
+"""The commands of a session: in the client if it has terminals, otherwise on this machine."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = (
 
 log = logging.getLogger("accord.agent")
 
-OUTPUT_BYTES = 256 * 1024  # kept of an output: its end
-_MAX_SHOWN_CHARS = 64 * 1024  # in a tool call of a client that has no terminals to show
-_INTERVAL_S = 0.1  # at most every so often
+OUTPUT_BYTES = 256 * 1024  # the end of an output, which is kept
+_MAX_SHOWN_CHARS = 64 * 1024  # in the tool call of a client without terminals
+_INTERVAL_S = 0.1  # between updates
 
 
 class CommandResult(Struct, frozen=True):
-    """How a command ended; `output` is its end, without its beginning when `truncated`."""
+    """The result of a command; if `truncated`, `output` is the end of its output."""
 
     exit_code: int | None
     signal: str | None
@@ -54,7 +54,7 @@ class CommandResult(Struct, frozen=True):
 
 
 class SessionTerminals:
-    """Runs commands without a shell, in the session's `cwd` or below its roots."""
+    """Runs commands without a shell, in the directories of the session."""
 
     def __init__(self, core: SessionCore) -> None:
         self._core = core
@@ -71,9 +71,10 @@ class SessionTerminals:
     ) -> CommandResult:
         """Run a command to its end and show its output in the tool call around it, or in its own.
 
-        None as a value in `env` takes a variable of ours out; the client's terminals have none
-        of ours. It is killed with all that it has started when the time is over or the turn is
-        cancelled. Raises `StartError` when a local command cannot be started.
+        None as a value in `env` removes a variable of this process; terminals in the client have
+        none of these. The command and the processes that it has started are killed at the
+        timeout and when the turn is cancelled. Raises `StartError` if a local command cannot be
+        started.
         """
         call = current_tool_call(self._core)
         if call is None:
@@ -160,7 +161,7 @@ class SessionTerminals:
         return CommandResult(code, signal, output, truncated, timed_out)
 
     async def _create_terminal(self, create: Coroutine[Any, Any, str]) -> str:
-        """Return the client's terminal; one that nobody waits for any more is released."""
+        """Return the id of the created terminal; release it if the caller was cancelled."""
         adapter, session_id = self._core.client_adapter, self._core.id
         created: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -187,7 +188,7 @@ class SessionTerminals:
 
 
 async def _release(adapter: ClientAdapter, session_id: str, terminal_id: str) -> None:
-    """Let the client end a terminal; one that is going refuses, and ends it by itself."""
+    """Release a terminal; a client that is shutting down may refuse, and ends it itself."""
     try:
         await adapter.release_terminal(session_id, terminal_id)
     except AccordError as error:
@@ -217,7 +218,7 @@ class OutputView:
     async def end(self, exit_code: int | None, signal: str | None) -> None: ...
 
     async def run(self) -> None:
-        """Show what comes until it is over, a little now and then."""
+        """Show the output at intervals until the command has ended."""
         while True:
             await self.changed.wait()
             self.changed.clear()
@@ -233,7 +234,7 @@ class OutputView:
 
 
 class TerminalOutputView(OutputView):
-    """As a terminal, which the client shows."""
+    """Shows the output as a terminal."""
 
     async def begin(self, argv: Sequence[str], cwd: str, command: LocalCommand) -> None:
         self._id = self._core.next_id("terminal")
@@ -259,7 +260,7 @@ class TerminalOutputView(OutputView):
 
 
 class TextOutputView(OutputView):
-    """As text in the tool call; no more than fits on some screens."""
+    """Shows the output as text in the tool call, up to a limit."""
 
     def __init__(self, core: SessionCore, call: BaseToolCall) -> None:
         super().__init__(core, call)

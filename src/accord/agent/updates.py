@@ -1,4 +1,4 @@
-"""What a session shows, the same in both versions: each report is sent, and may be stored."""
+"""The updates of a session in version-neutral form: each is sent, and may be stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MessageRole: TypeAlias = Literal["user", "agent", "thought"]
 
 
 class MessageUpdate(Struct, frozen=True, omit_defaults=True, tag="said"):
-    """One more piece of a message; a message of the user comes whole."""
+    """A chunk of a message; a message of the user is complete."""
 
     role: MessageRole
     message_id: str
@@ -54,7 +54,7 @@ class MessageUpdate(Struct, frozen=True, omit_defaults=True, tag="said"):
 
 
 class ToolCallUpdate(Struct, frozen=True, omit_defaults=True, tag="tool", kw_only=True):
-    """A tool call begins or changes; UNSET keeps what is known, a list replaces the list."""
+    """A new or changed tool call; UNSET keeps the value, a list replaces the list."""
 
     id: str
     is_new: bool = field(default=False, name="begins")
@@ -66,11 +66,11 @@ class ToolCallUpdate(Struct, frozen=True, omit_defaults=True, tag="tool", kw_onl
     locations: tuple[ToolCallLocation, ...] | UnsetType = UNSET
     raw_input: Any = UNSET
     raw_output: Any = UNSET
-    cancellable: bool | UnsetType = UNSET  # by itself, while it runs
+    cancellable: bool | UnsetType = UNSET  # individually, while it runs
 
 
 class ToolContentUpdate(Struct, frozen=True, omit_defaults=True, tag="part"):
-    """One more item of what a tool call shows; `continues`: the text continues the last."""
+    """An item appended to a tool call's content; `continues` appends to the last text."""
 
     id: str
     content: ToolContent
@@ -78,48 +78,48 @@ class ToolContentUpdate(Struct, frozen=True, omit_defaults=True, tag="part"):
 
 
 class PlanUpdate(Struct, frozen=True, omit_defaults=True, tag="plan"):
-    """A plan as it is now, whole."""
+    """All entries of a plan."""
 
     id: str
     entries: tuple[PlanEntry, ...]
 
 
 class OptionsUpdate(Struct, frozen=True, omit_defaults=True, tag="options"):
-    """All config options as they are now; `mode_changed` if the mode is among what changed."""
+    """All config options; `mode_changed` if the value of the mode is new."""
 
     options: tuple[SessionOption, ...]
     mode_changed: bool = False
 
 
 class CommandsUpdate(Struct, frozen=True, omit_defaults=True, tag="commands"):
-    """All commands that there are now."""
+    """All commands."""
 
     commands: tuple[AvailableCommand, ...]
 
 
 class TitleUpdate(Struct, frozen=True, omit_defaults=True, tag="title"):
-    """The session has another title."""
+    """The new title of the session."""
 
     title: str | None
 
 
 class ContextUsageUpdate(Struct, frozen=True, omit_defaults=True, tag="usage"):
-    """How full the context is."""
+    """How full the model's context is."""
 
     usage: ContextUsage
 
 
 class TerminalStarted(Struct, frozen=True, omit_defaults=True, tag="terminal"):
-    """A command of the agent runs."""
+    """A command of the agent was started."""
 
     id: str
     command: str
     cwd: str
-    cancellable: bool = False  # by itself, while it runs
+    cancellable: bool = False  # individually, while it runs
 
 
 class TerminalOutputUpdate(Struct, frozen=True, omit_defaults=True, tag="output"):
-    """A command of the agent has printed something."""
+    """Output of a command of the agent."""
 
     id: str
     data: bytes
@@ -134,7 +134,7 @@ class TerminalExited(Struct, frozen=True, omit_defaults=True, tag="exit"):
 
 
 class TurnError(Struct, frozen=True):
-    """Why a turn failed, as far as the client may know."""
+    """The error of a failed turn, as the client receives it."""
 
     code: int
     message: str
@@ -142,7 +142,7 @@ class TurnError(Struct, frozen=True):
 
 
 class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="ended"):
-    """A turn is over; `failure` goes with the stop reason "error"."""
+    """The end of a turn; `failure` belongs to the stop reason "error"."""
 
     stop_reason: str
     failure: TurnError | None = None
@@ -164,13 +164,13 @@ class PlanFileUpdate(Struct, frozen=True, omit_defaults=True, tag="plan_link"):
 
 
 class PlanRemoved(Struct, frozen=True, omit_defaults=True, tag="plan_gone"):
-    """A plan is dropped."""
+    """A plan was removed."""
 
     id: str
 
 
 class NoticeUpdate(Struct, frozen=True, omit_defaults=True, tag="notice"):
-    """A word to the user that is no part of the conversation; it is not stored."""
+    """A notice outside the conversation; it is not stored."""
 
     severity: str
     title: str
@@ -178,7 +178,7 @@ class NoticeUpdate(Struct, frozen=True, omit_defaults=True, tag="notice"):
 
 
 class CompactionUpdate(Struct, frozen=True, omit_defaults=True, tag="compaction"):
-    """The context is being shortened, or that has ended."""
+    """A compaction, or its end."""
 
     id: str
     status: str
@@ -187,14 +187,14 @@ class CompactionUpdate(Struct, frozen=True, omit_defaults=True, tag="compaction"
 
 
 class CompactionSummaryUpdate(Struct, frozen=True, omit_defaults=True, tag="compaction_part"):
-    """One more piece of what the context was shortened to."""
+    """A chunk of the summary of a compaction."""
 
     id: str
     content: ContentBlock
 
 
 class SubagentUpdate(Struct, frozen=True, omit_defaults=True, tag="subagent", kw_only=True):
-    """A session begun by this one, and what it does; UNSET keeps what is known."""
+    """A subagent of this session and its state; UNSET keeps the value."""
 
     id: str
     title: str | UnsetType = UNSET
@@ -211,7 +211,7 @@ class SubagentUpdate(Struct, frozen=True, omit_defaults=True, tag="subagent", kw
 class SessionMessageUpdate(
     Struct, frozen=True, omit_defaults=True, tag="session_said", kw_only=True
 ):
-    """A message from one session to another, as one of them sees it."""
+    """A message from one session to another, in one of the two transcripts."""
 
     id: str
     sender: str

@@ -1,4 +1,4 @@
-"""What sessions say in version 1."""
+"""Sends updates and requests to a client of version 1."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refus
 
 
 class ClientAdapterV1(SharedClientAdapter):
-    """The client, in version 1."""
+    """Calls a client of version 1; content of tool calls is sent at intervals."""
 
     version = 1
     cancelled_permission_cancels_turn = True
@@ -102,8 +102,8 @@ class ClientAdapterV1(SharedClientAdapter):
         blocked = self._tool_content.unsent_sessions
         return TextStream(self._context.connection, session_id, role, params_for, blocked)
 
-    async def send_update(self, session_id: str, report: Update) -> None:
-        match report:
+    async def send_update(self, session_id: str, update: Update) -> None:
+        match update:
             case MessageUpdate(role, message_id, content):
                 for part in content:
                     await self.send_message_chunk(session_id, role, message_id, part)
@@ -116,23 +116,23 @@ class ClientAdapterV1(SharedClientAdapter):
             case _:
                 pass
         await self.flush_tool_content(session_id)
-        await self._send(session_id, self._updates(session_id, report))
+        await self._send(session_id, self._updates(session_id, update))
 
     async def send_mode(self, session_id: str, mode: str) -> None:
-        """Say which mode the session is in; the answer to the client tells the options."""
+        """Send the mode; the options are in the response that follows."""
         await self._send_after_tool_content(session_id, v1.CurrentModeUpdate(current_mode_id=mode))
 
     async def flush_tool_content(self, session_id: str) -> None:
-        """Send what tool calls show and has waited: what is sent next may build on it."""
+        """Send content of tool calls that is postponed: later updates may refer to it."""
         for tool_id in self._tool_content.unsent(session_id):
             await self._flush_tool_call(session_id, tool_id)
 
     async def _flush_tool_call(self, session_id: str, tool_id: str) -> None:
-        """Send what a tool call shows and has waited; log content that fits in no message.
+        """Send postponed content of a tool call; log content that is too large for a message.
 
-        What comes behind it, as the status of the call, must arrive nevertheless.
+        Later updates, such as the status of the call, must still be sent.
         """
-        if self._tool_content.is_unsent(session_id, tool_id):  # not sent by another task meanwhile
+        if self._tool_content.is_unsent(session_id, tool_id):  # another task may have sent it
             try:
                 await self._send(session_id, [self._content(session_id, tool_id)])
             except FrameTooLarge as exc:
@@ -144,7 +144,7 @@ class ClientAdapterV1(SharedClientAdapter):
 
     def _flush_tool_content_later(self, session_id: str, tool_id: str) -> None:
         async def send() -> None:
-            with suppress(TransportError):  # the client has gone meanwhile
+            with suppress(TransportError):  # the client has disconnected
                 await self._flush_tool_call(session_id, tool_id)
 
         self.spawn(send())
@@ -155,12 +155,12 @@ class ClientAdapterV1(SharedClientAdapter):
                 v1.SessionNotification(session_id=session_id, update=update)
             )
 
-    def _updates(self, session_id: str, report: Update) -> list[v1.SessionUpdate]:
-        match report:
+    def _updates(self, session_id: str, update: Update) -> list[v1.SessionUpdate]:
+        match update:
             case ToolCallUpdate():
-                return [self._tool(session_id, report)]
+                return [self._tool(session_id, update)]
             case PlanUpdate() | PlanMarkdownUpdate() | PlanFileUpdate() | PlanRemoved():
-                return [self._plan(report)]
+                return [self._plan(update)]
             case OptionsUpdate(options, mode_changed):
                 updates: list[v1.SessionUpdate] = []
                 mode = mode_of(options)
@@ -190,41 +190,41 @@ class ClientAdapterV1(SharedClientAdapter):
             case CompactionUpdate() | CompactionSummaryUpdate() if not self._shows_compactions:
                 return []
             case _:
-                update = to_update(v1, content_to_wire, report)
-                return [] if update is None else [update]  # version 1 has no word for it
+                encoded = to_update(v1, content_to_wire, update)
+                return [] if encoded is None else [encoded]  # version 1 does not define it
 
     def _plan(
-        self, report: PlanUpdate | PlanMarkdownUpdate | PlanFileUpdate | PlanRemoved
+        self, update: PlanUpdate | PlanMarkdownUpdate | PlanFileUpdate | PlanRemoved
     ) -> v1.SessionUpdate:
-        match report:
+        match update:
             case PlanUpdate(plan_id, entries):
                 found = [_entry(entry) for entry in entries]
                 if self._shows_plans:
                     return v1.PlanUpdate(plan=v1.PlanItems(plan_id=plan_id, entries=found))
                 return v1.Plan(entries=found)
             case _ if self._shows_plans:
-                return to_update(v1, content_to_wire, report)
+                return to_update(v1, content_to_wire, update)
             case PlanRemoved():
                 return v1.Plan(entries=[])
             case _:
-                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in plan_lines(report)])
+                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in plan_lines(update)])
 
     def _content(self, session_id: str, tool_id: str) -> v1.ToolCallUpdate:
         shown = self._tool_content.take_content(session_id, tool_id)
         return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown)
 
-    def _tool(self, session_id: str, report: ToolCallUpdate) -> v1.SessionUpdate:
-        fields = _tool_fields(report)
-        if report.content is not UNSET:
-            self._tool_content.buffer(session_id, report.id).replace(report.content)
-            fields["content"] = self._tool_content.take_content(session_id, report.id)
+    def _tool(self, session_id: str, update: ToolCallUpdate) -> v1.SessionUpdate:
+        fields = _tool_fields(update)
+        if update.content is not UNSET:
+            self._tool_content.buffer(session_id, update.id).replace(update.content)
+            fields["content"] = self._tool_content.take_content(session_id, update.id)
         if fields.get("status") in ("completed", "failed"):
-            if self._tool_content.is_unsent(session_id, report.id):
-                fields["content"] = self._tool_content.take_content(session_id, report.id)
-            self._tool_content.drop(session_id, report.id)
-        if report.is_new:
-            return v1.ToolCall(tool_call_id=report.id, **fields)
-        return v1.ToolCallUpdate(tool_call_id=report.id, **fields)
+            if self._tool_content.is_unsent(session_id, update.id):
+                fields["content"] = self._tool_content.take_content(session_id, update.id)
+            self._tool_content.drop(session_id, update.id)
+        if update.is_new:
+            return v1.ToolCall(tool_call_id=update.id, **fields)
+        return v1.ToolCallUpdate(tool_call_id=update.id, **fields)
 
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         await self.flush_tool_content(session_id)
@@ -246,7 +246,7 @@ class ClientAdapterV1(SharedClientAdapter):
             )
         )
         if question.title != tool.title and tool.title is not UNSET:
-            # The question is over, the tool call goes on under its own name.
+            # The tool call continues under its own title.
             title = v1.ToolCallUpdate(tool_call_id=tool.id, title=tool.title)
             await self._send(session_id, [title])
         match answer.outcome:
@@ -324,24 +324,24 @@ class ClientAdapterV1(SharedClientAdapter):
         return tuple(o for o in options if not isinstance(o.value, bool))  # R-CONF-08
 
     def options_to_wire(self, options: tuple[SessionOption, ...]) -> list[v1.SessionConfigOption]:
-        """Return the options that the client can show."""
+        """Return the options that the client supports, in the types of version 1."""
         return [
             option_to_wire(v1, option, id_field="id", group_field="group")
             for option in self.displayable_options(options)
         ]
 
 
-def _tool_fields(report: ToolCallUpdate) -> dict[str, Any]:
+def _tool_fields(update: ToolCallUpdate) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "title": report.title,
-        "name": report.name,
-        "kind": _known(report.kind, _KINDS, "other"),
-        "status": _known(_STATUSES.get(str(report.status), report.status), _KNOWN_STATUSES),
-        "raw_input": report.raw_input,
-        "raw_output": report.raw_output,
+        "title": update.title,
+        "name": update.name,
+        "kind": _known(update.kind, _KINDS, "other"),
+        "status": _known(_STATUSES.get(str(update.status), update.status), _KNOWN_STATUSES),
+        "raw_input": update.raw_input,
+        "raw_output": update.raw_output,
     }
-    if report.locations is not UNSET:
-        fields["locations"] = location_to_wire(report.locations)
+    if update.locations is not UNSET:
+        fields["locations"] = location_to_wire(update.locations)
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
@@ -353,7 +353,7 @@ def _known(
 
 def _option_kind(kind: str) -> Any:
     known = ("allow_once", "allow_always", "reject_once", "reject_always")
-    return kind if kind in known else "reject_once"  # for its looks alone
+    return kind if kind in known else "reject_once"  # which decides only how it looks
 
 
 def _entry(entry: PlanEntry) -> v1.PlanEntry:
@@ -365,7 +365,7 @@ def _entry(entry: PlanEntry) -> v1.PlanEntry:
 
 
 def modes_to_wire(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
-    """Return the option that is the mode as v1 has modes."""
+    """Return the modes of version 1, from the option of category `mode`."""
     mode = mode_of(options)
     if mode is None:
         return None

@@ -1,4 +1,4 @@
-"""What a tool call shows in version 1, where every update replaces all of it."""
+"""The content of tool calls in version 1, where every update replaces all of it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from accord.types.tool_calls import TerminalView, ToolContent
 
 __all__ = ("ToolContentBuffer", "ToolContentBuffers")
 
-MIN_INTERVAL_S = 0.1  # what a tool call shows is sent at most every so often
-MAX_CHARS_PER_S = 1_000_000  # and the longer it is, the less often
+MIN_INTERVAL_S = 0.1  # between two updates of one tool call's content
+MAX_CHARS_PER_S = 1_000_000  # longer content is sent less often
 
 
 class ToolContentBuffer:
-    """The content so far; `is_late` when some of it has not been sent."""
+    """The content of one tool call; `has_unsent` if some of it has not been sent."""
 
     def __init__(self) -> None:
-        self._items: list[v1.ToolCallContent | list[str]] = []  # a list is text that goes on
+        self._items: list[
+            v1.ToolCallContent | list[str]
+        ] = []  # a list is text that can be continued
         self._chars = 0
         self._sent_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def replace(self, items: Iterable[ToolContent]) -> None:
-        """Show this in place of everything."""
+        """Replace the content."""
         self._items = []
         self._chars = 0
         for item in items:
             self.add(item, continues=False)
 
     def add(self, item: ToolContent, *, continues: bool) -> None:
-        """Show more."""
+        """Append an item."""
         self._chars += _char_count(item)
-        if type(item) is not str:  # with annotations, text stands by itself
+        if type(item) is not str:  # text with annotations is an item of its own
             self._items.append(tool_content_to_wire(item))
         elif continues and self._items and isinstance(last := self._items[-1], list):
             last.append(item)
@@ -43,7 +45,7 @@ class ToolContentBuffer:
             self._items.append([item])
 
     def content(self) -> list[v1.ToolCallContent]:
-        """Return all that is shown."""
+        """Return the content."""
         found: list[v1.ToolCallContent] = []
         for item in self._items:
             if isinstance(item, list):
@@ -56,11 +58,11 @@ class ToolContentBuffer:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether it waits to be sent."""
+        """Whether content waits to be sent."""
         return self._timer is not None
 
     def postpone(self, send: Callable[[], None]) -> bool:
-        """Tell whether to leave it to `send`, which is called when it is time."""
+        """Return True if sending is postponed; `send` runs when the interval is over."""
         if self._timer is None:
             if self._sent_at is None:
                 return False
@@ -74,36 +76,36 @@ class ToolContentBuffer:
         return True
 
     def mark_sent(self) -> None:
-        """It is being sent."""
+        """Record that all content is being sent."""
         self._sent_at = asyncio.get_running_loop().time()
         self.cancel_timer()
 
     def cancel_timer(self) -> None:
-        """Let nothing wait any more."""
+        """Cancel the postponed sending."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class ToolContentBuffers:
-    """The unfinished tool calls of all sessions of a connection, and which of them are late."""
+    """The content of all open tool calls of a connection."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
-        self._send = send  # sends what one tool call of a session shows
+        self._send = send  # sends the content of one tool call
         self._buffers: dict[str, dict[str, ToolContentBuffer]] = {}
         self.unsent_sessions: dict[
             str, dict[str, None]
         ] = {}  # by session, in the order they became it
 
     def buffer(self, session_id: str, tool_id: str) -> ToolContentBuffer:
-        """Return what a tool call shows."""
+        """Return the buffer of a tool call."""
         return self._buffers.setdefault(session_id, {}).setdefault(tool_id, ToolContentBuffer())
 
     def add(self, session_id: str, tool_id: str, item: ToolContent, *, continues: bool) -> bool:
-        """Let a tool call show more; return whether that is to be sent now."""
+        """Append an item; return whether to send the content now."""
         tool = self.buffer(session_id, tool_id)
         tool.add(item, continues=continues)
-        # A client shows a terminal from the moment on that it knows of it.
+        # A client can only show a terminal that it knows, so this is not postponed.
         if isinstance(item, TerminalView) or not tool.postpone(
             lambda: self._send(session_id, tool_id)
         ):
@@ -112,19 +114,19 @@ class ToolContentBuffers:
         return False
 
     def unsent(self, session_id: str) -> tuple[str, ...]:
-        """Return the tool calls of a session that show more than was sent."""
+        """Return the tool calls of a session that have unsent content."""
         return tuple(self.unsent_sessions.get(session_id, ()))
 
     def has_unsent(self, session_id: str) -> bool:
-        """Tell whether a tool call of a session shows more than was sent."""
+        """Return whether a tool call of a session has unsent content."""
         return session_id in self.unsent_sessions
 
     def is_unsent(self, session_id: str, tool_id: str) -> bool:
-        """Tell whether a tool call shows more than was sent."""
+        """Return whether a tool call has unsent content."""
         return tool_id in self.unsent_sessions.get(session_id, ())
 
     def take_content(self, session_id: str, tool_id: str) -> list[v1.ToolCallContent]:
-        """Return all that a tool call shows, to be sent at once."""
+        """Return the content of a tool call, to be sent at once."""
         tool = self.buffer(session_id, tool_id)
         tool.mark_sent()
         late = self.unsent_sessions.get(session_id)
@@ -135,7 +137,7 @@ class ToolContentBuffers:
         return tool.content()
 
     def drop(self, session_id: str, tool_id: str) -> None:
-        """Forget a tool call: it has ended."""
+        """Drop a tool call that has ended."""
         tools = self._buffers.get(session_id, {})
         if (tool := tools.pop(tool_id, None)) is not None:
             tool.cancel_timer()
@@ -143,7 +145,7 @@ class ToolContentBuffers:
             self._buffers.pop(session_id, None)
 
     def drop_session(self, session_id: str) -> None:
-        """Forget a session: it has ended."""
+        """Drop the tool calls of a session that has ended."""
         for tool in self._buffers.pop(session_id, {}).values():
             tool.cancel_timer()
         self.unsent_sessions.pop(session_id, None)

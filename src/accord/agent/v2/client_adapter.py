@@ -1,4 +1,4 @@
-"""What sessions say in version 2."""
+"""Sends updates and requests to a client of version 2."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities(
 
 
 class ClientAdapterV2(SharedClientAdapter):
-    """The client, in version 2."""
+    """Calls a client of version 2."""
 
     version = 2
     shows_terminals = True
@@ -105,14 +105,14 @@ class ClientAdapterV2(SharedClientAdapter):
         connection = self._context.connection
         return TextStream(connection, session_id, role, params_for, ())
 
-    async def send_update(self, session_id: str, report: Update) -> None:
-        if isinstance(report, MessageUpdate) and report.role != "user":
-            for part in report.content:
-                await self.send_message_chunk(session_id, report.role, report.message_id, part)
+    async def send_update(self, session_id: str, update: Update) -> None:
+        if isinstance(update, MessageUpdate) and update.role != "user":
+            for part in update.content:
+                await self.send_message_chunk(session_id, update.role, update.message_id, part)
             return
         if not self._unstable:
-            report = _stable(report)
-        await self._send(session_id, _update(report))
+            update = _stable(update)
+        await self._send(session_id, _update(update))
 
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         tool = v2.ToolCallDetails(tool_call_id=question.tool.id, **_tool_fields(question.tool))
@@ -167,13 +167,13 @@ class ClientAdapterV2(SharedClientAdapter):
         return options
 
 
-def _update(report: Update) -> v2.SessionUpdate:
-    match report:
+def _update(update: Update) -> v2.SessionUpdate:
+    match update:
         case MessageUpdate(_, message_id, content):
             blocks = [content_to_wire(part) for part in content]
             return v2.UserMessage(message_id=message_id, content=blocks)
         case ToolCallUpdate():
-            return v2.ToolCallUpdate(tool_call_id=report.id, **_tool_fields(report))
+            return v2.ToolCallUpdate(tool_call_id=update.id, **_tool_fields(update))
         case ToolContentUpdate(id, content, _):
             return v2.ToolCallContentChunk(tool_call_id=id, content=tool_content_to_wire(content))
         case PlanUpdate(id, entries):
@@ -202,23 +202,23 @@ def _update(report: Update) -> v2.SessionUpdate:
             return v2.TerminalOutputChunk(terminal_id=id, data=b64encode(data).decode("ascii"))
         case TerminalExited(id, exit_code, signal):
             status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)
-            # There is nothing left to cancel (R-TCAN-03).
+            # An ended command cannot be cancelled (R-TCAN-03).
             return v2.TerminalUpdate(terminal_id=id, exit_status=status, capabilities=None)
         case TurnEnded():
-            raise TypeError("The end of a turn is a state, which `ended` tells")
+            raise TypeError("The end of a turn is a state, which `send_turn_end` sends")
         case _:
-            return to_update(v2, content_to_wire, report)
+            return to_update(v2, content_to_wire, update)
 
 
-def _stable(report: Update) -> Update:
-    """Return a report as far as the stable protocol goes."""
-    match report:
+def _stable(update: Update) -> Update:
+    """Return an update in terms of the stable protocol."""
+    match update:
         case PlanMarkdownUpdate(id) | PlanFileUpdate(id):
-            return PlanUpdate(id, tuple(map(PlanEntry, plan_lines(report))))
+            return PlanUpdate(id, tuple(map(PlanEntry, plan_lines(update))))
         case PlanRemoved(id):
             return PlanUpdate(id, ())
         case _:
-            return report
+            return update
 
 
 def _error(failure: TurnError) -> v2.Error:
@@ -226,26 +226,26 @@ def _error(failure: TurnError) -> v2.Error:
     return v2.Error(code=failure.code, message=failure.message, data=data)
 
 
-def _tool_fields(report: ToolCallUpdate) -> dict[str, Any]:
+def _tool_fields(update: ToolCallUpdate) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "title": report.title,
-        "name": report.name,
-        "kind": report.kind,
-        "status": report.status,
-        "raw_input": report.raw_input,
-        "raw_output": report.raw_output,
+        "title": update.title,
+        "name": update.name,
+        "kind": update.kind,
+        "status": update.status,
+        "raw_input": update.raw_input,
+        "raw_output": update.raw_output,
     }
-    if report.locations is not UNSET:
-        fields["locations"] = location_to_wire(report.locations)
-    if report.content is not UNSET:
-        fields["content"] = [tool_content_to_wire(item) for item in report.content]
-    if report.cancellable is not UNSET:
-        fields["capabilities"] = _TOOL_CANCEL if report.cancellable else None
+    if update.locations is not UNSET:
+        fields["locations"] = location_to_wire(update.locations)
+    if update.content is not UNSET:
+        fields["content"] = [tool_content_to_wire(item) for item in update.content]
+    if update.cancellable is not UNSET:
+        fields["capabilities"] = _TOOL_CANCEL if update.cancellable else None
     return fields
 
 
 def commands_to_wire(commands: tuple[AvailableCommand, ...]) -> list[v2.AvailableCommand]:
-    """Return commands as v2 writes them."""
+    """Return commands in the types of version 2."""
     return [
         v2.Command(
             name=command.name,
@@ -257,7 +257,7 @@ def commands_to_wire(commands: tuple[AvailableCommand, ...]) -> list[v2.Availabl
 
 
 def options_to_wire(options: tuple[SessionOption, ...]) -> list[v2.SessionConfigOption]:
-    """Return config options as v2 writes them."""
+    """Return config options in the types of version 2."""
     return [
         option_to_wire(v2, option, id_field="config_id", group_field="group_id")
         for option in options
