@@ -1,3 +1,3 @@
-"""Stored sessions: stores, records, replay."""
+"""Stored sessions: the stores, the stored form of updates, and replay."""
 
 __all__ = ()

@@ -1,4 +1,4 @@
-"""Where sessions are kept: what a store has to do, and one that keeps them in memory."""
+"""The interface of session stores, and a store in memory."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = (
     "parse_cursor",
 )
 
-PAGE_ENTRIES = 256  # that are read at a time
+PAGE_ENTRIES = 256  # that `read_pages` returns at a time
 
-# Which sessions to list by whether they are archived.
+# Which sessions to list: whether archived ones are among them.
 Archived: TypeAlias = Literal["exclude", "include", "only"]
 
 
 class StoredSession(Struct, frozen=True, kw_only=True):
-    """A session as a store knows it; `updated_at` is RFC 3339 in UTC, of equal length always."""
+    """The metadata of a stored session; `updated_at` is RFC 3339 in UTC, of fixed length."""
 
     id: str
     cwd: str
-    additional_directories: tuple[str, ...] = ()  # directories besides `cwd`
+    additional_directories: tuple[str, ...] = ()  # in addition to `cwd`
     title: str | None = None
     title_is_users: bool = False
     updated_at: str = ""
@@ -39,50 +39,50 @@ class StoredSession(Struct, frozen=True, kw_only=True):
 
 
 class SessionPage(Struct, frozen=True):
-    """Some sessions of a listing; with a cursor there are more."""
+    """A page of a list of sessions; more follow if there is a cursor."""
 
     sessions: tuple[StoredSession, ...]
     next_cursor: str | None = None
 
 
 class SessionStore(ABC):
-    """Keeps sessions and what happened in them, as entries that are only ever added.
+    """Stores sessions: their metadata, and entries that are only appended.
 
-    An entry is text that only Accord reads. What was appended is there after the process
-    was killed. `accord.testing.StoreContract` is the contract as tests.
+    An entry is text that only Accord reads. An appended entry must survive a kill of the
+    process. `accord.testing.StoreContract` tests the contract.
     """
 
     @abstractmethod
     async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
-        """Keep a new session; raise ValueError if there is one with its id."""
+        """Store a new session; raise ValueError if its id exists."""
 
     @abstractmethod
     async def get(self, session_id: str) -> StoredSession | None:
-        """Return a session; None if there is none."""
+        """Return a session; None if it does not exist."""
 
     @abstractmethod
     async def update(self, session: StoredSession) -> None:
-        """Replace what is known of a session; raise KeyError if there is none."""
+        """Replace the metadata of a session; raise KeyError for an unknown session."""
 
     @abstractmethod
     async def append(self, session_id: str, entry: bytes) -> None:
-        """Add an entry, for good once this returns; raise KeyError for an unknown session."""
+        """Append an entry, durably when this returns; raise KeyError for an unknown session."""
 
     @abstractmethod
     async def read(self, session_id: str) -> list[bytes]:
         """Return all entries in order; raise KeyError for an unknown session."""
 
     async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
-        """Iterate over all entries in order, some at a time; raise KeyError as `read` does.
+        """Iterate over all entries in order, in pages; raise KeyError as `read` does.
 
-        By default over what `read` returns; override it so that long sessions take little memory.
+        The default reads all at once. Override it to save memory with long sessions.
         """
         entries = await self.read(session_id)
         for first in range(0, len(entries), PAGE_ENTRIES):
             yield entries[first : first + PAGE_ENTRIES]
 
     async def copy(self, session_id: str, session: StoredSession) -> None:
-        """Keep a new session with the entries of another; raise as `create` and `read` do."""
+        """Store a new session with the entries of another; raise as `create` and `read` do."""
         await self.create(session, await self.read(session_id))
 
     @abstractmethod
@@ -94,18 +94,18 @@ class SessionStore(ABC):
         cursor: str | None = None,
         limit: int = 50,
     ) -> SessionPage:
-        """Return a page of sessions, the last changed first; ValueError for a bad cursor."""
+        """Return a page of sessions, newest change first; raise ValueError for a bad cursor."""
 
     @abstractmethod
     async def delete(self, session_id: str) -> None:
-        """Forget a session and its entries; one that is not there is no error."""
+        """Delete a session and its entries; do nothing if it does not exist."""
 
-    async def aclose(self) -> None:  # noqa: B027  # most have nothing to free
-        """Free what it holds; it can be used again."""
+    async def aclose(self) -> None:  # noqa: B027  # most hold no resources
+        """Release resources; the store can be used again."""
 
 
 class MemoryStore(SessionStore):
-    """Keeps sessions as long as the process runs."""
+    """Stores sessions in memory, until the process ends."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
@@ -113,7 +113,7 @@ class MemoryStore(SessionStore):
 
     async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         if session.id in self._sessions:
-            raise ValueError(f"there is a session {session.id} already")
+            raise ValueError(f"session {session.id} already exists")
         self._sessions[session.id] = session
         self._entries[session.id] = list(entries)
 
@@ -158,7 +158,7 @@ class MemoryStore(SessionStore):
 
 
 def make_page(found: Sequence[StoredSession], limit: int) -> SessionPage:
-    """Return a page of what was found, one more than fits if there is more."""
+    """Return a page of up to `limit` sessions; `found` has one more if others follow."""
     sessions = tuple(found[:limit])
     if len(found) <= limit:
         return SessionPage(sessions)
@@ -167,8 +167,8 @@ def make_page(found: Sequence[StoredSession], limit: int) -> SessionPage:
 
 
 def parse_cursor(cursor: str) -> tuple[str, str]:
-    """Return the time and the id of the last session of the page before."""
+    """Return the time and the id of the last session of the previous page."""
     updated_at, space, session_id = cursor.partition(" ")
     if not space or not session_id:
-        raise ValueError("not a cursor of a listing")
+        raise ValueError("invalid cursor")
     return updated_at, session_id

@@ -1,4 +1,4 @@
-"""A store that keeps sessions in memory while another store fails, as on a full disk."""
+"""A store that holds sessions in memory while another store fails, for example on a full disk."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ("FallbackStore",)
 
 log = logging.getLogger("accord.agent")
 
-RETRY_S = 5.0  # until the store is tried again
+RETRY_S = 5.0  # until the store is used again
 _CONTRACT = (KeyError, ValueError)  # what stores raise on purpose
 
 
 class _Pending(Struct):
-    """What the store has not got of a session."""
+    """The changes of a session that the store has not accepted."""
 
-    stored: StoredSession | None  # None: as the store has it
+    stored: StoredSession | None  # None: the metadata in the store is current
     is_new: bool  # the store does not know the session
     entries: list[bytes]
-    is_being_retried: bool = False  # to be given to the store
+    is_being_retried: bool = False  # a task is writing it to the store
 
 
 class FallbackStore(SessionStore):
-    """Keeps sessions in another store, and in memory what that cannot take.
+    """Uses another store, and holds in memory what that store fails to accept.
 
-    The log says so once. The store is tried again later, and gets what it has missed; what it
-    has not got when the process ends is lost.
+    This is logged once. The changes are written when the store works again. Those that are not
+    written when the process ends are lost.
     """
 
     def __init__(self, store: SessionStore) -> None:
@@ -44,12 +44,12 @@ class FallbackStore(SessionStore):
 
     async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         if session.id in self._pending:
-            raise ValueError(f"there is a session {session.id} already")
+            raise ValueError(f"session {session.id} already exists")
         try:
             await self._store.create(session, entries)
         except _CONTRACT:
             raise
-        except Exception as exc:  # noqa: BLE001  # of whatever store
+        except Exception as exc:  # noqa: BLE001  # of any store
             self._fail(exc)
             self._pending[session.id] = _Pending(session, True, list(entries))
 
@@ -67,7 +67,7 @@ class FallbackStore(SessionStore):
                 return
             except _CONTRACT:
                 raise
-            except Exception as exc:  # noqa: BLE001  # of whatever store
+            except Exception as exc:  # noqa: BLE001  # of any store
                 self._fail(exc)
                 behind = self._pending[session.id] = _Pending(None, False, [])
         behind.stored = replace(session)
@@ -81,7 +81,7 @@ class FallbackStore(SessionStore):
                 return
             except _CONTRACT:
                 raise
-            except Exception as exc:  # noqa: BLE001  # of whatever store
+            except Exception as exc:  # noqa: BLE001  # of any store
                 self._fail(exc)
                 behind = self._pending.setdefault(session_id, _Pending(None, False, []))
         behind.entries.append(entry)
@@ -107,7 +107,7 @@ class FallbackStore(SessionStore):
                 return
             except _CONTRACT:
                 raise
-            except Exception as exc:  # noqa: BLE001  # of whatever store
+            except Exception as exc:  # noqa: BLE001  # of any store
                 self._fail(exc)
         await self.create(session, await self.read(session_id))
 
@@ -123,7 +123,7 @@ class FallbackStore(SessionStore):
             page = await self._store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
         except _CONTRACT:
             raise
-        except Exception as exc:  # noqa: BLE001  # of whatever store
+        except Exception as exc:  # noqa: BLE001  # of any store
             self._fail(exc)
             page = SessionPage(())
         if not self._pending:
@@ -133,7 +133,7 @@ class FallbackStore(SessionStore):
             for session_id, known in self._pending.items()
             if known.stored is not None
         }
-        # As they are now; the new ones, which the store cannot put in their places, come first.
+        # With current metadata; sessions that the store does not know come first.
         listed = [behind.get(session.id, session) for session in page.sessions]
         new = [
             session
@@ -158,19 +158,19 @@ class FallbackStore(SessionStore):
         for session_id in tuple(self._pending):
             await self._retry(session_id)
         if self._pending:
-            log.error("! %d sessions end here: the store cannot take them", len(self._pending))
+            log.error("! %d sessions are lost: the store fails", len(self._pending))
         await self._store.aclose()
 
-    # What the store has missed.
+    # Changes that wait for the store.
 
     def _fail(self, error: Exception) -> None:
         self._retry_at = time.monotonic() + RETRY_S
         if not self._failed:
             self._failed = True
-            log.error("! sessions are not kept from here on: %s", error)
+            log.error("! sessions are no longer stored: %s", error)
 
     async def _retry_if_due(self, session_id: str) -> None:
-        """Give the store what it has missed of a session, if it is time to try again."""
+        """Write the waiting changes of a session, unless the store has just failed."""
         if time.monotonic() >= self._retry_at:
             await self._retry(session_id)
 
@@ -193,12 +193,12 @@ class FallbackStore(SessionStore):
             if (stored := behind.stored) is not None:
                 await store.update(stored)
                 if behind.stored is not stored or behind.entries:
-                    return  # the rest follows with what comes next
+                    return  # the next change writes the rest
         except _CONTRACT:
-            log.exception("! session %s cannot be kept", session_id)
+            log.exception("! session %s cannot be stored", session_id)
             self._pending.pop(session_id, None)  # another process has deleted it
             raise
-        except Exception as exc:  # noqa: BLE001  # of whatever store
+        except Exception as exc:  # noqa: BLE001  # of any store
             self._fail(exc)
             return
         finally:
@@ -206,4 +206,4 @@ class FallbackStore(SessionStore):
         self._pending.pop(session_id, None)
         if not self._pending and self._failed:
             self._failed = False
-            log.warning("! sessions are kept again")
+            log.warning("! sessions are stored again")

@@ -1,4 +1,4 @@
-"""Reports as a store keeps them: JSON that later versions of Accord read as well."""
+"""The stored form of updates: JSON that future versions of Accord read, too."""
 
 from __future__ import annotations
 
@@ -200,19 +200,19 @@ def _decode(entry: bytes) -> Any:
         return _native(entry)
     except msgspec.ValidationError:
         raise
-    except msgspec.DecodeError:  # text that JavaScript has cut in the middle of a character
+    except msgspec.DecodeError:  # a lone surrogate, for example from text cut by JavaScript
         return msgspec.convert(lenient_json.loads(entry), _Stored)
 
 
-def encode_update(report: Update) -> bytes:
-    """Return a report as an entry of a store."""
-    match report:
+def encode_update(update: Update) -> bytes:
+    """Return an update as an entry of a store."""
+    match update:
         case MessageUpdate(role, message_id, content):
             return encode(_Said(role, message_id, _items(content)))
         case ToolCallUpdate():
-            values = {name: getattr(report, name) for name in report.__struct_fields__}
-            if report.content is not UNSET:
-                values["content"] = _items(report.content)
+            values = {name: getattr(update, name) for name in update.__struct_fields__}
+            if update.content is not UNSET:
+                values["content"] = _items(update.content)
             return encode(_Tool(**values))
         case ToolContentUpdate(id, content, continues):
             return encode(_Part(id, _item(content), continues))
@@ -221,19 +221,19 @@ def encode_update(report: Update) -> bytes:
         case CompactionSummaryUpdate(id, content):
             return encode(_CompactionPart(id, _item(content)))
         case SessionMessageUpdate():
-            values = {name: getattr(report, name) for name in report.__struct_fields__}
-            values["content"] = _items(report.content)
+            values = {name: getattr(update, name) for name in update.__struct_fields__}
+            values["content"] = _items(update.content)
             return encode(_SessionSaid(**values))
         case _:
-            return encode(report)
+            return encode(update)
 
 
 def decode_update(entry: bytes) -> Update | None:
-    """Return the report that an entry is; None for what a newer Accord has written."""
+    """Return the update of an entry; None for an entry of a newer version of Accord."""
     try:
         stored = _decode(entry)
     except (msgspec.DecodeError, lenient_json.NotJson) as exc:
-        log.warning("! an entry of a session cannot be read: %s", exc)
+        log.warning("! an entry of a session cannot be decoded: %s", exc)
         return None
     match stored:
         case _Said(role, message_id, content):
@@ -308,5 +308,5 @@ def _content(item: _Item) -> ToolContent:
 
 
 def _values(fields: Struct) -> list[Any]:
-    """Return the values of the fields, which content and its records have alike."""
+    """Return the values of the fields, which are equal in content and its stored form."""
     return [getattr(fields, name) for name in fields.__struct_fields__]

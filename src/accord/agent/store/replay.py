@@ -1,4 +1,4 @@
-"""A conversation as it is shown again: every message, tool call and plan once, as it ended up."""
+"""Collapses stored updates for a replay: each message, tool call and plan once."""
 
 from __future__ import annotations
 
@@ -35,27 +35,29 @@ from accord.types.tool_calls import ToolContent
 __all__ = ("Collapser", "collapse")
 
 _ENDED = frozenset({"completed", "failed", "cancelled"})
-_MAX_PIECES = 1024  # of a text before they are put together
+_MAX_PIECES = 1024  # of a text before they are joined
 _OUTPUT_BYTES = 256 * 1024  # of a terminal: its end
 
 
-def collapse(reports: Iterable[Update], *, running: bool = False) -> list[Update]:
-    """Return fewer reports that show the same; what has not ended is cancelled, unless it runs.
+def collapse(updates: Iterable[Update], *, running: bool = False) -> list[Update]:
+    """Return fewer updates with the same result.
 
-    Each thing stands where it began. Options and commands are left out: they are told anew.
+    Each entity is at the position of its first update. Unless `running`, an entity that has not
+    ended is cancelled. Options and commands are omitted, as they are sent when a session is
+    opened.
     """
     fold = Collapser()
-    for report in reports:
-        fold.add(report)
+    for update in updates:
+        fold.add(update)
     return list(fold.result(running=running))
 
 
 class _ContentBuffer:
-    """Content that grows: text that goes on is one text, however many pieces it came in."""
+    """Content that is appended to; consecutive text is joined."""
 
     def __init__(self) -> None:
         self._items: list[ToolContent] = []
-        self._texts: list[str] = []  # that follow each other
+        self._texts: list[str] = []  # consecutive
         self._recent: list[str] = []  # as above, the last of them
 
     def add(self, part: ToolContent, *, continues: bool) -> None:
@@ -77,104 +79,104 @@ class _ContentBuffer:
             self._recent.clear()
 
     def result(self) -> tuple[ToolContent, ...]:
-        """Return all of it."""
+        """Return the content."""
         self._end_text()
         return tuple(self._items)
 
 
 class Collapser:
-    """What reports come to, while they are added; it takes as much memory as what it returns."""
+    """Collapses updates as they are added; takes no more memory than its result."""
 
     def __init__(self) -> None:
-        # By what it is about, in the order of first appearance.
+        # By entity, in the order of the first update.
         self._updates: dict[tuple[str, ...], Update] = {}
         self._contents: dict[tuple[str, ...], _ContentBuffer] = {}
         self._items: dict[str, _ContentBuffer] = {}
         self._outputs: dict[str, bytearray] = {}
         self._exits: dict[str, TerminalExited] = {}
 
-    def add(self, report: Update) -> None:
-        """Take what happened next."""
-        match report:
+    def add(self, update: Update) -> None:
+        """Add the next update."""
+        match update:
             case MessageUpdate(role, message_id, content):
                 key = "said", role, message_id
                 self._updates.setdefault(key, MessageUpdate(role, message_id, ()))
                 for part in content:
-                    # Of the user each piece is what it was, of others text goes on.
+                    # The user's content keeps its blocks; text of the agent is joined.
                     self._parts(key).add(part, continues=role != "user")
             case ToolCallUpdate(id=tool_id):
-                self._add_tool(tool_id, report)
+                self._add_tool(tool_id, update)
             case ToolContentUpdate(tool_id, content, continues):
                 self._items.setdefault(tool_id, _ContentBuffer()).add(content, continues=continues)
             case (
                 PlanUpdate(id=plan_id) | PlanMarkdownUpdate(id=plan_id) | PlanFileUpdate(id=plan_id)
             ):
-                self._updates["plan", plan_id] = report
+                self._updates["plan", plan_id] = update
             case PlanRemoved(plan_id):
                 self._updates.pop(("plan", plan_id), None)
             case CompactionUpdate(id=compaction_id):
-                self._add("compaction", compaction_id, report)
+                self._add("compaction", compaction_id, update)
             case CompactionSummaryUpdate(compaction_id, content):
                 key = "compaction", compaction_id
                 self._updates.setdefault(key, CompactionUpdate(compaction_id, "in_progress"))
                 self._parts(key).add(content, continues=True)
             case SubagentUpdate(id=child_id):
-                self._add("subagent", child_id, report)
+                self._add("subagent", child_id, update)
             case SessionMessageUpdate(id=message_id):
-                self._updates["between", message_id] = report
+                self._updates["between", message_id] = update
             case TitleUpdate():
-                self._updates["title",] = report
+                self._updates["title",] = update
             case ContextUsageUpdate():
-                self._updates["usage",] = report
+                self._updates["usage",] = update
             case TerminalStarted(id=terminal_id):
-                self._updates["terminal", terminal_id] = report
+                self._updates["terminal", terminal_id] = update
             case TerminalOutputUpdate(terminal_id, data):
                 output = self._outputs.setdefault(terminal_id, bytearray())
                 output += data
                 del output[:-_OUTPUT_BYTES]
             case TerminalExited(terminal_id, _, _):
-                self._exits[terminal_id] = report
+                self._exits[terminal_id] = update
             case OptionsUpdate() | CommandsUpdate() | TurnEnded() | NoticeUpdate():
                 pass
 
     def _parts(self, key: tuple[str, ...]) -> _ContentBuffer:
         return self._contents.setdefault(key, _ContentBuffer())
 
-    def _add_tool(self, tool_id: str, report: ToolCallUpdate) -> None:
-        if report.content is not UNSET:
+    def _add_tool(self, tool_id: str, update: ToolCallUpdate) -> None:
+        if update.content is not UNSET:
             parts = self._items[tool_id] = _ContentBuffer()
-            for item in report.content:
+            for item in update.content:
                 parts.add(item, continues=False)
-            report = replace(report, content=UNSET)
-        self._add("tool", tool_id, report)
+            update = replace(update, content=UNSET)
+        self._add("tool", tool_id, update)
 
     def _add(
-        self, kind: str, entity: str, report: ToolCallUpdate | CompactionUpdate | SubagentUpdate
+        self, kind: str, entity: str, update: ToolCallUpdate | CompactionUpdate | SubagentUpdate
     ) -> None:
         before = self._updates.get((kind, entity))
         if isinstance(before, ToolCallUpdate | CompactionUpdate | SubagentUpdate):
             changes = {
                 name: value
-                for name in report.__struct_fields__
-                if (value := getattr(report, name)) is not UNSET
+                for name in update.__struct_fields__
+                if (value := getattr(update, name)) is not UNSET
                 and name not in ("is_new", "content")
             }
-            report = replace(before, **changes)
-        self._updates[kind, entity] = report
+            update = replace(before, **changes)
+        self._updates[kind, entity] = update
 
     def result(self, *, running: bool) -> Iterator[Update]:
-        """Return the fewest reports that show the same, each thing where it began."""
-        for key, report in self._updates.items():
-            match report:
+        """Return the collapsed updates; see `collapse`."""
+        for key, update in self._updates.items():
+            match update:
                 case MessageUpdate(role, message_id, _):
                     yield MessageUpdate(role, message_id, self._contents[key].result())  # type: ignore[arg-type]  # of messages
                 case ToolCallUpdate(id=tool_id, status=status):
                     items = self._items.get(tool_id)
                     yield replace(
-                        report,
+                        update,
                         is_new=True,
                         status=status if running or status in _ENDED else "cancelled",
-                        cancellable=report.cancellable
+                        cancellable=update.cancellable
                         if running and status not in _ENDED
                         else UNSET,
                         content=UNSET if items is None else items.result() or UNSET,
@@ -183,18 +185,18 @@ class Collapser:
                     summary = self._contents.get(key)
                     ended = running or status in _ENDED
                     yield replace(
-                        report,
+                        update,
                         status=status if ended else "cancelled",
                         summary=UNSET if summary is None else summary.result() or UNSET,
                     )
                 case SubagentUpdate(state=state) if state != "idle" and not running:
-                    yield replace(report, state="idle", stop_reason="cancelled")
+                    yield replace(update, state="idle", stop_reason="cancelled")
                 case TerminalStarted(id=terminal_id):
                     ended = terminal_id in self._exits or not running
-                    yield replace(report, cancellable=not ended and report.cancellable)
+                    yield replace(update, cancellable=not ended and update.cancellable)
                     if output := self._outputs.get(terminal_id):
                         yield TerminalOutputUpdate(terminal_id, bytes(output))
                     if ended:
                         yield self._exits.get(terminal_id, TerminalExited(terminal_id))
                 case _:
-                    yield report
+                    yield update

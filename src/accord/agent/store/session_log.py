@@ -1,4 +1,4 @@
-"""Sessions that outlive their connection: what happens in them goes to a store first."""
+"""Sessions in a store: every update is stored before it is sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from accord.types.session import SessionOption
 
 __all__ = ("LoadedSession", "SessionLog")
 
-_UPDATES_PER_STEP = 128  # reports of a replay before others get their turn
+_UPDATES_PER_STEP = 128  # of a replay, before other tasks run
 
 
 class LoadedSession(Struct):
@@ -38,21 +38,21 @@ class LoadedSession(Struct):
     collapser: Collapser
 
     async def updates(self, *, running: bool) -> AsyncGenerator[Update, None]:
-        """Iterate over what a replay shows; what a running turn has not ended stays open."""
-        for number, report in enumerate(self.collapser.result(running=running), 1):
-            yield report
+        """Iterate over the updates of a replay; if `running`, open entities stay open."""
+        for number, update in enumerate(self.collapser.result(running=running), 1):
+            yield update
             if number % _UPDATES_PER_STEP == 0:
                 await asyncio.sleep(0)
 
 
 class SessionLog:
-    """A store, in the words of sessions."""
+    """The operations of sessions on a store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     async def create(self, session_id: str, cwd: str, additional: Sequence[str]) -> None:
-        """Keep a new session."""
+        """Store a new session."""
         await self._store.create(
             StoredSession(
                 id=session_id, cwd=cwd, additional_directories=tuple(additional), updated_at=_now()
@@ -69,7 +69,7 @@ class SessionLog:
     async def fork(
         self, session_id: str, copy: str, cwd: str, additional: Sequence[str]
     ) -> StoredSession:
-        """Keep a copy of a session and return it."""
+        """Store a copy of a session and return it."""
         source = await self.find(session_id)
         stored = StoredSession(
             id=copy,
@@ -83,24 +83,24 @@ class SessionLog:
         return stored
 
     def writer(self, session_id: str) -> Callable[[Update], Awaitable[None]]:
-        """Return what keeps the reports of a session."""
+        """Return the function that stores the updates of a session."""
         store = self._store
 
-        async def record(report: Update) -> None:
-            if isinstance(report, CommandsUpdate | NoticeUpdate):
-                return  # told anew each time, or once (R-SESS-18)
-            await store.append(session_id, encode_update(report))
-            if isinstance(report, TurnEnded | TitleUpdate) or (
-                isinstance(report, MessageUpdate) and report.role == "user"
+        async def record(update: Update) -> None:
+            if isinstance(update, CommandsUpdate | NoticeUpdate):
+                return  # sent when a session is opened, or only once (R-SESS-18)
+            await store.append(session_id, encode_update(update))
+            if isinstance(update, TurnEnded | TitleUpdate) or (
+                isinstance(update, MessageUpdate) and update.role == "user"
             ):
                 stored = await self.find(session_id)
-                title = report.title if isinstance(report, TitleUpdate) else stored.title
+                title = update.title if isinstance(update, TitleUpdate) else stored.title
                 await store.update(replace(stored, title=title, updated_at=_now()))
 
         return record
 
     async def load(self, session_id: str) -> LoadedSession:
-        """Return what happened in a session; others get their turn meanwhile."""
+        """Return a stored session; other tasks run while it is read."""
         count = 0
         options: tuple[SessionOption, ...] = ()
         fold = Collapser()
@@ -108,36 +108,36 @@ class SessionLog:
             async for page in pages:
                 for entry in page:
                     count += 1
-                    report = decode_update(entry)
-                    if isinstance(report, OptionsUpdate):
-                        options = report.options
-                    elif report is not None:
-                        fold.add(report)
+                    update = decode_update(entry)
+                    if isinstance(update, OptionsUpdate):
+                        options = update.options
+                    elif update is not None:
+                        fold.add(update)
                 await asyncio.sleep(0)
         return LoadedSession(count, options, fold)
 
     async def history(self, session_id: str) -> list[Update]:
-        """Return what happened in a session, each thing once."""
+        """Return the collapsed updates of a session."""
         loaded = await self.load(session_id)
-        return [report async for report in loaded.updates(running=False)]
+        return [update async for update in loaded.updates(running=False)]
 
     async def delete(self, session_id: str) -> None:
-        """Forget a session."""
+        """Delete a session."""
         await self._store.delete(session_id)
 
     async def archive(self, session_id: str, *, archived: bool) -> None:
-        """Put a session away or take it out."""
+        """Archive or unarchive a session."""
         await self._store.update(replace(await self.find(session_id), archived=archived))
 
     async def set_title(self, session_id: str, title: str) -> None:
-        """Keep the title that the user gave."""
+        """Store a title that the user has set."""
         stored = await self.find(session_id)
         await self._store.update(replace(stored, title=title, title_is_users=True))
 
     async def list(
         self, *, cwd: str | None, archived: str | None, cursor: str | None
     ) -> SessionPage:
-        """Return a page of sessions; raise `InvalidParams` for a filter or cursor unknown."""
+        """Return a page of sessions; raise `InvalidParams` for an invalid filter or cursor."""
         match archived or "exclude":
             case "exclude" | "include" | "only" as wanted:
                 pass

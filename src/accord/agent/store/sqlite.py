@@ -29,7 +29,7 @@ __all__ = ("SqliteStore",)
 T = TypeVar("T")
 
 _LAYOUT = 1
-_BUSY_S = 10.0  # for another process to finish its write
+_BUSY_S = 10.0  # to wait for another process to finish its write
 _POLL_S = 0.005
 _PAGE_BYTES = 1 << 20
 _DELETE_ENTRIES = 2_000  # at a time, so that other sessions are written in between
@@ -55,13 +55,14 @@ _COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived"
 
 
 class SqliteStore(SessionStore):
-    """Writes ahead (WAL): a write takes some 20 µs and outlives the process at once.
+    """Stores sessions in an SQLite file with a write-ahead log.
 
-    What takes longer, and what has to wait for another process, is done in a thread: the event
-    loop goes on. A file that stays locked for 10 s raises `sqlite3.OperationalError`. Only its
-    owner can read the file, unless `mode` says otherwise.
+    A write takes about 20 µs and survives a kill of the process. Operations that take longer, or
+    that wait for another process, run in a thread and do not block the event loop. A file that
+    is locked for 10 s raises `sqlite3.OperationalError`. By default (`mode`), only its owner can
+    read the file.
 
-    Raises `ValueError` for a file that a newer Accord has made.
+    Raises `ValueError` for a file of a newer version of Accord.
     """
 
     def __init__(self, path: str | Path, *, mode: int = 0o600) -> None:
@@ -121,7 +122,7 @@ class SqliteStore(SessionStore):
         last = 0
 
         def end(db: sqlite3.Connection) -> int | None:
-            """Return the last entry there is now: what comes later is not read."""
+            """Return the number of the last entry; later ones are not read."""
             query = "SELECT max(number) FROM entries WHERE session_id = ?"
             return db.execute(query, (session_id,)).fetchone()[0]
 
@@ -228,10 +229,10 @@ class SqliteStore(SessionStore):
                 self._opened.close()
                 self._opened = None
 
-    # Where work is done.
+    # In the event loop or in the thread.
 
     async def _quick(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work that takes no time, at once unless it has to wait."""
+        """Run fast work at once, or in the thread if it has to wait."""
         db = self._opened
         if db is not None and not self._jobs and self._lock.acquire(blocking=False):
             try:
@@ -244,7 +245,7 @@ class SqliteStore(SessionStore):
         return await self._long(work)
 
     async def _long(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work in the thread, behind what was to be done before."""
+        """Run work in the thread, after earlier work."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="accord store")
         job = self._thread.submit(self._do, work)
@@ -267,20 +268,20 @@ class SqliteStore(SessionStore):
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
-    """Tell whether another process, or another connection, holds what is needed."""
+    """Return whether another process or connection holds the lock."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
-    """All of it, or nothing."""
+    """Commit the block as a whole, or roll it back."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # a full disk has ended it already
+        if db.in_transaction:  # a full disk has already ended the transaction
             db.execute("ROLLBACK")
         raise
 
@@ -288,14 +289,14 @@ def _transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
 def _open(path: Path, mode: int) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     _protect(path, mode)
-    # Every statement is a transaction of its own, unless one is begun. Nothing waits in SQLite.
+    # Each statement is a transaction, unless one is begun. SQLite itself does not wait.
     db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
         if _layout(db, path) == 0:
-            with _transaction(db):  # one process alone makes the tables
+            with _transaction(db):  # only one process creates the tables
                 if _layout(db, path) == 0:
                     for statement in _TABLES.split(";"):
                         db.execute(statement)
@@ -309,17 +310,17 @@ def _open(path: Path, mode: int) -> sqlite3.Connection:
 def _layout(db: sqlite3.Connection, path: Path) -> int:
     (layout,) = db.execute("PRAGMA user_version").fetchone()
     if layout > _LAYOUT:
-        raise ValueError(f"{path} was made by a newer Accord")
+        raise ValueError(f"{path} was created by a newer version of Accord")
     return layout
 
 
 def _protect(path: Path, mode: int) -> None:
-    """Give the file its mode before anything is in it; SQLite gives its log the same."""
+    """Set the mode of the file while it is empty; SQLite uses the same for its log."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, mode))
     if os.name != "posix":
         return
     for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        # A file of another user, or none.
+        # It belongs to another user or does not exist.
         with suppress(FileNotFoundError, PermissionError):
             if name.stat().st_mode & 0o777 != mode:
                 name.chmod(mode)
@@ -329,7 +330,7 @@ def _insert(db: sqlite3.Connection, session: StoredSession) -> None:
     try:
         db.execute(f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", _row(session))
     except sqlite3.IntegrityError:
-        raise ValueError(f"there is a session {session.id} already") from None
+        raise ValueError(f"session {session.id} already exists") from None
 
 
 def _row(session: StoredSession) -> tuple[Any, ...]:
@@ -337,7 +338,7 @@ def _row(session: StoredSession) -> tuple[Any, ...]:
         session.id,
         session.cwd,
         json.dumps(session.additional_directories),
-        # UTF-8 has no place for half a character.
+        # UTF-8 cannot represent a lone surrogate.
         None if session.title is None else session.title.encode("utf-8", "replace").decode(),
         session.title_is_users,
         session.updated_at,
