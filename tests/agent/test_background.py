@@ -11,7 +11,7 @@ import pytest
 
 from accord import Agent, InvalidParams, TokenUsage, Turn, v1, v2
 from accord.agent import ToolCallHandle, WorkCancelled
-from agent.talk import BOTH, V1, V2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, talk
 from event_loop import drain_event_loop
 from requirement import requirement
 
@@ -90,7 +90,7 @@ class Builder(Agent):
             await turn.say("I go on without it.")
 
 
-def background(client: Talk) -> list[list[tuple[str, str]]]:
+def background(client: AgentHarness) -> list[list[tuple[str, str]]]:
     """Return the work that each state has listed."""
     found: list[list[tuple[str, str]]] = []
     for state in client.of("RunningStateUpdate", "IdleStateUpdate", "RequiresActionStateUpdate"):
@@ -106,21 +106,21 @@ def background(client: Talk) -> list[list[tuple[str, str]]]:
     return found
 
 
-def final(client: Talk, tool_id: str | None = None) -> bool:
+def final(client: AgentHarness, tool_id: str | None = None) -> bool:
     return client.tool(tool_id).get("status") in ("completed", "failed", "cancelled")
 
 
-async def cancel_tool(client: Talk, tool_id: str) -> Any:
+async def cancel_tool(client: AgentHarness, tool_id: str) -> Any:
     request = v2.CancelToolCallRequest(session_id=client.session_id, tool_call_id=tool_id)
     return await client.remote.cancel_tool_call(request)
 
 
-async def cancel_terminal(client: Talk, terminal_id: str) -> Any:
+async def cancel_terminal(client: AgentHarness, terminal_id: str) -> Any:
     request = v2.CancelTerminalRequest(session_id=client.session_id, terminal_id=terminal_id)
     return await client.remote.cancel_terminal(request)
 
 
-async def close(client: Talk) -> None:
+async def close(client: AgentHarness) -> None:
     request = client.types.CloseSessionRequest(session_id=client.session_id)
     await client.remote.close_session(request)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, MemoryStore, PlanEntry, Turn, v1, v2
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
 from requirement import requirement
 
 
@@ -48,7 +48,7 @@ class TellsStably(Tells):
     unstable = False
 
 
-def showing(talk: Talk) -> Any:
+def showing(talk: AgentHarness) -> Any:
     """Return a client that shows all of it."""
 
     class Showing(ClientV1):

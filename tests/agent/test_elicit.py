@@ -10,7 +10,7 @@ import pytest
 from accord import NotOffered, Turn, v1, v2
 from accord.agent.elicitation import form_schema
 from accord.errors import RemoteProtocolError
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
 from agent.test_tool import Does
 from event_loop import drain_event_loop
 from requirement import requirement
@@ -86,7 +86,7 @@ def answering(version: int, answer: Any) -> Any:
     """Return what makes a client that gives this answer: a dict, or an action."""
     types = v1 if version == V1 else v2
 
-    def respond(talk: Talk, params: Any) -> Any:
+    def respond(talk: AgentHarness, params: Any) -> Any:
         talk.asked.append(params)
         if isinstance(answer, dict):
             return types.ElicitationAcceptAction(content=answer)

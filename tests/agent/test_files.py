@@ -12,7 +12,7 @@ import pytest
 from accord import Turn, v1
 from accord.errors import ResourceNotFound
 from accord.local.files import OutsideRoots
-from agent.talk import BOTH, V1, ClientV1, Talk, talk
+from agent.harness import BOTH, V1, AgentHarness, ClientV1, talk
 from agent.test_tool import Does
 from requirement import requirement
 
@@ -75,7 +75,7 @@ async def test_v1_files_of_the_client_come_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [None, Editor], ids=["local", "client"])
 async def test_missing_file_is_missing_wherever_it_is(
-    tmp_path: Path, make: Callable[[Talk], Any] | None
+    tmp_path: Path, make: Callable[[AgentHarness], Any] | None
 ) -> None:
     async def work(turn: Turn) -> None:
         try:
@@ -92,7 +92,7 @@ async def test_missing_file_is_missing_wherever_it_is(
 @pytest.mark.parametrize("make", [None, Editor], ids=["local", "client"])
 @requirement("R-DIR-05", "R-DIR-10")
 async def test_files_outside_of_the_roots_are_out_of_reach(
-    tmp_path: Path, make: Callable[[Talk], Any] | None
+    tmp_path: Path, make: Callable[[AgentHarness], Any] | None
 ) -> None:
     (tmp_path / "secret").write_text("secret")
     root, other = tmp_path / "root", tmp_path / "other"

@@ -12,7 +12,7 @@ import pytest
 from accord import Agent, ImageContent, Turn
 from accord.agent.v1 import tool_content
 from accord.agent.v1.tool_content import ToolContentBuffer, ToolContentBuffers
-from agent.talk import V1, talk
+from agent.harness import V1, talk
 
 
 def _calls(act: Callable[[], object]) -> int:

@@ -18,7 +18,7 @@ from accord.errors import (
     RemoteProtocolError,
     ResourceNotFound,
 )
-from agent.talk import BOTH, V1, V2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, talk
 from event_loop import drain_event_loop
 from requirement import requirement
 from sides import QUICK
@@ -55,7 +55,7 @@ class Overridden(Shared):
     system_prompt = frozenset({"append", "override"})
 
 
-async def take(client: Talk, session_id: str, **more: Any) -> Any:
+async def take(client: AgentHarness, session_id: str, **more: Any) -> Any:
     """Open a stored session as the version does."""
     client.session_id = session_id
     fields: dict[str, Any] = {"session_id": session_id, "cwd": "/project", **more}
@@ -188,7 +188,7 @@ async def test_session_of_a_client_that_has_gone_is_opened_by_the_next(
 # System prompts.
 
 
-def prompted(client: Talk, *texts: str, mode: str = "append") -> Any:
+def prompted(client: AgentHarness, *texts: str, mode: str = "append") -> Any:
     blocks = [client.types.TextContent(text=text) for text in texts]
     return client.types.SystemPrompt(mode=mode, content=blocks)
 

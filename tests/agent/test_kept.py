@@ -21,7 +21,7 @@ from accord import (
 from accord.agent.store.base import MemoryStore
 from accord.agent.updates import MessageUpdate
 from accord.errors import NotOffered, ResourceNotFound
-from agent.talk import BOTH, V1, V2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, talk
 from requirement import requirement
 
 
@@ -58,7 +58,9 @@ class Remembers(Agent):
             await turn.say(word)
 
 
-async def load(client: Talk, session_id: str, *, cwd: str = "/project", replay: bool = True) -> Any:
+async def load(
+    client: AgentHarness, session_id: str, *, cwd: str = "/project", replay: bool = True
+) -> Any:
     """Open a stored session as the version does, and forget what was heard before."""
     client.updates.clear()
     client.session_id = session_id
@@ -72,14 +74,14 @@ async def load(client: Talk, session_id: str, *, cwd: str = "/project", replay: 
     return await client.remote.resume_session(v1.ResumeSessionRequest(**fields))
 
 
-def user_text(client: Talk) -> str:
+def user_text(client: AgentHarness) -> str:
     """Return what the user said, as it was replayed."""
     if client.version == V1:
         return "".join(update.content.text for update in client.of("UserMessageChunk"))
     return "".join(block.text for update in client.of("UserMessage") for block in update.content)
 
 
-async def listed(client: Talk, **fields: Any) -> list[Any]:
+async def listed(client: AgentHarness, **fields: Any) -> list[Any]:
     answer = await client.remote.list_sessions(client.types.ListSessionsRequest(**fields))
     return answer.sessions
 
@@ -347,11 +349,11 @@ async def test_title_of_the_user_stays(version: int) -> None:
             await rename("  ")
 
 
-async def archive(client: Talk, session_id: str) -> None:
+async def archive(client: AgentHarness, session_id: str) -> None:
     await client.remote.archive_session(client.types.ArchiveSessionRequest(session_id=session_id))
 
 
-async def unarchive(client: Talk, session_id: str) -> None:
+async def unarchive(client: AgentHarness, session_id: str) -> None:
     request = client.types.UnarchiveSessionRequest(session_id=session_id)
     await client.remote.unarchive_session(request)
 

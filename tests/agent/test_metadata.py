@@ -34,7 +34,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
-from agent.talk import BOTH, V1, talk
+from agent.harness import BOTH, V1, talk
 from sides import QUICK
 from versions import only
 

@@ -15,7 +15,7 @@ from accord import Agent, PermissionOption, PlanEntry, Turn
 from accord.agent import AuthenticationMixin
 from accord.client.permissions import allow, policies_of
 from accord.transports.memory import pair
-from agent.talk import BOTH, V1, talk
+from agent.harness import BOTH, V1, talk
 from event_loop import drain_event_loop
 from sides import QUICK
 from versions import only

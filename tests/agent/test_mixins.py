@@ -19,7 +19,7 @@ from accord.agent.mixins import (
     TerminalAuthMethod,
 )
 from accord.errors import NotOffered
-from agent.talk import BOTH, V1, ClientV1, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, talk
 from requirement import requirement
 
 
@@ -63,14 +63,14 @@ class TerminalsV2(ClientV2):
         return v2.ClientCapabilities(auth=auth)
 
 
-async def login(client: Talk, login_id: str) -> None:
+async def login(client: AgentHarness, login_id: str) -> None:
     if client.version == V1:
         await client.remote.authenticate(v1.AuthenticateRequest(method_id=login_id))
     else:
         await client.remote.login(v2.LoginAuthRequest(method_id=login_id))
 
 
-async def logout(client: Talk) -> None:
+async def logout(client: AgentHarness) -> None:
     request = v1.LogoutRequest() if client.version == V1 else v2.LogoutAuthRequest()
     await client.remote.logout(request)
 
@@ -121,7 +121,7 @@ async def test_logout_takes_effect_on_prompts_and_on_new_sessions(version: int) 
 @BOTH
 @requirement("R-AUTH-13", "R-AUTH-15", "R-AUTH-22")
 async def test_terminal_login_is_for_clients_that_have_terminals(version: int) -> None:
-    def ids(client: Talk) -> list[str]:
+    def ids(client: AgentHarness) -> list[str]:
         methods = client.remote.initialized.auth_methods
         return [m.id if version == V1 else m.method_id for m in methods]
 
@@ -193,19 +193,19 @@ class Routed(ProvidersMixin, Agent):
         self.found[provider_id] = ProviderInfo(id=provider_id, supported=())
 
 
-def set_provider(client: Talk, provider_id: str, api_type: str, **more: Any) -> Any:
+def set_provider(client: AgentHarness, provider_id: str, api_type: str, **more: Any) -> Any:
     request = client.types.SetProviderRequest(
         provider_id=provider_id, api_type=api_type, base_url="https://b.example", **more
     )
     return client.remote.set_provider(request)
 
 
-async def disable_provider(client: Talk, provider_id: str) -> None:
+async def disable_provider(client: AgentHarness, provider_id: str) -> None:
     request = client.types.DisableProviderRequest(provider_id=provider_id)
     await client.remote.disable_provider(request)
 
 
-async def listed_providers(client: Talk) -> dict[str, Any]:
+async def listed_providers(client: AgentHarness) -> dict[str, Any]:
     answer = await client.remote.list_providers(client.types.ListProvidersRequest())
     return {one.provider_id: one for one in answer.providers}
 
@@ -305,7 +305,7 @@ class QuietlyUnstable(Quiet):
     unstable = True
 
 
-def listening(talk: Talk) -> Any:
+def listening(talk: AgentHarness) -> Any:
     base: Any = ClientV1 if talk.version == V1 else ClientV2
 
     class Listening(base):
@@ -315,7 +315,7 @@ def listening(talk: Talk) -> Any:
     return Listening(talk)
 
 
-async def log_in(client: Talk) -> None:
+async def log_in(client: AgentHarness) -> None:
     if client.version == V1:
         await client.remote.authenticate(v1.AuthenticateRequest(method_id="key"))
     else:

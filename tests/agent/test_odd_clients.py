@@ -15,7 +15,7 @@ from msgspec import Struct
 from accord import Agent, InvalidParams, ResourceLink, Turn, v1, v2
 from accord.agent.store.base import MemoryStore
 from accord.errors import RequestError
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
 from requirement import requirement
 
 
@@ -43,7 +43,7 @@ async def test_text_and_links_are_always_taken(version: int) -> None:
         assert agent.turns[0].links == (ResourceLink("file:///a.py", "a.py"),)
 
 
-async def reopened(client: Talk, session_id: str) -> None:
+async def reopened(client: AgentHarness, session_id: str) -> None:
     """Load a session with nothing but its id and its directory."""
     if client.version == V1:
         load = v1.LoadSessionRequest(session_id=session_id, cwd="/project", mcp_servers=[])

@@ -11,7 +11,7 @@ import pytest
 import accord
 from accord import Agent, MemoryStore, Session, Turn
 from accord.wire.base import UNSET
-from agent.talk import BOTH, V1, V2, talk
+from agent.harness import BOTH, V1, V2, talk
 from event_loop import drain_event_loop
 
 STORES = pytest.mark.parametrize("kept", [False, True], ids=["no store", "store"])

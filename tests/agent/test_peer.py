@@ -10,7 +10,7 @@ import pytest
 from accord import Agent, InvalidParams, MethodNotFound, Turn, v1, v2
 from accord.agent import ConnectedClient
 from accord.types.session import Implementation
-from agent.talk import BOTH, V1, ClientV1, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, talk
 from requirement import requirement
 
 
@@ -52,7 +52,7 @@ class Plain(Agent):
             await turn.say("It has no such method.")
 
 
-def answers(talk: Talk) -> Any:
+def answers(talk: AgentHarness) -> Any:
     base: Any = ClientV1 if talk.version == V1 else ClientV2
 
     class Client(base):

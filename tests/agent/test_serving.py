@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.talk import BOTH, V1
+from agent.harness import BOTH, V1
 from requirement import requirement
 
 AGENT = """

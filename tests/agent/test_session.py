@@ -24,7 +24,7 @@ from accord import (
     v1,
     v2,
 )
-from agent.talk import BOTH, V1, V2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, talk
 from requirement import requirement
 
 MODE = SelectOption(
@@ -82,7 +82,7 @@ async def make_plan(turn: Turn) -> None:
     await plan.replace(["Rest"])
 
 
-def plans_of(client: Talk) -> list[list[tuple[str, str, str]]]:
+def plans_of(client: AgentHarness) -> list[list[tuple[str, str, str]]]:
     """Return the entries of each plan that the client received."""
     if client.version == V1:
         plans = [update.entries for update in client.of("Plan")]
@@ -191,7 +191,7 @@ async def test_commands_are_told_when_the_session_is_open(version: int) -> None:
 # Options and modes: declared once.
 
 
-def all_options(talk: Talk) -> Any:
+def all_options(talk: AgentHarness) -> Any:
     class Client(v1.ClientRole):
         def capabilities(self) -> v1.ClientCapabilities:
             return v1.ClientCapabilities(

@@ -21,7 +21,7 @@ from accord.agent.store.records import encode_update
 from accord.agent.store.session_log import SessionLog
 from accord.agent.updates import MessageUpdate, ToolCallUpdate, ToolContentUpdate, Update
 from accord.testing import StoreContract
-from agent.talk import BOTH, V1, talk
+from agent.harness import BOTH, V1, talk
 from event_loop import drain_event_loop
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes of files are of POSIX")

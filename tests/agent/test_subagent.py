@@ -10,7 +10,7 @@ import pytest
 from accord import Agent, InvalidParams, MemoryStore, PermissionOption, TokenUsage, Turn, v1, v2
 from accord.agent import WorkCancelled
 from accord.errors import ResourceNotFound
-from agent.talk import BOTH, V1, V2, ClientV1, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
 from event_loop import drain_event_loop
 from requirement import requirement
 
@@ -75,7 +75,7 @@ class Stable(Boss):
     unstable = False
 
 
-def showing(talk: Talk) -> Any:
+def showing(talk: AgentHarness) -> Any:
     """Return a client that shows subagents, and keeps apart what it hears of them."""
     base: Any = ClientV1 if talk.version == V1 else ClientV2
     family: Any = talk

@@ -13,7 +13,7 @@ import pytest
 from accord import Turn, v1
 from accord.agent.terminals import CommandResult
 from accord.errors import RequestError, StartError
-from agent.talk import BOTH, V1, V2, ClientV1, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, talk
 from agent.test_tool import Does
 from requirement import requirement
 
@@ -24,7 +24,7 @@ SLOW = "import time; print('begun', flush=True); time.sleep(60)"
 class Terminal(ClientV1):
     """Runs what it is told to, in its head."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: AgentHarness) -> None:
         super().__init__(talk)
         self.calls: list[Any] = []
         self.exits = asyncio.Event()

@@ -10,7 +10,7 @@ import pytest
 
 from accord import Agent, FrameTooLarge, MemoryStore, Turn
 from accord.transports.base import Frame
-from agent.talk import BOTH, V1, talk
+from agent.harness import BOTH, V1, talk
 
 TEXTS = ["one", 'a "quoted" \\ text', "line\nbreak\0", "ünïcödé 🙂", "", "half \ud83d", "last"]
 

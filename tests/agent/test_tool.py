@@ -12,7 +12,7 @@ import pytest
 from accord import Agent, ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
 from accord.agent import ToolCallHandle
 from accord.wire.base import Unknown
-from agent.talk import BOTH, V1, V2, ClientV2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV2, talk
 from requirement import requirement
 
 
@@ -475,7 +475,7 @@ class Waits:
         self.may_answer = asyncio.Event()
         self.withdrawn = False
 
-    def v1(self, _talk: Talk) -> Any:
+    def v1(self, _talk: AgentHarness) -> Any:
         waits = self
 
         class Client(v1.ClientRole):
@@ -493,7 +493,7 @@ class Waits:
 
         return Client()
 
-    def v2(self, _talk: Talk) -> Any:
+    def v2(self, _talk: AgentHarness) -> Any:
         waits = self
 
         class Client(v2.ClientRole):

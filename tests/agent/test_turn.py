@@ -26,7 +26,7 @@ from accord.errors import (
     ResourceNotFound,
     StartError,
 )
-from agent.talk import BOTH, V1, V2, Talk, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, talk
 from event_loop import drain_event_loop
 from requirement import requirement
 
@@ -598,7 +598,7 @@ def _raising(error: BaseException) -> type[Agent]:
     return Raises
 
 
-async def _failure(client: Talk) -> RequestError:
+async def _failure(client: AgentHarness) -> RequestError:
     """Prompt, and return the error that the turn ended with."""
     if client.version == V1:
         with pytest.raises(RequestError) as caught:

@@ -26,7 +26,7 @@ from accord import (
 )
 from accord.agent.store.base import MemoryStore
 from accord.types.session import ContextUsage, Cost, OptionChoice, TokenUsage
-from agent.talk import BOTH, talk
+from agent.harness import BOTH, talk
 from event_loop import drain_event_loop
 
 

@@ -18,7 +18,7 @@ from accord.nes.roles import AgentRole, ClientRole, RemoteAgent
 from accord.nes.script_agent import NextEditsScriptAgent
 from accord.roles import connect, serve
 from accord.transports.memory import pair
-from agent.talk import V1, V2, Talk, talk
+from agent.harness import V1, V2, AgentHarness, talk
 from requirement import requirement
 from sides import QUICK
 
@@ -26,7 +26,7 @@ from sides import QUICK
 class NesClient(ClientRole):
     """A client that shows suggestions, and nothing else."""
 
-    def __init__(self, talk: Talk | None = None) -> None:
+    def __init__(self, talk: AgentHarness | None = None) -> None:
         self.talk = talk
 
 

@@ -18,13 +18,13 @@ from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins
 from sides import QUICK
 
-__all__ = ("BOTH", "V1", "V2", "Talk", "talk")
+__all__ = ("BOTH", "V1", "V2", "AgentHarness", "talk")
 
 V1, V2 = 1, 2
 BOTH = pytest.mark.parametrize("version", [V1, V2], ids=["v1", "v2"])
 
 
-class Talk:
+class AgentHarness:
     """What a test does as the client, and what it has heard."""
 
     def __init__(self, version: int, cwd: str) -> None:
@@ -158,7 +158,7 @@ class Talk:
         return to_builtins(update)
 
 
-def _permission(talk: Talk, params: Any) -> Any:
+def _permission(talk: AgentHarness, params: Any) -> Any:
     talk.asked.append(params)
     talk.changed.set()
     types = talk.types
@@ -172,7 +172,7 @@ def _permission(talk: Talk, params: Any) -> Any:
 
 
 class ClientV1(v1.ClientRole):
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: AgentHarness) -> None:
         self.talk = talk
 
     def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
@@ -185,7 +185,7 @@ class ClientV1(v1.ClientRole):
 
 
 class ClientV2(v2.ClientRole):
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: AgentHarness) -> None:
         self.talk = talk
 
     def session_update(
@@ -205,14 +205,14 @@ async def talk(
     version: int,
     *,
     cwd: str = "/project",
-    client: Callable[[Talk], Any] | None = None,
+    client: Callable[[AgentHarness], Any] | None = None,
     opened: bool = True,
     observers: Sequence[Any] = (),
     limits: Limits = QUICK,
-) -> AsyncGenerator[Talk, None]:
+) -> AsyncGenerator[AgentHarness, None]:
     """Connect a client of a version to an agent, by default with a session open."""
     here, there = pair()
-    side = Talk(version, cwd)
+    side = AgentHarness(version, cwd)
     make = client or (ClientV1 if version == V1 else ClientV2)
     serving = asyncio.ensure_future(accord.serve(agent, here, limits=limits, observers=observers))
     try:
