@@ -171,22 +171,27 @@ V2 = st.lists(
 )
 
 
+class RecordingTranscript(Transcript):
+    """A transcript that keeps its events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorded: list[Any] = []
+
+    def apply(self, event: Any) -> None:
+        self.recorded.append(event)
+        super().apply(event)
+
+
 class Recorder:
-    """A feed that keeps its events."""
+    """An event stream that keeps its events."""
 
     def __init__(self, updates: list[Any], read: Any) -> None:
-        self.events: list[Any] = []
-        self.feed = SessionEventStream("s", read)
-        apply = self.feed.transcript.apply
-
-        def record(event: Any) -> None:
-            self.events.append(event)
-            apply(event)
-
-        self.feed.transcript.apply = record
+        self.stream = SessionEventStream("s", read)
+        self.transcript = self.stream.transcript = RecordingTranscript()
         for update in updates:
-            self.feed.receive(update)
-        self.transcript = self.feed.transcript
+            self.stream.receive(update)
+        self.events = self.transcript.recorded
 
 
 @pytest.mark.parametrize(("read", "updates"), [(read_v1, V1), (read_v2, V2)], ids=["v1", "v2"])

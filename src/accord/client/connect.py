@@ -408,7 +408,7 @@ def _setup(
         system_prompt = SystemPrompt((system_prompt,))
     cwd = _absolute(cwd)
     # `additionalDirectories` contains each directory once, and not `cwd` (R-DIR-11).
-    others = tuple(dict.fromkeys(path for path in map(_absolute, directories) if path != cwd))
+    others = tuple(dict.fromkeys(path for each in directories if (path := _absolute(each)) != cwd))
     return SessionSetup(
         cwd=cwd,
         additional_directories=others,

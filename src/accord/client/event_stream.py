@@ -176,7 +176,8 @@ class SessionEventStream:
         self.on_disconnect: Callable[[BaseException], None] | None = None
         # Called when the session is closed or loaded again, if an event would end the turn.
         self.on_release: Callable[[], None] | None = None
-        self.on_subagent: Callable[[str], None] | None = None  # called with the id of each
+        # Called with the ids of this session and of each subagent.
+        self.on_subagent: Callable[[str, str], None] | None = None
         self.is_released = False  # the session was closed or loaded again
         self.pending_echo = ""  # the part of the prompt that the agent has not echoed
         self.drops_history = False  # while the session is opened without a replay
@@ -232,7 +233,7 @@ class SessionEventStream:
         """Apply an event to the transcript and pass it to the consumers."""
         self.transcript.apply(event)
         if type(event) is Subagent and self.on_subagent is not None:
-            self.on_subagent(event.id)
+            self.on_subagent(self.session_id, event.id)
         queue = self.queue
         if queue is None:
             for listener in tuple(self._listeners):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 from accord.client.agent_adapter import SessionSetup
@@ -107,7 +106,7 @@ class ClientServices:
 
     def _new_stream(self, session_id: str, read: UpdateReader) -> SessionEventStream:
         stream = self.event_streams[session_id] = SessionEventStream(session_id, read)
-        stream.on_subagent = partial(self._add_subagent, session_id)
+        stream.on_subagent = self._add_subagent
         return stream
 
     def _add_subagent(self, parent: str, child: str) -> None:

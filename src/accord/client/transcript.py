@@ -81,6 +81,28 @@ class Transcript:
     `apply` applies an event; `events` returns the shortest list of events with the same result.
     """
 
+    # Slots, since a connection can have thousands of sessions.
+    __slots__ = (
+        "_agent_text",
+        "_changes",
+        "_index",
+        "_last",
+        "_mode",
+        "_newest",
+        "_open_tool_calls",
+        "_prompt_count",
+        "commands",
+        "items",
+        "options",
+        "plans",
+        "state",
+        "subagents",
+        "terminals",
+        "title",
+        "updated_at",
+        "usage",
+    )
+
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.plans: dict[str | None, Plan] = {}
