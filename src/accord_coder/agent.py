@@ -1,4 +1,4 @@
-"""The coding agent: what it offers, and what each of its sessions is set up with."""
+"""The coding agent: its capabilities, its sessions and its options."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from accord_coder.models.retry import RetryPolicy
     from accord_coder.permissions.project_rules import TrustStore
 
-# What answering `initialize` does without is imported later.
+# Imported lazily to keep start-up fast: `initialize` does not need these modules.
 
 __all__ = ("Coder",)
 
 
 class Coder(ApiKeyAuth):
-    """Reads, writes and runs what the user wants, with a model of the user's choice."""
+    """Reads and edits files and runs commands with a model that the user selects."""
 
     info = Implementation("accord-coder", __version__, "Accord")
     prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
@@ -32,7 +32,7 @@ class Coder(ApiKeyAuth):
         frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse"})
     )
     system_prompt = frozenset({"append", "override"})
-    unstable = True  # clients that do not know forks and archives never ask for them
+    unstable = True  # other clients never request forks and archives
 
     def __init__(
         self,
@@ -47,28 +47,28 @@ class Coder(ApiKeyAuth):
 
             store = UserStore(self.settings.data)
         self.store = store
-        self.model = model  # in place of the one that the settings name
-        self.retry_policy: RetryPolicy | None = None  # with models; None for the usual one
+        self.model = model  # used instead of the one in the settings
+        self.retry_policy: RetryPolicy | None = None  # for requests to models; None is the default
         self._trust: TrustStore | None = None
 
     async def open_session(self, session: Session) -> None:
-        """Offer modes and models; the conversation is read again when it is prompted.
+        """Set the options and commands. The conversation is loaded with the first prompt.
 
-        Raises `InvalidParams` for a new session in no directory; an old one can still be read.
+        Raises `InvalidParams` if `cwd` of a new session is not a directory.
         """
         if not await asyncio.to_thread(os.path.isdir, session.cwd) and not await session.history():
             from accord import InvalidParams
 
-            there = await asyncio.to_thread(os.path.lexists, session.cwd)
-            why = "is no directory" if there else "is not there"
-            raise InvalidParams(f"`cwd` {session.cwd} {why}", data={"path": session.cwd})
+            exists = await asyncio.to_thread(os.path.lexists, session.cwd)
+            reason = "is not a directory" if exists else "does not exist"
+            raise InvalidParams(f"`cwd` {session.cwd} {reason}", data={"path": session.cwd})
         from accord_coder.commands.registry import first_available_commands
         from accord_coder.loop.session_state import CoderSession
         from accord_coder.models.selection import local_models, model_option
         from accord_coder.permissions.modes import mode_option
         from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 
-        self.keys.conceal()  # before anything runs that could look for them
+        self.keys.conceal()  # before any command runs that could read them
         data = self.settings.data
         if self._trust is None:
             self._trust = TrustStore(None if data is None else data / "rules")
@@ -80,11 +80,11 @@ class Coder(ApiKeyAuth):
         await session.set_commands(await asyncio.to_thread(first_available_commands, state))
 
     async def close_session(self, session: Session) -> None:
-        """Close the connections of its models."""
+        """Close the session's models and MCP servers."""
         await session.data["state"].aclose()
 
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None:
-        """Open the model that is chosen; the session keeps the old one where that fails."""
+        """Open the selected model. If that fails, the session keeps the previous one."""
         state: CoderSession = session.data["state"]
         if option_id == "model":
             await self._open_model(state, str(value))
@@ -101,11 +101,11 @@ class Coder(ApiKeyAuth):
         return await handle_prompt(turn, state)
 
     def model_name(self, state: CoderSession) -> str:
-        """Return the name of the model that a session has chosen."""
+        """Return the name of the session's model."""
         return self.model.name if self.model is not None else str(state.session.option("model"))
 
     async def session_model(self, state: CoderSession) -> Model:
-        """Return the model that a session has chosen, opened; raise `AuthRequired` for no key."""
+        """Return the session's model, ready to answer; raise `AuthRequired` if it has no key."""
         if self.model is not None:
             return self.model
         if state.model is None:
@@ -113,7 +113,7 @@ class Coder(ApiKeyAuth):
         return state.model
 
     async def _open_model(self, state: CoderSession, name: str) -> Model:
-        """Open a model for a session, and offer what it can be told."""
+        """Open a model for a session, and set the options that it supports."""
         from accord import AuthRequired, RequestError
         from accord_coder.models.base import KeyRejected, ModelError
         from accord_coder.models.selection import effort_option, open_model

@@ -1,4 +1,4 @@
-"""How users give the keys of providers: in the environment, or in a terminal that keeps them."""
+"""Authentication by API keys of providers: from the environment, or saved in a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ("ApiKeyAuth", "prompt_for_key")
 _ENVIRONMENT = AgentAuthMethod(
     "environment",
     "Keys in the environment",
-    "Looks again for keys that were set or kept since: "
+    "Reads the API keys again: "
     + ", ".join(source.variables[0] for source in PROVIDERS if source.models),
 )
 
@@ -33,12 +33,12 @@ def _terminal_method(source: ModelProvider) -> TerminalAuthMethod:
         f"key-{source.id}",
         f"Key of {source.name}",
         args=("--login", source.id),
-        description=f"Asks for the key and keeps it; or set {source.variables[0]}",
+        description=f"Prompts for the API key and saves it; or set {source.variables[0]}",
     )
 
 
 class ApiKeyAuth(AuthenticationMixin, Agent):
-    """What the coder is besides: whoever names a model of a provider needs its key."""
+    """The authentication of the coder: a model of a provider requires the provider's API key."""
 
     settings: Settings
     model: Model | None = None  # in place of the one that the settings name
@@ -49,7 +49,7 @@ class ApiKeyAuth(AuthenticationMixin, Agent):
 
     @cached_property
     def keys(self) -> ApiKeys:
-        """The keys that there are."""
+        """The available API keys."""
         from accord_coder.models.api_keys import ApiKeys
 
         return ApiKeys(self.settings.config)
@@ -63,7 +63,7 @@ class ApiKeyAuth(AuthenticationMixin, Agent):
         return needs_key(default_model(self.settings, self.keys), self.settings, self.keys)
 
     def _missing_key_in(self, session: Session) -> ModelProvider | None:
-        """Return the provider of the model that a session has chosen if its key is missing."""
+        """Return the provider of the session's model if its key is missing."""
         if self.model is not None:
             return None
         from accord_coder.models.selection import needs_key
@@ -71,20 +71,20 @@ class ApiKeyAuth(AuthenticationMixin, Agent):
         return needs_key(str(session.option("model")), self.settings, self.keys)
 
     def is_logged_in(self) -> bool:
-        """Tell whether the default model, and those of the open sessions, can be asked."""
+        """Return whether the default model and the models of the open sessions have their keys."""
         sessions = self.sessions.values()
         return self._missing_key() is None and not any(map(self._missing_key_in, sessions))
 
     def check_auth(self) -> None:
-        """Raise `AuthRequired` that says what to set for the default model."""
+        """Raise `AuthRequired` if the key of the default model is missing."""
         _require_key(self._missing_key())
 
     def check_prompt_auth(self, session: Session) -> None:
-        """Raise `AuthRequired` that says what to set for the model of a session."""
+        """Raise `AuthRequired` if the key of the session's model is missing."""
         _require_key(self._missing_key_in(session))
 
     async def login(self, login_id: str) -> None:
-        """Look for keys again; raise `AuthRequired` while one is missing that somebody uses."""
+        """Read the keys again; raise `AuthRequired` if a session or the default model lacks one."""
         self.keys.reload()
         self._drop_models()
         for session in self.sessions.values():
@@ -92,7 +92,7 @@ class ApiKeyAuth(AuthenticationMixin, Agent):
         self.check_auth()
 
     async def logout(self) -> None:
-        """Delete the keys that were kept; those of the environment stay."""
+        """Delete the saved keys. Keys in the environment stay."""
         import asyncio
 
         await asyncio.to_thread(self.keys.delete_all)
@@ -117,13 +117,13 @@ def prompt_for_key(
     ask: Callable[[str], str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> int:
-    """Ask for the key of a provider in the terminal and keep it; return the exit status."""
+    """Prompt for the API key of a provider in the terminal and save it; return the exit status."""
     from accord_coder.models.api_keys import ApiKeys
 
     source = next((source for source in PROVIDERS if source.id == provider), None)
     if source is None:
         known = ", ".join(source.id for source in PROVIDERS)
-        return _print_error(f"there is no provider {provider}; there are {known}")
+        return _print_error(f"unknown provider {provider!r}: expected one of {known}")
     if ask is None:
         from getpass import getpass as ask
     try:
@@ -131,13 +131,13 @@ def prompt_for_key(
     except (EOFError, KeyboardInterrupt):
         key = ""
     if not key or not key.isprintable() or " " in key:
-        return _print_error("that is no key; nothing was kept")
+        return _print_error("the input is not a key; nothing was saved")
     try:
         place = ApiKeys(config, environ).save(source, key)
     except (OSError, AccordError) as exc:
-        return _print_error(f"the key cannot be kept: {exc}")
+        return _print_error(f"cannot save the key: {exc}")
     where = "your keyring" if place == "keyring" else f"{config / 'keys.json'}"
-    sys.stderr.write(f"The key of {source.name} is in {where} now.\n")
+    sys.stderr.write(f"The key of {source.name} is saved in {where}.\n")
     return 0
 
 

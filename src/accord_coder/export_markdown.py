@@ -1,4 +1,4 @@
-"""A session as Markdown, for people to read and keep."""
+"""Exports a session as Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accord.agent import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 
 __all__ = ("to_markdown",)
 
-_MAX_LINES = 40  # of what a tool printed
+_MAX_LINES = 40  # of the output of a tool
 _MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
 
 
@@ -45,7 +45,7 @@ def _tool(update: ToolCallUpdate) -> str:
             case str():
                 parts.append(_fenced(item))
             case Diff() if status != "completed":
-                parts.append(f"Not changed: `{item.path}`.")  # proposed, and not done
+                parts.append(f"Not changed: `{item.path}`.")  # proposed, but not done
             case Diff(patch=str() as patch):
                 parts.append(_fenced(patch, "diff"))
             case Diff(path=path):

@@ -1,4 +1,4 @@
-"""The texts that tools work on: as the editor has them, and never changed unseen."""
+"""The text files that tools work on: the editor's version, changed only after it was read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ("MAX_BYTES", "LoadedText", "ReadSnapshot", "TrackedFiles", "in_thread")
 
-MAX_BYTES = 16 * 1024 * 1024  # of a text that is held as a whole
+MAX_BYTES = 16 * 1024 * 1024  # of a text in memory
 _SNIFFED_BYTES = 8192
 _BOM = "\ufeff"
 T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """Run blocking work in a thread; a cancel makes what it is given true, so that it stops."""
+    """Run blocking work in a thread. Its argument returns True once the caller is cancelled."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(work, stop.is_set)
@@ -38,9 +38,9 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
 
 
 class LoadedText(Struct, frozen=True):
-    """A text as models see it: line feeds alone where all lines end in CRLF, no byte order mark.
+    """A text as models see it: without byte order mark, and with LF if all lines end in CRLF.
 
-    `raw` is the text as it is; `on_disk` is a digest of the file, None where there is no file.
+    `raw` is the unchanged text; `on_disk` is a digest of the file, None if it does not exist.
     """
 
     path: str
@@ -65,7 +65,7 @@ class LoadedText(Struct, frozen=True):
         return text.replace("\r\n", "\n") if self.is_crlf else text
 
     def raw_of(self, text: str) -> str:
-        """Return another text in the form of this one."""
+        """Return another text with the line ends and the byte order mark of this one."""
         if self.is_crlf:
             text = text.replace("\r\n", "\n").replace("\n", "\r\n")
         return _BOM + text if self.has_bom else text
@@ -79,11 +79,11 @@ class ReadSnapshot(Struct, frozen=True):
 
 
 class TrackedFiles:
-    """The texts of one session; relative paths belong to its `cwd`.
+    """The texts of one session; relative paths are relative to its `cwd`.
 
-    `granted` are real paths outside of the session's directories that the user has allowed. What
-    leads elsewhere raises `OutsideRoots`, what is missing `FileNotFoundError`, and what is no
-    text `ToolFailed`.
+    `allowed_paths` are real paths outside the session's directories that the user allowed. Any
+    other path outside raises `OutsideRoots`, a missing file `FileNotFoundError`, and a file that
+    is not text `ToolFailed`.
     """
 
     def __init__(self, session: Session, allowed_paths: Collection[str]) -> None:
@@ -96,12 +96,12 @@ class TrackedFiles:
     # Paths.
 
     def absolute(self, path: str) -> str:
-        """Return the path as it is named, absolute and without dots."""
+        """Return the absolute path without dots, links not resolved."""
         return self.roots.absolute(os.path.expanduser(path))  # noqa: PTH111  # text, not a file
 
     def shown(self, path: str) -> str:
-        """Return how models and users are told of a path: short where it is below `cwd`."""
-        # Names on the disk that are not UTF-8 can be shown, roughly, and not be named back.
+        """Return a path for models and users: relative if it is below `cwd`."""
+        # Names that are not UTF-8 can be displayed roughly, but not used as arguments.
         absolute = os.fsencode(self.absolute(path)).decode("utf-8", "replace")
         cwd = os.path.normpath(self._session.cwd).rstrip(os.sep) + os.sep
         if absolute + os.sep == cwd:
@@ -109,7 +109,7 @@ class TrackedFiles:
         return display_path(absolute.removeprefix(cwd))
 
     async def is_reachable(self, path: str) -> bool:
-        """Tell whether a path is inside, or allowed already."""
+        """Return whether a path is inside the session's directories or allowed."""
         try:
             await asyncio.to_thread(self.roots.resolve, self.absolute(path))
         except OutsideRoots:
@@ -117,33 +117,33 @@ class TrackedFiles:
         return True
 
     async def require_entry(self, path: str) -> None:
-        """Raise `FileNotFoundError` when nothing is at a path that is reachable.
+        """Raise `FileNotFoundError` if a reachable path does not exist.
 
-        For what is asked about first: nobody should be asked about what cannot be done.
+        Called before permission is requested: the user should not decide about what cannot be done.
         """
         if await self.is_reachable(path) and not await self.has_entry(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     async def has_entry(self, path: str) -> bool:
-        """Tell whether something is at a path, a link that leads nowhere too."""
+        """Return whether a path exists, also as a dangling link."""
         return await asyncio.to_thread(os.path.lexists, self.absolute(path))
 
     # Reading.
 
     async def head(self, path: str) -> bytes | None:
-        """Return how a file begins on the disk, None for a file that is not there."""
+        """Return the first bytes of a file on disk; None if it does not exist."""
         return await asyncio.to_thread(self._bytes, self.absolute(path), _SNIFFED_BYTES)
 
     async def size(self, path: str) -> int | None:
-        """Return how many bytes a file has on the disk, None for one that is not there."""
+        """Return the size of a file on disk in bytes; None if it does not exist."""
         return await asyncio.to_thread(self._size, self.absolute(path))
 
     async def bytes(self, path: str, max_bytes: int) -> bytes | None:
-        """Return a file of the disk, or its first bytes; None for one that is not there."""
+        """Return the first `max_bytes` of a file on disk; None if it does not exist."""
         return await asyncio.to_thread(self._bytes, self.absolute(path), max_bytes)
 
     async def load(self, path: str) -> LoadedText:
-        """Return a text: the editor's, unsaved changes included, else that of the disk."""
+        """Return a text: the editor's with unsaved changes, else the one on disk."""
         absolute = self.absolute(path)
         data = await asyncio.to_thread(self._bytes, absolute, MAX_BYTES + 1)
         if data is not None and len(data) > MAX_BYTES:
@@ -151,17 +151,17 @@ class TrackedFiles:
         if data is not None and b"\0" in data[:_SNIFFED_BYTES]:
             raise ToolFailed(f"{path} is a binary file.")
         raw = await self._in_editor(absolute)
-        if data is None and not raw:  # some editors answer with no text for a missing file
+        if data is None and not raw:  # some editors return an empty text for a missing file
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if raw is None:
             raw = _decode(data or b"", path)
         return LoadedText(absolute, raw, None if data is None else _digest_of_bytes(data))
 
     async def load_for_change(self, path: str, *, previews: bool) -> LoadedText | None:
-        """Return a text that is about to be changed; None for a file that does not exist.
+        """Return a text that will be changed; None if the file does not exist.
 
-        What a preview has loaded is what the change works on, unless `forget_previews` was called:
-        one read for each change.
+        The change uses the text that the preview loaded, so there is one read for each change,
+        unless `forget_previews` was called.
         """
         absolute = self.absolute(path)
         if not previews and absolute in self._previewed:
@@ -175,18 +175,18 @@ class TrackedFiles:
         return loaded
 
     def forget_previews(self) -> None:
-        """Load texts again before they are changed: time has passed since their preview."""
+        """Load texts again before they are changed, for example after the user was asked."""
         self._previewed.clear()
 
     async def remember_read(self, loaded: LoadedText) -> None:
-        """Remember that the model knows this text."""
+        """Record that the model knows this text."""
         real = await asyncio.to_thread(self.roots.resolve, loaded.path)
         self._snapshots[real] = ReadSnapshot(_digest(loaded.text), loaded.on_disk)
 
     # Writing.
 
     async def check(self, loaded: LoadedText) -> None:
-        """Raise `ToolFailed` unless the model knows the text as it is now."""
+        """Raise `ToolFailed` unless the model knows the current text."""
         real = await asyncio.to_thread(self.roots.resolve, loaded.path)
         seen = self._snapshots.get(real)
         name = self.shown(loaded.path)
@@ -199,19 +199,19 @@ class TrackedFiles:
             )
 
     async def store(self, path: str, old: LoadedText | None, text: str) -> None:
-        """Put a text in place of one that `load` gave, or make a new file.
+        """Replace a text that `load` returned, or create a file.
 
-        Raises `ToolFailed` when the file has changed meanwhile; nothing is overwritten then.
+        Raises `ToolFailed` if the file has changed since then; nothing is overwritten.
         """
         absolute = self.absolute(path)
         raw = text if old is None else old.raw_of(text)
         try:
             data = raw.encode("utf-8")
         except UnicodeEncodeError as exc:
-            raise ToolFailed("The text has half of a surrogate pair in it.") from exc
+            raise ToolFailed("The text contains half of a surrogate pair.") from exc
         on_disk: bytes | None = _digest_of_bytes(data)
         if self._session.client.writes_files and await self._is_inside(absolute):
-            # The change is shown already: by the preview.
+            # The preview shows the change.
             await self._session.files.write(absolute, raw, show=False)
             on_disk = None if old is None else old.on_disk  # the editor may save it later
         else:
@@ -220,7 +220,7 @@ class TrackedFiles:
         await self.remember_read(LoadedText(absolute, raw, on_disk))
 
     async def check_saved(self, path: str) -> None:
-        """Raise `ToolFailed` when the editor has changes of a file that are not on the disk."""
+        """Raise `ToolFailed` if the editor has unsaved changes of a file."""
         absolute = self.absolute(path)
         raw = await self._in_editor(absolute)
         if raw is None:
@@ -232,7 +232,7 @@ class TrackedFiles:
             )
 
     async def on_moved(self, source: str, target: str) -> None:
-        """What was known of one path holds for another now, and for what is below it."""
+        """Keep the snapshots of a path that was moved, and of the files below it."""
         target_real = await asyncio.to_thread(os.path.realpath, self.absolute(target))
         folder = os.path.dirname(self.absolute(source))  # noqa: PTH120  # text, not a file
         real_folder = await asyncio.to_thread(os.path.realpath, folder)
@@ -245,7 +245,7 @@ class TrackedFiles:
     # Where texts are.
 
     async def _in_editor(self, absolute: str) -> str | None:
-        """Return the client's text; None where it has none, or does not say."""
+        """Return the client's text; None if the client has none or does not serve files."""
         if not self._session.client.reads_files or not await self._is_inside(absolute):
             return None
         with suppress(FileNotFoundError):
@@ -278,8 +278,10 @@ class TrackedFiles:
             os.close(fd)
 
     def _replace(self, absolute: str, expected: bytes | None, data: bytes) -> None:
-        """Write a file as a whole: a full disk and a crash leave what was there before."""
-        changed = ToolFailed(f"{self.shown(absolute)} has changed meanwhile. Nothing was written.")
+        """Replace a file atomically: a full disk or a crash leaves the old content."""
+        changed = ToolFailed(
+            f"{self.shown(absolute)} has changed in the meantime. Nothing was written."
+        )
 
         def check(was: bytes | None) -> None:
             if was is None or _digest_of_bytes(was) != expected:

@@ -1,4 +1,4 @@
-"""MCP servers that the client gives to a session: started when they are needed, closed with it."""
+"""The MCP servers of a session: started with its first prompt, stopped at its end."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ("McpConnection", "McpError", "McpServers")
 
 log = logging.getLogger("accord_coder")
 
-_START_S = 30.0  # to start, to shake hands and to tell the tools
-_CLOSE_S = 10.0  # to end, before the connection is cut
+_START_S = 30.0  # to start, to initialize and to list the tools
+_CLOSE_S = 10.0  # to stop, before the connection is aborted
 _MAX_PAGES = 50
 
 
 class McpError(AccordError):
-    """A server does not do what it is asked for; the message is for the user and the model."""
+    """A server failed; the text is for the user and the model."""
 
 
 class McpConnection:
-    """One server: what it can do, and the task that has it."""
+    """One server: its tools, and the task that owns its connection."""
 
     def __init__(self, server: McpServer, cwd: str) -> None:
         self.server = server
@@ -46,15 +46,15 @@ class McpConnection:
         self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}")
 
     async def ready(self) -> None:
-        """Return when its tools are known; raise `McpError`."""
+        """Wait until its tools are known; raise `McpError`."""
         try:
             async with asyncio.timeout(_START_S):
                 await asyncio.shield(self._ready)
         except TimeoutError:
-            raise McpError(f"it has not answered for {_START_S:.0f} s") from None
+            raise McpError(f"it did not respond within {_START_S:.0f} s") from None
 
     async def call(self, tool: str, arguments: dict[str, Any], progress: Any) -> Any:
-        """Use a tool and return its result; a cancel is passed on. Raises `McpError`."""
+        """Call a tool and return its result; a cancel is forwarded. Raises `McpError`."""
         from mcp import MCPError
 
         if self._client is None:
@@ -66,17 +66,17 @@ class McpConnection:
             raise McpError(exc.message) from exc
         except (RuntimeError, ValueError, OSError) as exc:
             log.warning("! the MCP server %s: %s", self.name, exc)
-            raise McpError("its answer makes no sense") from exc
+            raise McpError("its response is not valid") from exc
 
     def stop(self) -> asyncio.Task[None]:
-        """Have it end; return what to wait for."""
+        """Stop it; return the task to wait for."""
         self._stop.set()
         if not self._ready.done():
             self._task.cancel()
         return self._task
 
     async def _run(self) -> None:
-        """Have the connection, from its beginning to its end: it belongs to one task."""
+        """Own the connection from opening to closing: both must run in one task."""
         try:
             from mcp import Client, Implementation
 
@@ -91,9 +91,9 @@ class McpConnection:
                 await self._list(client)
                 self._ready.set_result(None)
                 await self._follow(client)
-        except Exception as exc:  # noqa: BLE001  # whatever ends it, the session goes on
+        except Exception as exc:  # noqa: BLE001  # the session continues without it
             if self._ready.done():
-                log.warning("! the MCP server %s is gone: %s", self.name, _reason(exc))
+                log.warning("! the MCP server %s has stopped: %s", self.name, _reason(exc))
             else:
                 self._fail(_reason(exc))
         finally:
@@ -103,7 +103,7 @@ class McpConnection:
 
     def _fail(self, why: str) -> None:
         self._ready.set_exception(McpError(why))
-        self._ready.exception()  # there may be nobody to see it
+        self._ready.exception()  # retrieved, in case nothing waits for it
 
     async def _list(self, client: Client) -> None:
         found: list[Tool] = []
@@ -116,7 +116,7 @@ class McpConnection:
         self.tools = tuple(found)
 
     async def _follow(self, client: Client) -> None:
-        """Ask for the tools again whenever they have changed, until it is to end."""
+        """List the tools again whenever they have changed, until `stop` is called."""
         async with asyncio.TaskGroup() as group:
             waits = {
                 group.create_task(self._stop.wait()),
@@ -134,7 +134,7 @@ class McpConnection:
             await self._list(client)
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes from a server that tells those alone who ask."""
+        """Subscribe to changes of a server that notifies only subscribers."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -154,7 +154,7 @@ class McpConnection:
 
 
 def _drop_traceback(record: logging.LogRecord) -> bool:
-    """Keep the library's log to a line for each line that a server should not have printed."""
+    """Log one line, without a traceback, for each invalid line that a server prints."""
     record.exc_info = record.exc_text = None
     return True
 
@@ -170,7 +170,7 @@ def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
         case McpServerStdio(_, command, args, env):
             from mcp import StdioServerParameters, stdio_client
 
-            # Of our environment it gets what every program needs, and no key.
+            # It gets the basic environment variables, and no API key.
             parameters = StdioServerParameters(
                 command=command, args=list(args), env=dict(env), cwd=cwd
             )
@@ -197,7 +197,7 @@ async def _http(url: str, headers: dict[str, str]) -> AsyncGenerator[Any, None]:
 
 
 def _stderr() -> TextIO:
-    """Return where servers may complain: never where the client listens."""
+    """Return the stream for the stderr of servers: never the one that the client reads."""
     try:
         sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
@@ -210,15 +210,15 @@ def _devnull() -> TextIO:
 
 
 def _reason(exc: BaseException) -> str:
-    """Return the innermost of errors in groups, in a line."""
+    """Return the innermost error of exception groups, as one line."""
     inner = exc
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
     match inner:
         case ImportError():
-            return "it needs more than is installed: pip install 'accord[coder]'"
+            return "it requires pip install 'accord[coder]'"
         case FileNotFoundError():
-            return "there is no such command"
+            return "the command does not exist"
         case OSError(strerror=str() as reason):
             return reason
         case _:
@@ -237,11 +237,11 @@ class McpServers:
 
     @property
     def connections(self) -> tuple[McpConnection, ...]:
-        """Those that run."""
+        """The connections of the running servers."""
         return tuple(self._open.values())
 
     async def connect(self) -> dict[str, str]:
-        """Start what does not run, all at once; return why some do not, told once of each."""
+        """Start all servers that do not run; return the new failures by name."""
         for server in self._servers:
             known = self._open.get(server.name)
             if known is not None and known.is_lost:
@@ -263,7 +263,7 @@ class McpServers:
         return failed
 
     async def aclose(self) -> None:
-        """End all of them, at once."""
+        """Stop all servers concurrently."""
         self._closing |= {connection.stop() for connection in self._open.values()}
         self._open.clear()
         if not self._closing:

@@ -1,4 +1,4 @@
-"""The directories above a session's that may have a say in it: up to its repository, as in git."""
+"""The parent directories whose files apply to a session: up to the root of its repository."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ("with_parents",)
 
 
 def with_parents(folder: str, environ: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """Yield a directory and those above it, as far as git looks for a repository.
+    """Yield a directory and its parents, up to where git looks for a repository.
 
-    Git does not go up into a directory that `GIT_CEILING_DIRECTORIES` names.
+    Git stops before a directory in `GIT_CEILING_DIRECTORIES`.
     """
     named = environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
     ceilings = {os.path.normpath(name) for name in named if name}

@@ -13,7 +13,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What the command line and the environment say.
 
     `model` is `provider:name`, `local` or `demo`; None is the first provider with a key. `data` is
-    the directory of the sessions, `config` that of the configuration and the keys; None is none.
+    the directory of the sessions, `config` that of the configuration and the keys; or None.
     `bypass` offers the mode that never asks, `fetch` lets the agent reach the network,
     `fetch_private` also this machine and networks that are not public.
     """

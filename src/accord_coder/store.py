@@ -1,4 +1,4 @@
-"""Where the coder keeps its sessions: a file of the user's, opened when the first is needed."""
+"""The coder's session store: a file of the user, opened on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accord_coder.directories import private_dir
 if TYPE_CHECKING:
     from accord.agent import Archived, SessionPage, StoredSession
 
-# SQLite takes milliseconds to import, and an editor that starts an agent waits for it.
+# SQLite is imported lazily: it takes milliseconds, for which an editor would wait.
 
 __all__ = ("UserStore",)
 
@@ -22,10 +22,10 @@ log = logging.getLogger("accord_coder")
 
 
 class UserStore(SessionStore):
-    """Keeps sessions in `sessions.sqlite` in a directory, which only the user can read.
+    """Stores sessions in `sessions.sqlite` in a directory; only the user can read it.
 
-    If that cannot be, or can no longer be, they are kept as long as the process runs, and the log
-    says so: a full disk is no reason not to work.
+    If the file cannot be used, for example because the disk is full, the sessions stay in memory
+    until the process ends, and the log contains a message.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class UserStore(SessionStore):
             store = SqliteStore(path)
             await store.list(limit=1)
         except (OSError, ValueError, sqlite3.Error) as exc:
-            log.error("! sessions are not kept: %s: %s", path, exc)
+            log.error("! sessions are not stored: %s: %s", path, exc)
             return MemoryStore()
         return FallbackStore(store)
 

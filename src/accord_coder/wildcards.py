@@ -1,14 +1,16 @@
-r"""Patterns with wildcards, matched in linear time: they come from repositories and from models.
+r"""Patterns with wildcards, matched in linear time: repositories and models write them.
 
 A pattern is a small automaton whose states are the bits of a number: each character of a text
 takes one step, whatever the pattern. Nothing backtracks, so no pattern can make a match slow.
+(Libraries such as pathspec translate patterns to regular expressions: for `*a*a…b` they take
+longer than anyone waits.)
 
 Three forms of patterns are read:
 
 - `git_pattern`: a line of a `.gitignore` file. `*`, `?` and `[…]` stop at slashes; `**` passes
-  over them where it is a whole part of the path; `[[:digit:]]` and `\*` work as in git.
-- `path_pattern`: a rule on paths. `*` and `?` stop at slashes, `**` does not; `[*]` is a star.
-- `text_pattern`: a rule on names, to which slashes mean nothing.
+  over them if it is a whole part of the path; `[[:digit:]]` and `\*` work as in git.
+- `path_pattern`: a rule for paths. `*` and `?` stop at slashes, `**` does not; `[*]` is a star.
+- `text_pattern`: a rule for names, in which a slash is an ordinary character.
 """
 
 from __future__ import annotations
@@ -69,17 +71,17 @@ class _Set(Struct, frozen=True):
         return found is not self.negated and character != "/"
 
 
-_NAME_CHARACTER = _Set(negated=True)  # what `?` stands for in a path
+_NAME_CHARACTER = _Set(negated=True)  # what `?` matches in a path
 _STAR = "*"  # any characters but slashes
 _STARS = "**"  # any characters
 _FOLDERS = "**/"  # nothing, or any characters and a slash
 
-# A text is characters that stand for themselves, one each.
+# A string is one literal character.
 _Part = str | _Set
 
 
 class Wildcards:
-    """A pattern that is ready to be matched."""
+    """A compiled pattern."""
 
     def __init__(
         self, parts: list[_Part], *, ignore_case: bool = False, slashes: bool = True
@@ -107,7 +109,7 @@ class Wildcards:
                 self._literals[part] = self._literals.get(part, 0) | 1 << size
                 size += 1
         self._end = 1 << size
-        # What texts must begin and end with decides most matches.
+        # A literal prefix and suffix decide most matches.
         self._prefix = _literal_run(parts)
         self._suffix = _literal_run(parts[::-1])[::-1]
         self._is_literal = len(self._prefix) == len(parts)
@@ -115,7 +117,7 @@ class Wildcards:
         self._masks: dict[str, int] = {}
 
     def matches(self, text: str) -> bool:
-        """Return whether the pattern fits all of a text."""
+        """Return whether the pattern matches a whole text."""
         if self._ignore_case:
             text = text.lower()
         if self._is_literal:
@@ -140,7 +142,7 @@ class Wildcards:
         return bool(state & self._end)
 
     def _mask(self, character: str) -> int:
-        """Return the states from which a character leads on."""
+        """Return the states that a character can leave."""
         mask = self._literals.get(character, 0)
         folded = character.upper() if self._ignore_case else ""
         for bit, members in self._sets:
@@ -154,7 +156,7 @@ class Wildcards:
 
 
 def _literal_run(parts: list[_Part]) -> str:
-    """Return the characters that a list of parts begins with."""
+    """Return the literal characters at the beginning of a list of parts."""
     found: list[str] = []
     for part in parts:
         if not isinstance(part, str) or part in (_STAR, _STARS, _FOLDERS):
@@ -163,14 +165,14 @@ def _literal_run(parts: list[_Part]) -> str:
     return "".join(found)
 
 
-# A star that is meant as a character is kept apart from the wildcard.
+# A literal star differs from the wildcard.
 _LITERAL_STAR = _Set(ranges=(("*", "*"),))
 
 
 def git_pattern(pattern: str, *, lenient: bool = False) -> Wildcards | None:
-    """Return a pattern as git reads it, without a `/` at its ends; None if it matches nothing.
+    """Compile a pattern of git, without a `/` at its ends; None if it matches nothing.
 
-    With `lenient`, a bracket that is not closed is a character. Raises `PatternTooLong`.
+    If `lenient`, an unclosed bracket is a literal character. Raises `PatternTooLong`.
     """
     check_length(pattern)
     parts: list[_Part] = []
@@ -216,7 +218,7 @@ def _literal(character: str) -> _Part:
 
 
 def _git_set(pattern: str, at: int) -> tuple[_Part, int] | None:
-    """Return the set that begins here and where it ends; None if git would match nothing."""
+    """Return the set that begins here and its end; None if git would match nothing."""
     if pattern.find("]", at) < 0:
         return None
     at += 1
@@ -269,13 +271,13 @@ def _git_set(pattern: str, at: int) -> tuple[_Part, int] | None:
 
 @lru_cache(maxsize=1000)
 def path_pattern(pattern: str, *, ignore_case: bool = False) -> Wildcards:
-    """Return a pattern of a rule on paths; raise `PatternTooLong`."""
+    """Compile the pattern of a rule for paths; raise `PatternTooLong`."""
     return Wildcards(_rule_parts(pattern, _path_stars, ignore_case), ignore_case=ignore_case)
 
 
 @lru_cache(maxsize=1000)
 def text_pattern(pattern: str, *, ignore_case: bool = False) -> Wildcards:
-    """Return a pattern of a rule on names; raise `PatternTooLong`."""
+    """Compile the pattern of a rule for names; raise `PatternTooLong`."""
     parts = _rule_parts(pattern, _text_stars, ignore_case)
     return Wildcards(parts, ignore_case=ignore_case, slashes=False)
 
@@ -321,7 +323,7 @@ def _rule_parts(
 
 
 def _rule_set(pattern: str, at: int) -> tuple[_Set, int] | None:
-    """Return the set that begins here and where it ends; None where the bracket is a character."""
+    """Return the set that begins here and its end; None if the bracket is a character."""
     close = pattern.find("]", at + 1)
     inside = pattern[at + 1 : close]
     negated = inside.startswith("!")
@@ -338,7 +340,7 @@ def _rule_set(pattern: str, at: int) -> tuple[_Set, int] | None:
 
 
 def check_length(pattern: str) -> None:
-    """Raise `PatternTooLong` for a pattern that is too long."""
+    """Raise `PatternTooLong` if a pattern is too long."""
     if len(pattern) > MAX_CHARACTERS:
         raise PatternTooLong(
             f"The pattern {pattern[:40]}… has {len(pattern)} characters, more than {MAX_CHARACTERS}"

@@ -49,13 +49,13 @@ async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path
 @pytest.mark.parametrize(
     ("name", "arguments", "reason"),
     [
-        ("no_such", "{}", "There is no tool no_such; there are ask, delete, edit,"),
+        ("no_such", "{}", "Unknown tool no_such: expected one of ask, delete, edit,"),
         ("read", "{", "The arguments of read are not valid"),
         ("read", "{}", "missing required field `path`"),
         ("read", '{"path": "a", "line": 0}', "Expected `int` >= 1 - at `$.line`"),
         ("read", "", "missing required field `path`"),
-        ("read", '{"path": "a\\u0000.txt"}', "null character"),
-        ("execute", '{"command": "ls \\u0000"}', "null character"),
+        ("read", '{"path": "a\\u0000.txt"}', "NUL characters"),
+        ("execute", '{"command": "ls \\u0000"}', "NUL characters"),
         ("read", f'{{"path": "{"a/" * 2100}b"}}', "longer than 4096 characters"),
         ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
     ],
@@ -78,7 +78,7 @@ async def test_refusal_by_the_mode_is_told_and_shown(version: int, tmp_path: Pat
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
     ) as talk:
         result = await talk.use("execute", command="touch made")
-        assert "plan mode" in result.text
+        assert "Plan mode" in result.text
         assert talk.call.status == ("failed" if version == 1 else "cancelled")
         assert talk.call.raw_output == {"error": result.text}
         assert talk.call.content == (result.text,)
@@ -114,17 +114,17 @@ class Broken(Tool[Nothing]):
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ValueError("a detail of ours"), "broken failed by a mistake of its own."),
+        (ValueError("a detail of ours"), "broken failed because of a bug in it."),
         (OSError(28, "No space left on device"), "broken failed: No space left on device."),
         (OSError(13, "Permission denied", "/x"), "/x: Permission denied."),
-        (OSError("just words"), "broken failed by a mistake of its own."),
+        (OSError("just words"), "broken failed because of a bug in it."),
         (
             RequestError("Internal error", data={"details": "disk full"}),
-            "broken failed: the client says Internal error: disk full",
+            "broken failed: the client responded Internal error: disk full",
         ),
         (
             RemoteProtocolError("The result of session/request_permission does not fit"),
-            "broken failed: the client broke the protocol. "
+            "broken failed: the client violated the protocol. "
             "The result of session/request_permission does not fit",
         ),
     ],

@@ -86,7 +86,7 @@ async def test_file_is_a_prompt(version: int, tmp_path: Path) -> None:
 async def test_unknown_command_gets_help_and_no_model(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         said = await talk.prompt("/reviw the code")
-        assert "There is no command `/reviw`" in said
+        assert "Unknown command `/reviw`" in said
         assert "Did you mean `/review`?" in said
         assert isinstance(talk.model, ScriptedModel)
         assert talk.model.requests == []
@@ -103,12 +103,10 @@ async def test_path_at_the_beginning_is_an_ordinary_prompt(version: int, tmp_pat
 async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         assert "The mode is `default`" in await talk.prompt("/mode")
-        assert "`plan` now" in await talk.prompt("/mode Plan")
+        assert "is now `plan`" in await talk.prompt("/mode Plan")
         assert talk.state.mode == "plan"
         assert talk.session.transcript.mode == "plan"
-        assert "There is no mode `bypassPermissions`" in await talk.prompt(
-            "/mode bypassPermissions"
-        )
+        assert "Unknown mode `bypassPermissions`" in await talk.prompt("/mode bypassPermissions")
         assert talk.state.mode == "plan"
 
 
@@ -116,8 +114,8 @@ async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
 async def test_model_is_shown(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
         assert "The model is `demo`" in await talk.prompt("/model")
-        assert "`demo` now" in await talk.prompt("/model demo")
-        assert "There is no model `x:y`" in await talk.prompt("/model x:y")
+        assert "is now `demo`" in await talk.prompt("/model demo")
+        assert "Unknown model `x:y`" in await talk.prompt("/model x:y")
 
 
 @BOTH
@@ -132,7 +130,7 @@ async def test_rules_are_added_and_removed(version: int, tmp_path: Path) -> None
         assert "There are none." in await talk.prompt("/permissions")
         assert "Added" in await talk.prompt("/permissions allow execute git status *")
         assert "1. allow `execute git status *`" in await talk.prompt("/permissions")
-        assert "There is no rule 2" in await talk.prompt("/permissions remove 2")
+        assert "Unknown rule 2" in await talk.prompt("/permissions remove 2")
         assert "Removed" in await talk.prompt("/permissions remove 1")
         assert "There are none." in await talk.prompt("/permissions")
         for wrong in ("allow fly x", "allow edit", "forbid", "remove"):
@@ -195,7 +193,7 @@ async def test_export_needs_permission_and_stays_inside(
 @BOTH
 async def test_session_that_is_not_kept_is_not_exported(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "not kept" in await talk.prompt("/export talk.md")
+        assert "not stored" in await talk.prompt("/export talk.md")
 
 
 @BOTH
@@ -241,7 +239,7 @@ async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_pat
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "x")
     async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "Nothing differs" in await talk.prompt("/review")
+        assert "No changes since" in await talk.prompt("/review")
         (tmp_path / "a.py").write_text("one\ntwo\nbreakpoint()\n")
         said = await talk.prompt("/review")
         assert talk.asked[-1].tool_call.kind == "execute"
@@ -253,7 +251,7 @@ async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_pat
 @BOTH
 async def test_review_outside_of_git_says_so(version: int, tmp_path: Path) -> None:
     async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "I cannot see the changes" in await talk.prompt("/review")
+        assert "Cannot read the changes" in await talk.prompt("/review")
 
 
 DIFF = """\

@@ -216,7 +216,7 @@ async def test_file_that_only_the_editor_has_can_be_read_and_one_it_lacks_too(
     async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
         assert (await talk.use("read", path="new.txt")).text == "in the editor"
         assert (await talk.use("read", path="disk.txt")).text == "on the disk"
-        assert "no file" in (await talk.use("read", path="none.txt")).text
+        assert "does not exist" in (await talk.use("read", path="none.txt")).text
 
 
 async def test_editor_that_only_shows_its_texts_is_not_written_to(tmp_path: Path) -> None:
@@ -335,7 +335,9 @@ async def test_new_file_can_be_written_where_an_editor_reads_it_as_empty(
         assert editor.texts["new.txt"] == "one\n"
         changed = await talk.use("write", path="new.txt", text="two\n")
         assert not changed.failed, changed.text
-        assert (await talk.use("read", path="missing.txt")).text == "There is no file missing.txt."
+        assert (
+            await talk.use("read", path="missing.txt")
+        ).text == "The file missing.txt does not exist."
 
 
 async def test_a_change_reads_its_file_once(tmp_path: Path) -> None:
@@ -368,7 +370,7 @@ async def test_text_that_changes_while_the_user_is_asked_is_not_overwritten(
     editor = Counting(**{"a.txt": "one\n"})
 
     def types_first(_: PermissionRequest) -> str:
-        editor.texts["a.txt"] = "changed meanwhile\n"
+        editor.texts["a.txt"] = "changed in the meantime\n"
         return "allow"
 
     async with coder_session(
@@ -376,4 +378,4 @@ async def test_text_that_changes_while_the_user_is_asked_is_not_overwritten(
     ) as talk:
         await talk.use("read", path="a.txt")
         assert (await talk.use("write", path="a.txt", text="x\n")).failed
-        assert editor.texts["a.txt"] == "changed meanwhile\n"
+        assert editor.texts["a.txt"] == "changed in the meantime\n"

@@ -112,7 +112,7 @@ async def test_refusal_says_why(version: int, project: Path) -> None:
         version, cwd=project, model=ScriptedModel(), settings=Settings(mode="plan")
     ) as talk:
         result = await talk.use("execute", command="echo hi")
-        assert "plan mode" in result.text
+        assert "Plan mode" in result.text
         await talk.session.set_option("mode", "dontAsk")
         result = await talk.use("execute", command="echo hi")
         assert "no rule allows this" in result.text
@@ -190,7 +190,7 @@ async def test_what_a_project_brings_along_allows_nothing(version: int, project:
     ) as talk:
         assert not await does(talk, "execute", project)
         assert not await does(talk, "edit", project)
-        assert "not made by you" in await talk.prompt("/permissions")
+        assert "not accepted by you" in await talk.prompt("/permissions")
         await talk.prompt("/permissions trust")
         assert await does(talk, "execute", project)
         assert await does(talk, "edit", project)
@@ -224,7 +224,7 @@ async def test_directory_with_a_secret_is_moved_or_deleted_after_a_question_alon
         assert (await talk.use("delete", path="app/deep")).failed
         assert len(talk.asked) == 2
         assert "allow_always" not in kinds(talk)
-        why = None if version == 1 else "deep has .env in it."  # v1 has no place for it
+        why = None if version == 1 else "deep contains .env."  # v1 has no place for it
         assert talk.asked[-1].description == why
         assert (project / "app" / "deep" / ".env").exists()
 
@@ -282,7 +282,7 @@ async def test_mode_that_refuses_says_so_before_a_file_is_looked_at(
             ("delete", {"path": "notes.txt"}),
         ):
             result = await talk.use(tool, **arguments)
-            assert ("plan mode" if mode == "plan" else "no rule allows this") in result.text
+            assert ("Plan mode" if mode == "plan" else "no rule allows this") in result.text
             assert talk.call.content == (result.text,)  # no change is shown
         assert talk.asked == []
 

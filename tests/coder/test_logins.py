@@ -158,7 +158,7 @@ async def test_key_that_was_refused_can_be_replaced_in_the_session(
     async with providing(Fails(401), Says("Welcome.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url, config=config)
         async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
-            with pytest.raises(AuthRequired, match="refuses the key"):
+            with pytest.raises(AuthRequired, match="rejected the API key"):
                 await talk.prompt("Hello")
             prompt_for_key("compatible", config, ask=lambda _prompt: "good")
             await talk.agent.authenticate("environment")
@@ -187,13 +187,13 @@ def test_what_is_no_key_is_not_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: str
 ) -> None:
     assert prompt_for_key("openai", tmp_path, ask=lambda _prompt: typed) == 1
-    assert "no key" in capsys.readouterr().err
+    assert "not a key" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 def test_unknown_provider_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prompt_for_key("nobody", tmp_path, ask=lambda _prompt: SECRET) == 1
-    assert "there are anthropic" in capsys.readouterr().err
+    assert "expected one of anthropic" in capsys.readouterr().err
 
 
 def test_who_gives_up_keeps_nothing(tmp_path: Path) -> None:

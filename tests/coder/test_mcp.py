@@ -141,7 +141,7 @@ async def test_server_that_does_not_start_is_told_and_the_others_work(
         result = await talk.use("mcp__test__add", a=1, b=1)
         assert "2" in result.text
         told = "".join(event.title for event in talk.events if isinstance(event, Notice))
-        assert "missing cannot be used: there is no such command" in told
+        assert "missing cannot be used: the command does not exist" in told
         assert "dies cannot be used" in told
 
 

@@ -101,7 +101,7 @@ def test_data_that_cannot_be_written_holds_for_now(
     book = ProjectRules(str(project), TrustStore(tmp_path / "file" / "data"))
     assert book.add(MINE) is None
     assert book.read().rules == (MINE,)
-    assert "cannot be kept" in caplog.text
+    assert "cannot be stored" in caplog.text
 
 
 ADDS = """

@@ -294,4 +294,4 @@ def test_directory_too_large_to_be_looked_through_counts(tmp_path: Path) -> None
     for number in range(4):
         (tmp_path / f"{number}.txt").touch()
     assert sensitive_below(str(tmp_path), max_entries=4) is None
-    assert sensitive_below(str(tmp_path), max_entries=3) == "more files than can be looked through"
+    assert sensitive_below(str(tmp_path), max_entries=3) == "too many files to check"

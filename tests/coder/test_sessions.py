@@ -55,8 +55,8 @@ async def test_new_session_needs_a_directory(version: int, tmp_path: Path) -> No
     (tmp_path / "notes.txt").write_text("one\n")
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
         for cwd, why in (
-            (tmp_path / "none", "is not there"),
-            (tmp_path / "notes.txt", "is no directory"),
+            (tmp_path / "none", "does not exist"),
+            (tmp_path / "notes.txt", "is not a directory"),
         ):
             with pytest.raises(InvalidParams, match=f"{cwd.name} {why}"):
                 await talk.agent.new_session(cwd)
@@ -305,7 +305,7 @@ async def test_data_that_cannot_be_kept_is_no_reason_not_to_work(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
     ) as talk:
         assert await talk.prompt("hello") == "nothing to do"
-    assert "sessions are not kept" in caplog.text
+    assert "sessions are not stored" in caplog.text
 
 
 async def test_file_is_opened_when_it_is_needed(tmp_path: Path) -> None:

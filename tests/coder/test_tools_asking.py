@@ -123,12 +123,12 @@ async def test_plan_that_is_not_approved_leaves_plan_mode_on(version: int, tmp_p
     ) as talk:
         result = await talk.use("exit_plan", plan="1. Do it")
         assert result.failed
-        assert "does not approve" in result.text
+        assert "did not approve" in result.text
         assert talk.state.mode == "plan"
         assert talk.call.status == ("failed" if version == 1 else "cancelled")
 
 
 async def test_plan_mode_cannot_be_left_twice(tmp_path: Path) -> None:
     async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "not plan mode" in (await talk.use("exit_plan", plan="x")).text
+        assert "not plan: continue" in (await talk.use("exit_plan", plan="x")).text
         assert talk.asked == []

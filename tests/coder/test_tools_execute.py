@@ -122,7 +122,7 @@ async def test_command_is_stopped_alone_and_the_turn_goes_on(tmp_path: Path) -> 
             await talk.session.cancel_tool_call(talk.call.id)
         assert talk.stop_reason == "end_turn"
         assert talk.call.status == "cancelled"
-        assert model.results[0].text == "The user stopped it."
+        assert model.results[0].text == "The user cancelled it."
         assert model.results[0].failed
     await gone(pid)
 
@@ -209,7 +209,7 @@ async def test_program_that_is_not_there_is_named(version: int, tmp_path: Path) 
         ran = await talk.use("execute", command="no-such-program --x")
         assert ran.text.startswith("Cannot start no-such-program: not found")
         assert talk.call.status == "failed"
-        assert (await talk.use("execute", command="  ")).text == "There is no command."
+        assert (await talk.use("execute", command="  ")).text == "The command is empty."
 
 
 def test_middle_of_a_long_text_is_left_out() -> None:

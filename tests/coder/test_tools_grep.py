@@ -127,8 +127,8 @@ async def test_bad_expression_and_missing_path_are_refused(way: str, tree: Path)
     async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         bad = await talk.use("grep", pattern="(")
         assert bad.failed
-        assert "cannot be searched for" in bad.text
-        assert (await talk.use("grep", pattern="x", path="none")).text == "There is no none."
+        assert "pattern is not valid" in bad.text
+        assert (await talk.use("grep", pattern="x", path="none")).text == "none does not exist."
 
 
 @WAYS

@@ -70,7 +70,7 @@ async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None
     (tree / "empty").mkdir()
     async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
         assert (await talk.use("list", path="b.py")).text == "b.py is a file."
-        assert (await talk.use("list", path="none")).text == "There is no directory none."
+        assert (await talk.use("list", path="none")).text == "The directory none does not exist."
         assert (await talk.use("list", path="empty")).text == "[The directory is empty.]"
 
 
@@ -167,8 +167,8 @@ async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree
     (tree / "b.py").write_text("b")
     async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
         for source, target, reason in (
-            ("b.py", "src/a.py", "is there already"),
-            ("none", "new", "There is no file"),
+            ("b.py", "src/a.py", "already exists"),
+            ("none", "new", "does not exist"),
             ("src", "src/deep/src", "into itself"),
             (".", "new", "one of the session's directories itself"),
         ):
@@ -207,7 +207,7 @@ async def test_delete_takes_empty_directories_and_no_full_ones(tree: Path) -> No
         full = await talk.use("delete", path="src")
         assert "not empty" in full.text
         assert (tree / "src" / "a.py").exists()
-        assert "There is no file" in (await talk.use("delete", path="none")).text
+        assert "does not exist" in (await talk.use("delete", path="none")).text
 
 
 @LINKS
@@ -227,14 +227,18 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("delete", {"path": "nothing.txt"}, "There is no file nothing.txt."),
-        ("move", {"source": "nothing.txt", "target": "b.txt"}, "There is no file nothing.txt."),
-        ("move", {"source": "b.py", "target": "src"}, "src is there already. Nothing was moved."),
-        ("read", {"path": ".env"}, "There is no file .env."),
+        ("delete", {"path": "nothing.txt"}, "The file nothing.txt does not exist."),
+        (
+            "move",
+            {"source": "nothing.txt", "target": "b.txt"},
+            "The file nothing.txt does not exist.",
+        ),
+        ("move", {"source": "b.py", "target": "src"}, "src already exists. Nothing was moved."),
+        ("read", {"path": ".env"}, "The file .env does not exist."),
         (
             "edit",
             {"path": "nothing.txt", "edits": [{"old": "a", "new": "b"}]},
-            "There is no file nothing.txt.",
+            "The file nothing.txt does not exist.",
         ),
     ],
     ids=["delete", "move", "move over", "read", "edit"],

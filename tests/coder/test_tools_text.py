@@ -35,7 +35,7 @@ async def test_read_gives_lines_and_says_what_is_missing(version: int, tmp_path:
         assert talk.call.raw_output == {"output": part.text}
         assert talk.call.content == ("```txt\n3\n4\n[lines 3-4 of 10]\n```",)
         beyond = await talk.use("read", path="a.txt", line=11)
-        assert beyond.text == "a.txt has 10 lines; there is no line 11."
+        assert beyond.text == "a.txt has 10 lines; line 11 does not exist."
         assert talk.call.status == "failed"
 
 
@@ -82,7 +82,7 @@ async def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) ->
             "a.pdf": "a binary file",
             "big.png": "larger than 5 MiB",
             "folder": "Is a directory",
-            "none": "There is no file",
+            "none": "does not exist",
             "a.bin/b": "Not a directory",
         }.items():
             result = await talk.use("read", path=path)
@@ -101,7 +101,7 @@ async def test_long_texts_come_in_parts_that_lead_to_the_end(tmp_path: Path) -> 
         last = await talk.use("read", path="a.txt", line=201)
         assert last.text.endswith("\n[lines 201-250 of 250]")
         line = await talk.use("read", path="line.txt")
-        assert line.text.endswith("y\n[line 1 goes on]\n[lines 1-1 of 1]")
+        assert line.text.endswith("y\n[line 1 is cut]\n[lines 1-1 of 1]")
         assert len(line.text) < 101_000
 
 
@@ -175,7 +175,7 @@ EDITS = {
     "ambiguous": ([{"old": "two", "new": "2"}], "`old` occurs 2 times in a.txt, at lines 2, 4"),
     "overlapping": ([{"old": "aa", "new": "b"}], "`old` occurs 2 times in a.txt, at lines 3, 3"),
     "empty": ([{"old": "", "new": "b"}], "`old` is empty"),
-    "the same": ([{"old": "one", "new": "one"}], "the same as `new`"),
+    "the same": ([{"old": "one", "new": "one"}], "is equal to `new`"),
     "second of two": (
         [{"old": "one", "new": "1"}, {"old": "none", "new": "0"}],
         "`old` of replacement 2 does not occur in a.txt.",

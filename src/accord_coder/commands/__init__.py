@@ -1,4 +1,4 @@
-"""What the user can type after a slash."""
+"""The slash commands."""
 
 from __future__ import annotations
 

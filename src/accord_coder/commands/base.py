@@ -1,4 +1,4 @@
-"""A command as the user typed it, and what commands do their work with."""
+"""Parsing of slash commands, and helpers for them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _COMMAND = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
 
 
 class CommandCall(Struct, frozen=True):
-    """A command with what stood behind it; `rest` are images and the like of the prompt."""
+    """A command that the user typed, with its arguments and the attachments of the prompt."""
 
     name: str
     arguments: str = ""
     attachments: tuple[ContentBlock, ...] = ()
 
 
-# Returns what the model is to be prompted with; None when all is done.
+# Returns the prompt for the model; None if the command is complete.
 CommandHandler: TypeAlias = Callable[
     [CommandCall, "Turn", "CoderSession"], Awaitable[tuple[ContentBlock, ...] | None]
 ]
 
 
 class BuiltinCommand(Struct, frozen=True):
-    """A command that is built in. `for_model`: what follows is part of the conversation."""
+    """A built-in command. `for_model`: what it does is part of the conversation."""
 
     name: str
     description: str
@@ -47,7 +47,7 @@ class BuiltinCommand(Struct, frozen=True):
 
 
 def parse_command(content: tuple[ContentBlock, ...]) -> CommandCall | None:
-    """Return the command that a prompt begins with; a path such as /etc/hosts is none."""
+    """Return the command of a prompt; None if it has none. A path such as /etc/hosts is text."""
     first = content[0] if content else None
     if not isinstance(first, str):
         return None
@@ -60,7 +60,7 @@ def parse_command(content: tuple[ContentBlock, ...]) -> CommandCall | None:
 async def use_tool(
     turn: Turn, state: CoderSession, tool: str, /, **arguments: object
 ) -> ToolResult:
-    """Use a tool as a model does: with permission, shown, and part of the conversation."""
+    """Use a tool as the model does: with permission, and as part of the conversation."""
     written = msgspec.json.encode(arguments).decode()
     asked = ToolUse(f"command-{len(state.messages)}", tool, written)
     state.messages.append(Answer(uses=(asked,)))
@@ -70,6 +70,6 @@ async def use_tool(
 
 
 async def say(turn: Turn, state: CoderSession, text: str) -> None:
-    """Say something that is part of the conversation."""
+    """Send a message that is part of the conversation."""
     await turn.say(text)
     state.messages.append(Answer(text=text))

@@ -1,4 +1,4 @@
-"""The commands that are done at once: mode, model, compact, export."""
+"""The commands that need no prompt for the model: mode, model, compact, export."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ("compact", "export", "mode", "model")
 async def mode(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Show or switch the mode."""
+    """Show or set the mode."""
     await _show_or_set("mode", asked, turn, state)
     return None
 
@@ -30,7 +30,7 @@ async def mode(
 async def model(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Show or switch the model."""
+    """Show or set the model."""
     await _show_or_set("model", asked, turn, state)
     return None
 
@@ -39,7 +39,7 @@ async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, state: Co
     session = state.session
     option = next((o for o in session.options if o.id == option_id), None)
     if not isinstance(option, SelectOption):
-        await turn.say(f"There is no {option_id} to choose here.")
+        await turn.say(f"This session has no option `{option_id}`.")
         return
     wanted = asked.arguments.strip("`")
     if wanted:
@@ -47,10 +47,10 @@ async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, state: Co
         if match:
             await state.hooks.set_option(session, option_id, match[0].value)
             await session.set_option(option_id, match[0].value)
-            await turn.say(f"The {option_id} is `{match[0].value}` now.")
+            await turn.say(f"The {option_id} is now `{match[0].value}`.")
             return
-        await turn.say(f"There is no {option_id} `{wanted}`.\n\n")
-    lines = [f"The {option_id} is `{option.value}`. There are:", ""]
+        await turn.say(f"Unknown {option_id} `{wanted}`.\n\n")
+    lines = [f"The {option_id} is `{option.value}`. Available:", ""]
     lines += [
         f"- `{choice.value}` — {choice.description or choice.name}" for choice in option.choices
     ]
@@ -60,16 +60,16 @@ async def _show_or_set(option_id: str, asked: CommandCall, turn: Turn, state: Co
 async def compact(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Shorten the conversation."""
+    """Compact the conversation."""
     model = await state.hooks.session_model(state)
     if not model.is_language_model:
         await turn.say("Nothing to compact: the demonstration model reads only your last prompt.")
         return None
     before = len(state.messages)
     if await shorten(turn, state, model, hint=asked.arguments):
-        await turn.say(f"Of {before} messages, a summary and {len(state.messages)} are left.")
+        await turn.say(f"Replaced {before} messages by a summary; {len(state.messages)} are left.")
     else:
-        await turn.say("There is nothing that could be left out.")
+        await turn.say("Nothing to compact.")
     return None
 
 
@@ -79,7 +79,7 @@ async def export(
     """Write the conversation to a file."""
     session = state.session
     if not await session.history():
-        await turn.say("There is nothing to export: this session is not kept.")
+        await turn.say("Nothing to export: this session is not stored.")
         return None
     name = asked.arguments.strip("`\"'") or f"{session.id[:16]}.md"
     path = str(Path(session.cwd, name))
@@ -92,7 +92,7 @@ async def export(
             await call.fail(str(error))
             return None
         except OSError as error:
-            await call.fail(f"It cannot be written: {error.strerror or error}")
+            await call.fail(f"Cannot write the file: {error.strerror or error}")
             return None
     await turn.say(f"The conversation is in `{name}`.")
     return None

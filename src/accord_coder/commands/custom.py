@@ -1,4 +1,4 @@
-"""Commands that are Markdown files of the project: `.accord/commands/NAME.md`."""
+"""The custom commands of a project, Markdown files: `.accord/commands/NAME.md`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _FIELD = re.compile(r"([\w-]+)[ \t]*:[ \t]*(.*)")
 
 
 class CustomCommand(Struct, frozen=True):
-    """A command whose text is a prompt, with `$ARGUMENTS` in it for what the user typed after it.
+    """A command whose text is a prompt, with `$ARGUMENTS` for what the user typed after it.
 
-    A file that a link leads to is read once the user has allowed that; `link` is where it is.
+    If the file is a link, `link` is its path, and it is read only with the user's permission.
     """
 
     name: str
@@ -43,17 +43,17 @@ class CustomCommand(Struct, frozen=True):
 
     @property
     def available(self) -> AvailableCommand:
-        """How clients are told of it."""
+        """The command in the form for clients."""
         hint = self.hint or ("arguments" if "$ARGUMENTS" in self.text else None)
         return AvailableCommand(self.name, self.description, hint)
 
 
 class InvalidCommandFile(AccordError):
-    """A file is no command, although it was meant to be."""
+    """A file in the directory of commands is not a valid command."""
 
 
 def scan_commands(cwd: str) -> tuple[list[CustomCommand], list[str]]:
-    """Return the project's commands by name, and a sentence on each file that cannot be one."""
+    """Return the project's commands by name, and a sentence about each invalid file."""
     folder = Path(cwd) / ".accord" / "commands"
     commands: list[CustomCommand] = []
     wrong: list[str] = []
@@ -79,7 +79,7 @@ def custom_commands(cwd: str) -> list[CustomCommand]:
 
 
 def find_command(cwd: str, name: str) -> CustomCommand | None:
-    """Return the command of a name."""
+    """Return the command with a name."""
     if not _NAME.fullmatch(name):
         return None
     for command in custom_commands(cwd):
@@ -89,13 +89,13 @@ def find_command(cwd: str, name: str) -> CustomCommand | None:
 
 
 def read_linked(command: CustomCommand, cwd: str) -> CustomCommand:
-    """Return the command of a link, with its text; raise `Unusable`."""
+    """Return the command of a link, with its text; raise `InvalidCommandFile`."""
     path = Path(command.link or "")
     return _read(path, Path(cwd), follow=True)
 
 
 def expand(command: CustomCommand, arguments: str) -> str:
-    """Return the prompt; arguments that it has no place for stand at its end."""
+    """Return the prompt; arguments without a placeholder are added at its end."""
     if "$ARGUMENTS" in command.text:
         return command.text.replace("$ARGUMENTS", arguments)
     return f"{command.text}\n\n{arguments}" if arguments else command.text
@@ -104,22 +104,20 @@ def expand(command: CustomCommand, arguments: str) -> str:
 def _read(path: Path, project: Path, *, follow: bool = False) -> CustomCommand:
     name = path.stem.lower()
     if not _NAME.fullmatch(name):
-        raise InvalidCommandFile(
-            "has a name that no command can have: use letters, digits, - and _"
-        )
+        raise InvalidCommandFile("has an invalid name: use letters, digits, - and _")
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(project.resolve()):
-            # A link may lead to what the model must not be told.
+            # A link can lead to a file that the model must not see.
             raise InvalidCommandFile("leads out of the project")
         if not real.is_file():
-            raise InvalidCommandFile("is no file")
+            raise InvalidCommandFile("is not a file")
         if not follow and real != project.resolve() / ".accord" / "commands" / path.name:
             target = display_path(os.path.relpath(real, project.resolve()))
             return CustomCommand(name, "", f"A link to {_plain(target)}", link=str(path))
         with real.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
-    except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
+    except (OSError, RuntimeError) as exc:  # RuntimeError: a loop of links
         raise InvalidCommandFile("cannot be read") from exc
     if len(data) > _MAX_BYTES:
         raise InvalidCommandFile(f"is larger than {_MAX_BYTES // 1024} KiB")
@@ -136,13 +134,13 @@ def _read(path: Path, project: Path, *, follow: bool = False) -> CustomCommand:
 
 
 def _plain(text: str) -> str:
-    """Return text for one line of a screen: without controls, which terminals would obey."""
+    """Return text as one line without control characters."""
     kept = hidden_removed(" ".join(text.split()))
     return kept if len(kept) <= _MAX_CHARACTERS else f"{kept[: _MAX_CHARACTERS - 1]}…"
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Return the `key: value` lines between lines of dashes, and the text behind them."""
+    """Return the `key: value` lines between lines of dashes, and the text after them."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     found = re.match(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:

@@ -1,4 +1,4 @@
-"""`/init`: writes AGENTS.md, what whoever works on this project needs to know."""
+"""`/init`: writes AGENTS.md, the instructions for agents that work on the project."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ("describe_project", "prompt_for", "run")
 
 _PROMPT = """\
-Write AGENTS.md at the top of this project: what an agent or a newcomer has to know to work on it.
+Write AGENTS.md at the top of this project: what an agent or a newcomer must know to work on it.
 
 Read first: README, CONTRIBUTING, the files that configure build, tests and linter, the outline of
 the source. Then write, in at most a page: what the project is; the commands to set up, build, test
 (also a single test) and lint; how the source is laid out; conventions that the code shows and
-that are not obvious. Only what you have seen. If there is an AGENTS.md, improve it instead, and
+that are not obvious. Write only what you have seen. If AGENTS.md exists, improve it instead, and
 keep what is still true.
 """
 _LANGUAGES = {
@@ -56,21 +56,21 @@ _KNOWN = {
 
 
 def prompt_for(arguments: str) -> str:
-    """Return what a language model is told."""
+    """Return the prompt for a language model."""
     return f"{_PROMPT}\n{arguments}\n" if arguments else _PROMPT
 
 
 async def run(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Prompt the model; without one, write down what can be seen without understanding."""
+    """Prompt the model; the demonstration model writes what the files show."""
     model = await state.hooks.session_model(state)
     if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
     state.messages.append(Prompt((prompt_for(asked.arguments),)))
     there = await use_tool(turn, state, "glob", pattern="**/*")
     if there.failed:
-        await say(turn, state, f"I cannot look around here: {there.text}")
+        await say(turn, state, f"Cannot list the files: {there.text}")
         return None
     paths = [line for line in there.text.splitlines() if line and not line.startswith("[")]
     if "AGENTS.md" in paths:
@@ -89,7 +89,7 @@ async def run(
     text = describe_project(paths, texts, asked.arguments)
     written = await use_tool(turn, state, "write", path="AGENTS.md", text=text)
     if written.failed:
-        await say(turn, state, f"AGENTS.md is not written: {written.text}")
+        await say(turn, state, f"AGENTS.md was not written: {written.text}")
     else:
         await say(
             turn,
@@ -101,7 +101,7 @@ async def run(
 
 
 def describe_project(paths: list[str], texts: dict[str, str], arguments: str) -> str:
-    """Return what the names of files and the usual files of a project say of it."""
+    """Describe a project from the names of its files and its usual files."""
     parts = ["# For agents\n", f"{_about(texts)}\n"]
     languages = Counter(_LANGUAGES.get(PurePosixPath(path).suffix, "") for path in paths)
     del languages[""]
@@ -125,7 +125,7 @@ def describe_project(paths: list[str], texts: dict[str, str], arguments: str) ->
 
 
 def _about(texts: dict[str, str]) -> str:
-    """Return the first sentence that says what the project is."""
+    """Return the sentence that describes the project."""
     for text in (_project(texts), _table(texts, "package.json")):
         if isinstance(about := text.get("description"), str) and about.strip():
             return about.strip()
@@ -134,7 +134,7 @@ def _about(texts: dict[str, str]) -> str:
         plain = " ".join(block.split())
         if plain and plain[0].isalnum():
             return plain.partition(". ")[0].rstrip(".") + "."
-    return "What this project is for is still to be written here."
+    return "Describe the purpose of this project here."
 
 
 def _commands(paths: list[str], texts: dict[str, str]) -> list[str]:

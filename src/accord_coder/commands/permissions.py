@@ -1,4 +1,4 @@
-"""`/permissions`: the rules of the project, shown and changed."""
+"""`/permissions`: shows and changes the rules of the project."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ("run",)
 
 _USAGE = f"""\
 - `/permissions allow KIND PATTERN`, `/permissions reject KIND PATTERN` add a rule
-- `/permissions remove NUMBER` takes one out
-- `/permissions trust` makes the rules yours that allow something and were not made by you
+- `/permissions remove NUMBER` removes a rule
+- `/permissions trust` accepts the rules of others that allow something
 
 A KIND is {", ".join(f"`{kind}`" for kind in KINDS[:-1])} or `{KINDS[-1]}`: `edit src/**`, \
 `execute git status *`, `fetch docs.python.org`, `mcp github/search_*`."""
@@ -28,7 +28,7 @@ A KIND is {", ".join(f"`{kind}`" for kind in KINDS[:-1])} or `{KINDS[-1]}`: `edi
 async def run(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Show the rules, or change them first."""
+    """Change the rules if requested, and show them."""
     verb, _, rest = asked.arguments.partition(" ")
     rest = rest.strip()
     match verb:
@@ -40,9 +40,9 @@ async def run(
             await turn.say(await _remove(rest, state))
         case "trust" if not rest:
             count = await asyncio.to_thread(state.rules.trust_all)
-            await turn.say(f"{count} rules are yours now.\n\n" if count else "There were none.\n\n")
+            await turn.say(f"Accepted {count} rules.\n\n" if count else "There were none.\n\n")
         case _:
-            await turn.say(f"I do not know `{asked.arguments}`.\n\n{_USAGE}")
+            await turn.say(f"Unknown arguments `{asked.arguments}`.\n\n{_USAGE}")
             return None
     known = await asyncio.to_thread(state.rules.read)
     await turn.say(_format_rules(known, state))
@@ -53,7 +53,7 @@ async def _add(effect: str, rest: str, state: CoderSession) -> str:
     kind, _, pattern = rest.partition(" ")
     pattern = pattern.strip().strip("`")
     if kind not in KINDS or not pattern:
-        return f"A rule has a kind and a pattern.\n\n{_USAGE}\n\n"
+        return f"A rule needs a kind and a pattern.\n\n{_USAGE}\n\n"
     rule = Rule("allow" if effect == "allow" else "reject", kind, pattern)
     try:
         rules_from(rules_to([rule]))
@@ -61,7 +61,7 @@ async def _add(effect: str, rest: str, state: CoderSession) -> str:
         return f"The rule was not added: {exc}\n\n"
     problem = await asyncio.to_thread(state.rules.add, rule)
     if problem is not None:
-        return f"The rule holds until the session ends; it could not be written: {problem}\n\n"
+        return f"The rule applies until the session ends; it could not be saved: {problem}\n\n"
     return f"Added: `{effect} {kind} {pattern}`\n\n"
 
 
@@ -69,12 +69,12 @@ async def _remove(number: str, state: CoderSession) -> str:
     known = await asyncio.to_thread(state.rules.read)
     rules = (*known.rules, *known.untrusted)
     if not number.isdecimal() or not 1 <= int(number) <= len(rules):
-        return f"There is no rule {number}.\n\n" if number else f"{_USAGE}\n\n"
+        return f"Unknown rule {number}.\n\n" if number else f"{_USAGE}\n\n"
     rule = rules[int(number) - 1]
     try:
         await asyncio.to_thread(state.rules.remove, rule)
     except (OSError, ValueError) as exc:
-        return f"It could not be removed: {exc}\n\n"
+        return f"The rule could not be removed: {exc}\n\n"
     return f"Removed: `{rule}`\n\n"
 
 
@@ -85,6 +85,6 @@ def _format_rules(known: EffectiveRules, state: CoderSession) -> str:
     elif not known.rules and not known.untrusted:
         lines.append("There are none.")
     for number, rule in enumerate((*known.rules, *known.untrusted), 1):
-        mark = " (not made by you: it does not hold)" if rule in known.untrusted else ""
+        mark = " (not accepted by you: it does not apply)" if rule in known.untrusted else ""
         lines.append(f"{number}. {rule.effect} `{rule.kind} {rule.pattern}`{mark}")
     return "\n".join([*lines, "", _USAGE])

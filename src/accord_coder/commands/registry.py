@@ -1,4 +1,4 @@
-"""All commands: those built in, and those of the project."""
+"""All slash commands: the built-in ones and those of the project."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ log = logging.getLogger("accord_coder")
 async def _help(
     _asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Say what there is."""
+    """List the commands, the mode and the model."""
     lines = ["Commands:", ""]
     theirs, wrong = await asyncio.to_thread(scan_commands, state.session.cwd)
     for command in _with_builtin(theirs):
         hint = f" {command.hint}" if command.hint else ""
         lines.append(f"- `/{command.name}{hint}` — {command.description}")
     if wrong:
-        lines += ["", "No commands, of the files in `.accord/commands`:", ""]
+        lines += ["", "Invalid files in `.accord/commands`:", ""]
         lines += [f"- {why}" for why in wrong]
     chosen = state.hooks.model_name(state)
     lines += ["", f"The mode is `{state.mode}`, the model `{chosen}`."]
@@ -62,7 +62,7 @@ async def _help(
 
 
 BUILTIN_COMMANDS: tuple[BuiltinCommand, ...] = (
-    BuiltinCommand("help", "Says what there is", _help),
+    BuiltinCommand("help", "Lists the commands", _help),
     BuiltinCommand(
         "init", "Writes AGENTS.md for this project", init.run, "what to mind", for_model=True
     ),
@@ -70,12 +70,10 @@ BUILTIN_COMMANDS: tuple[BuiltinCommand, ...] = (
         "review", "Reviews the changes in git", review.run, "what to look at", for_model=True
     ),
     BuiltinCommand(
-        "compact", "Shortens the conversation for the model", builtin.compact, "what to keep"
+        "compact", "Summarises the conversation for the model", builtin.compact, "what to keep"
     ),
-    BuiltinCommand("model", "Shows or switches the model", builtin.model, "provider:name"),
-    BuiltinCommand(
-        "mode", "Shows or switches what may be done without asking", builtin.mode, "name"
-    ),
+    BuiltinCommand("model", "Shows or sets the model", builtin.model, "provider:name"),
+    BuiltinCommand("mode", "Shows or sets the permission mode", builtin.mode, "name"),
     BuiltinCommand(
         "permissions",
         "Shows or changes what is always allowed or rejected here",
@@ -88,15 +86,15 @@ _BY_NAME = {act.name: act for act in BUILTIN_COMMANDS}
 
 
 def available_commands(state: CoderSession) -> list[AvailableCommand]:
-    """Return what clients are told of; reads the project's files."""
+    """Return the commands for clients; reads the project's files."""
     return _with_builtin(custom_commands(state.session.cwd))
 
 
 def first_available_commands(state: CoderSession) -> list[AvailableCommand]:
-    """Return the same for a session that begins, and log which files are no commands."""
+    """Return the commands of a new session, and log the invalid files."""
     theirs, wrong = scan_commands(state.session.cwd)
     for why in wrong:
-        log.warning("! no command in .accord/commands: %s", why)
+        log.warning("! invalid file in .accord/commands: %s", why)
     return _with_builtin(theirs)
 
 
@@ -108,7 +106,7 @@ def _with_builtin(theirs: list[CustomCommand]) -> list[AvailableCommand]:
 async def run_command(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Do what a command says; return what the model is prompted with, None when all is done."""
+    """Run a command; return the prompt for the model, None if the command is complete."""
     if (act := _BY_NAME.get(asked.name)) is not None:
         return await act.run(asked, turn, state)
     found = await asyncio.to_thread(find_command, state.session.cwd, asked.name)
@@ -122,14 +120,14 @@ async def run_command(
     near = difflib.get_close_matches(asked.name, names, n=1)
     meant = f" Did you mean `/{near[0]}`?" if near else ""
     listed = ", ".join(f"`/{name}`" for name in names)
-    await turn.say(f"There is no command `/{asked.name}`.{meant}\n\nThere are {listed}.")
+    await turn.say(f"Unknown command `/{asked.name}`.{meant}\n\nAvailable: {listed}.")
     return None
 
 
 async def _read_link(
     command: CustomCommand, turn: Turn, state: CoderSession
 ) -> CustomCommand | None:
-    """Return a command that a link leads to, if the user allows that the model is told of it."""
+    """Return the command of a link, if the user allows the model to read it."""
     path = str(command.link)
     title = f"Read /{command.name}: {command.description}"
     async with turn.tool(title, kind="read", locations=[path]) as call:
@@ -146,9 +144,9 @@ async def _read_link(
 
 
 def expand_prompt(content: tuple[ContentBlock, ...], cwd: str) -> tuple[ContentBlock, ...] | None:
-    """Return what the model was told for a prompt of the past; None if it was not for it.
+    """Return the content that the model received for an earlier prompt; None if it got none.
 
-    A command of the project stands for what its file says now.
+    A custom command expands to the current text of its file.
     """
     asked = parse_command(content)
     if asked is None:
@@ -160,5 +158,5 @@ def expand_prompt(content: tuple[ContentBlock, ...], cwd: str) -> tuple[ContentB
         return (texts[act.name](asked.arguments), *asked.attachments)
     found = find_command(cwd, asked.name)
     if found is not None and found.link is not None:
-        return content  # what it leads to is not read without permission
+        return content  # a link is not read without permission
     return None if found is None else (expand(found, asked.arguments), *asked.attachments)

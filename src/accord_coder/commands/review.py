@@ -1,4 +1,4 @@
-"""`/review`: looks at the changes in git."""
+"""`/review`: reviews the changes in git."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ("Finding", "findings", "format_review", "prompt_for", "run")
 
 _PROMPT = """\
 Review the changes in this git repository that are not committed yet (`git status`, `git diff
-HEAD`); if there are none, those of the last commit. Read the code around them as far as you need.
+HEAD`); if there are none, those of the last commit. Read the code around them if you need it.
 
-Report, most serious first, each with path:line, what goes wrong and when, and how to mend it: bugs,
-cases not handled, security, tests that are missing, what contradicts the conventions here. No
-praise, no taste, nothing that a formatter would do. Change nothing. If there is nothing, say so.
+Report, most serious first, each with path:line, what goes wrong and when, and how to fix it: bugs,
+cases not handled, security, missing tests, violations of the conventions here. No praise, no
+taste, nothing that a formatter would do. Change nothing. If there is nothing to report, say so.
 """
 _DIFF = "git --no-pager diff --no-ext-diff --no-color HEAD"
 _CHECKS: tuple[tuple[str, str], ...] = (
@@ -46,11 +46,11 @@ _CHECKS: tuple[tuple[str, str], ...] = (
 )
 _CODE = re.compile(r"\.(py|js|ts|tsx|jsx|go|rs|java|rb|c|cpp|cs|php|kt|swift)$")
 _MAX_FINDINGS = 50
-_MAX_CHARACTERS = 500  # of a line that is looked at
+_MAX_CHARACTERS = 500  # of a line that is searched
 
 
 class Finding(Struct, frozen=True):
-    """Something in a changed line."""
+    """A finding in a changed line."""
 
     path: str
     line: int
@@ -58,14 +58,14 @@ class Finding(Struct, frozen=True):
 
 
 def prompt_for(arguments: str) -> str:
-    """Return what a language model is told."""
+    """Return the prompt for a language model."""
     return f"{_PROMPT}\nLook above all at: {arguments}\n" if arguments else _PROMPT
 
 
 async def run(
     asked: CommandCall, turn: Turn, state: CoderSession
 ) -> tuple[ContentBlock, ...] | None:
-    """Prompt the model; without one, list the changes and what patterns find in them."""
+    """Prompt the model; the demonstration model lists the changes and what patterns find."""
     model = await state.hooks.session_model(state)
     if model.is_language_model:
         return (prompt_for(asked.arguments), *asked.attachments)
@@ -73,17 +73,17 @@ async def run(
     result = await use_tool(turn, state, "execute", command=_DIFF)
     if result.failed or re.search(r"^\[(exit status|timed out)", result.text, re.MULTILINE):
         why = result.text.strip().partition("\n")[0]  # git may add all of its help
-        await say(turn, state, f"I cannot see the changes: {why}")
+        await say(turn, state, f"Cannot read the changes: {why}")
         return None
     await say(turn, state, format_review(result.text))
     return None
 
 
 def format_review(diff: str) -> str:
-    """Return a report on a diff."""
+    """Return a report about a diff."""
     changed = _changed_files(diff)
     if not changed:
-        return "Nothing differs from the last commit. (Files that git does not know are not seen.)"
+        return "No changes since the last commit. (Files that git does not track are not included.)"
     lines = ["Changed since the last commit:", ""]
     lines += [f"- `{path}`: +{added} −{gone}" for path, (added, gone) in changed.items()]
     found = list(findings(diff))
@@ -94,17 +94,17 @@ def format_review(diff: str) -> str:
     if len(found) > _MAX_FINDINGS:
         lines.append(f"- and {len(found) - _MAX_FINDINGS} more")
     if code and not tests:
-        lines.append("- code has changed, and no test")
+        lines.append("- code has changed, but no test")
     if lines[-1] == "":
         lines.append("Nothing.")
-    lines += ["", "I am not a language model: whether the changes are right, I cannot tell."]
+    lines += ["", "The demonstration model cannot judge whether the changes are correct."]
     return "\n".join(lines)
 
 
 def findings(diff: str) -> Iterator[Finding]:
-    """Yield what is worth a look in the lines that a diff adds."""
+    """Yield the findings in the lines that a diff adds."""
     for path, number, text in _added_lines(diff):
-        start = text[:_MAX_CHARACTERS]  # expressions take their time with long lines
+        start = text[:_MAX_CHARACTERS]  # expressions are slow on long lines
         for pattern, what in _CHECKS:
             if re.search(pattern, start):
                 yield Finding(path, number, what)

@@ -1,8 +1,8 @@
-"""The conversation of a session that was opened again, from what was stored of it.
+"""The conversation of a session that was opened again, from its stored updates.
 
-The model sees what it saw then: the prompts, its own text, and the results of its
-tools to the letter. Its own form of its answers is not stored; several uses of tools in one answer
-come back as one answer each, which says the same.
+The model sees what it saw before: the prompts, its own text, and the exact results of its
+tools. The provider's form of an answer is not stored. Several tool uses of one answer become
+one answer each, which is equivalent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _HistoryBuilder:
     def __init__(self, expand: ExpandPrompt) -> None:
         self._expand = expand
         self._messages: list[Message] = []
-        self._skipping = False  # what is being read was not for the model
+        self._skipping = False  # the last prompt was not for the model
 
     def prompt(self, content: tuple[ContentBlock, ...]) -> None:
         expanded = self._expand(content)
@@ -63,7 +63,7 @@ class _HistoryBuilder:
 
     def tool(self, update: ToolCallUpdate) -> None:
         if self._skipping or update.name is UNSET:
-            return  # not the model's
+            return  # not a tool use of the model
         use = ToolUse(update.id, update.name, _arguments(update.raw_input))
         last = self._messages[-1] if self._messages else None
         if isinstance(last, Answer) and not last.uses:
@@ -102,4 +102,4 @@ def _result(update: ToolCallUpdate) -> tuple[str, bool]:
         case {"error": str() as text}:
             return text, True
         case _:
-            return "It was interrupted before it was done; look whether it had an effect.", True
+            return "It was interrupted: check whether it had an effect.", True

@@ -1,4 +1,4 @@
-"""What a model is told of a session: messages and the results of tools, in order."""
+"""The conversation with a model: prompts, answers and tool results, in order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ("Answer", "Message", "Prompt", "Results", "ToolResult", "ToolUse", "r
 
 
 class Prompt(Struct, frozen=True):
-    """What the user said."""
+    """The prompt of the user."""
 
     content: tuple[ContentBlock, ...]
 
 
 class ToolUse(Struct, frozen=True):
-    """The model wants a tool used; `arguments` is JSON as the model wrote it."""
+    """A request of the model to use a tool; `arguments` is JSON as the model wrote it."""
 
     id: str
     name: str
@@ -26,7 +26,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What the model answered; `native` is its own form of it, known to the model alone."""
+    """An answer of the model; `native` is the provider's own form of it."""
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
@@ -34,7 +34,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What came of using a tool, as the model is told."""
+    """The result of one tool use, for the model."""
 
     use_id: str
     name: str
@@ -48,7 +48,7 @@ class ToolResult(Struct, frozen=True):
 
 
 class Results(Struct, frozen=True):
-    """What came of all the tools of the answer before."""
+    """The results of all tool uses of the answer before."""
 
     results: tuple[ToolResult, ...]
 
@@ -57,7 +57,7 @@ Message: TypeAlias = Prompt | Answer | Results
 
 
 def repair(messages: list[Message]) -> list[Message]:
-    """Return the messages with a result for every use of a tool: models insist on that."""
+    """Return the messages with a result for every tool use, which providers require."""
     found: list[Message] = []
     for at, message in enumerate(messages):
         found.append(message)

@@ -1,4 +1,4 @@
-"""What a prompt sets off: the conversation so far is there, commands are done, the model works."""
+"""Handles a prompt: loads the stored conversation, runs a command, or runs the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_TITLE = 60  # characters of a title
 
 
 async def handle_prompt(turn: Turn, state: CoderSession) -> str | None:
-    """Work on a prompt; return why it stopped."""
+    """Handle a prompt; return the stop reason."""
     await _restore(turn, state)
     content = turn.content
     asked = parse_command(content)
@@ -40,7 +40,7 @@ async def handle_prompt(turn: Turn, state: CoderSession) -> str | None:
 
 
 async def _restore(turn: Turn, state: CoderSession) -> None:
-    """Read the conversation again, if the session was opened again since."""
+    """Load the stored conversation with the first prompt."""
     if state.history_loaded:
         return
     state.history_loaded = True
@@ -59,7 +59,7 @@ async def _restore(turn: Turn, state: CoderSession) -> None:
 
 
 def title_of(content: tuple[ContentBlock, ...]) -> str:
-    """Return a title for a session that begins with this: its first line, or what came with it."""
+    """Return a title for a session with this first prompt: its first line or its attachment."""
     for part in content:
         match part:
             case str() if line := next(filter(str.strip, part.splitlines()), ""):

@@ -1,4 +1,4 @@
-"""Carries out what a model wants done: finds the tool, asks for permission, reports, answers."""
+"""Runs the tools that a model requests: permission, tool call, result."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ("run_tools",)
 
 log = logging.getLogger("accord_coder")
 
-_MAX_PATH_CHARACTERS = 4096  # PATH_MAX of Linux: links in longer paths would not be resolved
+_MAX_PATH_CHARACTERS = 4096  # PATH_MAX of Linux: links in longer paths are not resolved
 
 
 async def run_tools(uses: Sequence[ToolUse], turn: Turn, state: CoderSession) -> Results:
-    """Use the tools in this order, neighbours that only look at things side by side."""
+    """Run the tools in order; consecutive read-only tools run concurrently."""
     results: list[ToolResult] = []
     at = 0
     while at < len(uses):
@@ -60,7 +60,7 @@ async def _run_parallel(
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_run_tool(use, turn, state)) for use in uses]
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None  # the client has gone, for all of them
+        raise failures.exceptions[0] from None  # the client has disconnected
     return [task.result() for task in tasks]
 
 
@@ -74,7 +74,7 @@ async def _run_tool(use: ToolUse, turn: Turn, state: CoderSession) -> ToolResult
     try:
         if tool is None:
             known = ", ".join(sorted(state.tools))
-            raise ToolFailed(f"There is no tool {use.name}; there are {known}.")
+            raise ToolFailed(f"Unknown tool {use.name}: expected one of {known}.")
         args = tool.parse(use.arguments)
     except ToolFailed as error:
         async with turn.tool(use.name, name=use.name, raw_input=_json(use.arguments)) as call:
@@ -84,7 +84,7 @@ async def _run_tool(use: ToolUse, turn: Turn, state: CoderSession) -> ToolResult
     try:
         return await _run_parsed(tool, args, use, turn, state)
     except WorkCancelled:
-        return _result(use, ("The user stopped it.",), failed=True)
+        return _result(use, ("The user cancelled it.",), failed=True)
 
 
 async def _run_parsed(
@@ -101,10 +101,10 @@ async def _run_parsed(
         try:
             access = tool.access(args, state)
             if any("\0" in text for text in (*access.paths, access.subject)):
-                raise ToolFailed("There is a null character in it, which no system takes.")
+                raise ToolFailed("Arguments must not contain NUL characters.")
             if any(len(path) > _MAX_PATH_CHARACTERS for path in access.paths):
                 raise ToolFailed(f"A path is longer than {_MAX_PATH_CHARACTERS} characters.")
-            # What is refused anyway is not looked at first: the preview would say what to mend.
+            # Permission is evaluated before the preview, which reveals the content of files.
             judged = await evaluate(access, state)
             await tool.preview(args, call, state)
             if judged.asks:
@@ -117,10 +117,10 @@ async def _run_parsed(
         except StartError as error:
             return await _report_failure(str(error), call, use)
         except TransportError:
-            raise  # the client has gone
+            raise  # the client has disconnected
         except Exception as error:
             if turn.session.closed:
-                raise  # and nobody is told of anything any more
+                raise  # nothing can be reported in a closed session
             return await _report_failure(_error_text(error, tool), call, use)
         await call.set_raw_output(_raw_output(outcome))
         if outcome.failed:
@@ -135,23 +135,23 @@ async def _report_failure(why: str, call: ToolCallHandle, use: ToolUse) -> ToolR
 
 
 def _error_text(error: Exception, tool: Tool[Any]) -> str:
-    """Say what went wrong, to the model and the user."""
+    """Return the error text for the model and the user."""
     match error:
         case ToolFailed() | OutsideRoots() | PatternTooLong():
             return str(error)
         case FileNotFoundError(filename=str() as path):
-            return f"There is no file {path}."
+            return f"The file {path} does not exist."
         case OSError(strerror=str() as reason, filename=str() as path):
             return f"{path}: {reason}."
         case OSError(strerror=str() as reason):
             return f"{tool.name} failed: {reason}."
         case RequestError():
-            return f"{tool.name} failed: the client says {error.text}"
+            return f"{tool.name} failed: the client responded {error.text}"
         case RemoteProtocolError():
-            return f"{tool.name} failed: the client broke the protocol. {error}"
+            return f"{tool.name} failed: the client violated the protocol. {error}"
         case _:
             log.error("! the tool %s failed", tool.name, exc_info=error)
-            return f"{tool.name} failed by a mistake of its own."
+            return f"{tool.name} failed because of a bug in it."
 
 
 def _raw_output(outcome: Outcome) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The state of one session of the coder, from its opening to its end."""
+"""The state of one session of the coder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn: the model answers, its tools are used, it answers again, until it is done."""
+"""Runs one turn: the model answers and uses tools until it ends its turn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from accord_coder.tools.mcp_tool import connect_servers, offer_tools
 
 __all__ = ("compact", "run_turn")
 
-# Of the model's context: fuller than that, what was said is summarised.
+# Compact the conversation above this share of the model's context.
 _COMPACT_ABOVE = 0.8
 _STOP_REASONS = {"max_tokens": "max_tokens", "refusal": "refusal"}
 
@@ -43,7 +43,7 @@ async def run_turn(
     instructions: str,
     content: tuple[ContentBlock, ...] | None = None,
 ) -> str:
-    """Let the model work on a prompt, or on `content` in its place; return why it stopped."""
+    """Run the model on a prompt, or on `content` instead of it; return the stop reason."""
     prompt = Prompt(turn.content if content is None else content)
     state.messages = repair(state.messages)
     state.messages.append(prompt)
@@ -67,7 +67,7 @@ async def run_turn(
 
 
 def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:
-    """Drop a refused prompt and what came of it: the next prompt does not build on them."""
+    """Drop a refused prompt and what followed it, so that the next prompt starts without them."""
     for at, message in enumerate(state.messages):
         if message is prompt:
             del state.messages[at:]
@@ -77,7 +77,7 @@ def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:
 async def _request_with_compaction(
     turn: Turn, state: CoderSession, model: Model, instructions: str
 ) -> tuple[Answer, str]:
-    """Answer, after a compaction where the conversation is too long."""
+    """Request an answer; compact the conversation first if it is too long."""
     if state.mcp is not None:
         offer_tools(state)
     if _estimate_context(state) > _COMPACT_ABOVE * model.context_size:
@@ -91,8 +91,8 @@ async def _request_with_compaction(
 
 
 def _estimate_context(state: CoderSession) -> int:
-    """Return about how many tokens of the context the next request takes."""
-    if not state.context_used:  # nobody has counted yet: the session was opened again, say
+    """Return an estimate of the tokens that the next request takes."""
+    if not state.context_used:  # not reported yet, for example in a loaded session
         return estimate_tokens(state.messages)
     new = takewhile(lambda message: not isinstance(message, Answer), reversed(state.messages))
     return state.context_used + estimate_tokens(list(new))
@@ -101,7 +101,7 @@ def _estimate_context(state: CoderSession) -> int:
 async def _request(
     turn: Turn, state: CoderSession, model: Model, instructions: str
 ) -> tuple[Answer, str]:
-    """Show the answer as it comes, and return it whole with why it ended."""
+    """Stream the answer to the client; return it with its stop reason."""
     request = Request(
         instructions=instructions,
         messages=tuple(state.messages),
@@ -128,27 +128,27 @@ async def _request(
                 case Finished():
                     finished = piece
     except BaseException:
-        if texts:  # the user has read it, so the model has said it
+        if texts:  # the user has seen it, so it belongs to the conversation
             state.messages.append(Answer(text="".join(texts)))
         raise
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()
     if finished is None:
-        raise ModelError("The model has ended without a word of why.")
+        raise ModelError("The model's response ended without a stop reason.")
     await _report_usage(finished, turn, state, model)
     return _assemble_answer("".join(texts), uses, finished), finished.reason
 
 
 def _assemble_answer(text: str, uses: list[ToolUse], finished: Finished) -> Answer:
-    """Return the answer without the uses that it was cut off in."""
+    """Return the answer, without its tool uses if it was cut off in them."""
     if finished.reason in ("end", "tools"):
         return Answer(text=text, uses=tuple(uses), native=finished.native)
     return Answer(text=text, native=None if uses else finished.native)
 
 
 async def _report_usage(finished: Finished, turn: Turn, state: CoderSession, model: Model) -> None:
-    """Tell what an answer took, and how full the context is with it."""
+    """Report the tokens and the cost of an answer, and the context usage."""
     if finished.tokens is not None:
         turn.token_usage = _add_usage(turn.token_usage, finished.tokens)
     if finished.cost is not None:
@@ -177,15 +177,15 @@ def _add_usage(before: TokenUsage | None, more: TokenUsage) -> TokenUsage:
 
 
 async def compact(turn: Turn, state: CoderSession, model: Model, *, hint: str = "") -> bool:
-    """Put a summary in place of what was said, all but the end; tell whether that was possible.
+    """Replace the conversation, except for its end, by a summary; return False if not possible.
 
-    The summary is stored as that of the compaction: who reads the session again goes on with it.
+    The summary is stored with the compaction, so a loaded session continues from it.
     """
     messages = repair(state.messages)
     if nothing_to_drop(messages):
         return False
-    if turn.client.version == 1:  # whose clients may show no compactions
-        await turn.think("Shortening what was said so far, to make room.\n")
+    if turn.client.version == 1:  # its clients may not show compactions
+        await turn.think("Compacting the conversation.\n")
     async with turn.compaction() as shown:
         if not model.can_summarise:
             state.messages = last_turns(messages)

@@ -1,4 +1,4 @@
-"""Keys of providers: from the environment, the user's keyring, or a file of the user's alone."""
+"""API keys of providers: from the environment, the keyring, or a file of the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SERVICE = "accord"  # in the keyring
 
 
 class _StoredKey(Struct, frozen=True, omit_defaults=True):
-    """Where a key is: in the keyring, or here."""
+    """A saved key: here, or in the keyring if it is None."""
 
     key: str | None = None
 
@@ -35,9 +35,9 @@ class _StoredKey(Struct, frozen=True, omit_defaults=True):
 
 
 class ApiKeys:
-    """The keys that there are. No key is ever logged, nor part of an error.
+    """The available API keys. A key is never logged and is never part of an error.
 
-    `folder` has the file that says which keys are kept; without it the environment is all.
+    `folder` contains the file of the saved keys; None means only the environment.
     """
 
     def __init__(self, folder: Path | None, environ: Mapping[str, str] | None = None) -> None:
@@ -47,20 +47,20 @@ class ApiKeys:
         self._from_keyring: dict[str, str | None] = {}
 
     def has_key(self, source: ModelProvider) -> bool:
-        """Tell whether there is a key, without asking the keyring: that may take long."""
+        """Return whether there is a key, without asking the keyring, which can be slow."""
         return self.in_environment(source) or source.id in self._read()
 
     def conceal(self) -> None:
-        """Keep other processes from reading the keys here, if there are any."""
+        """Protect the memory of this process from other processes if it has keys."""
         if any(map(self.has_key, PROVIDERS)):
             conceal_process()
 
     def in_environment(self, source: ModelProvider) -> bool:
-        """Tell whether the environment has a key."""
+        """Return whether the environment has a key."""
         return any(self._environ.get(name, "").strip() for name in source.variables)
 
     def find(self, source: ModelProvider) -> str | None:
-        """Return the key. The keyring may ask the user something first: not for the event loop."""
+        """Return the key. Blocks: the keyring can ask the user for a password."""
         for name in source.variables:
             if key := self._environ.get(name, "").strip():
                 return key
@@ -74,13 +74,13 @@ class ApiKeys:
         return self._from_keyring[source.id]
 
     def reload(self) -> None:
-        """Forget what was read: it may have changed."""
+        """Read the keys again when they are needed next."""
         self._stored = None
         self._from_keyring.clear()
         self.conceal()
 
     def save(self, source: ModelProvider, key: str) -> KeyLocation:
-        """Keep a key, in the keyring or else in the file; return which. Raises `OSError`."""
+        """Save a key in the keyring, or else in the file; return which. Raises `OSError`."""
         self.reload()
         kept = dict(self._read())
         in_keyring = _save_in_keyring(source.id, key)
@@ -89,7 +89,7 @@ class ApiKeys:
         return "keyring" if in_keyring else "file"
 
     def delete_all(self) -> None:
-        """Delete all keys that were kept; those of the environment stay."""
+        """Delete all saved keys. Keys in the environment stay."""
         self.reload()
         for source_id, kept in self._read().items():
             if kept.key is None:
@@ -105,7 +105,7 @@ class ApiKeys:
 
     def _write(self, kept: dict[str, _StoredKey]) -> None:
         if self._path is None:
-            raise OSError("there is no directory to keep keys in")
+            raise OSError("there is no directory for keys")
         private_dir(self._path.parent)
         beside = self._path.with_suffix(".new")
         beside.unlink(missing_ok=True)
@@ -117,24 +117,24 @@ class ApiKeys:
 
 
 def _read_private(path: Path) -> dict[str, _StoredKey]:
-    """Return what a file says, unless others may read it too."""
+    """Return the content of a file, unless other users can read it."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if sys.platform != "win32" and stat.S_IMODE(mode) & 0o077:
-                log.warning("! %s is not read: others may read it; chmod 600 it", path)
+                log.warning("! %s is ignored: other users can read it; run chmod 600 on it", path)
                 return {}
             return msgspec.json.decode(file.read(), type=dict[str, _StoredKey])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as exc:
-        # Not the error's own words: they may quote the file.
+        # Not the error's text, which can quote the file.
         log.warning("! %s cannot be read: %s", path, type(exc).__name__)
         return {}
 
 
 def _save_in_keyring(source_id: str, key: str) -> bool:
-    """Keep a key in the keyring; return whether it is there."""
+    """Save a key in the keyring; return whether that worked."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -157,7 +157,7 @@ def _read_keyring(source_id: str) -> str | None:
     try:
         return keyring.get_password(_SERVICE, source_id)
     except (KeyringError, RuntimeError, OSError) as exc:
-        log.warning("! the keyring does not answer: %s", type(exc).__name__)
+        log.warning("! the keyring failed: %s", type(exc).__name__)
         return None
 
 
@@ -170,4 +170,4 @@ def _delete_from_keyring(source_id: str) -> None:
     try:
         keyring.delete_password(_SERVICE, source_id)
     except (KeyringError, RuntimeError, OSError) as exc:
-        log.warning("! the keyring does not delete: %s", type(exc).__name__)
+        log.warning("! the keyring did not delete a key: %s", type(exc).__name__)

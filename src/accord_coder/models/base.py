@@ -1,4 +1,4 @@
-"""What every model does: answer a conversation, piece by piece."""
+"""The interface of models: they answer a conversation in pieces."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = (
 
 
 class ModelError(AccordError):
-    """A model did not answer; the message is for the user and holds no secret.
+    """A model did not answer; the text is for the user and contains no secret.
 
-    Raised once the model has tried again as often as it makes sense.
+    Raised after the retries.
     """
 
 
 class ContextOverflow(ModelError):
-    """The conversation is longer than the model can take."""
+    """The conversation is longer than the model's context."""
 
 
 class KeyRejected(ModelError):
-    """The provider does not take the key."""
+    """The provider rejected the API key."""
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool, as models are told of it; `parameters` is a JSON schema of an object."""
+    """The description of a tool for models; `parameters` is the JSON Schema of an object."""
 
     name: str
     description: str
@@ -50,7 +50,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a model is to answer. `effort` is how long to think, where the model can choose."""
+    """A request for an answer. `effort` is how long to think, if the model supports that."""
 
     instructions: str
     messages: Sequence[Message]
@@ -59,27 +59,27 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Text(Struct, frozen=True):
-    """More of the answer."""
+    """A piece of the answer."""
 
     text: str
 
 
 class Thought(Struct, frozen=True):
-    """More of the model's thinking."""
+    """A piece of the model's thinking."""
 
     text: str
 
 
 class Notice(Struct, frozen=True):
-    """Something for the user that is no part of the answer: that it takes longer, say."""
+    """A notice for the user outside the answer, for example about a delay."""
 
     text: str
 
 
 class Finished(Struct, frozen=True, kw_only=True):
-    """The last piece: why it ended, what it took, and the model's own form of the answer.
+    """The last piece: the stop reason, the usage, and the provider's own form of the answer.
 
-    `context` is how many tokens of the context window are in use now.
+    `context` is the number of tokens in the context.
     """
 
     reason: Literal["end", "tools", "max_tokens", "refusal"]
@@ -99,13 +99,13 @@ class Model(ABC):
     name: str  # provider:name, local:name, or "demo"
     context_size: int  # tokens
     accepts: ClassVar[frozenset[str]] | frozenset[str] = frozenset()  # image, audio
-    efforts: tuple[str, ...] = ()  # how long it may be told to think
-    can_summarise: bool = True  # can tell in short what was said
+    efforts: tuple[str, ...] = ()  # values of `Request.effort`
+    can_summarise: bool = True  # whether it can summarise a conversation
 
     @abstractmethod
     def answer(self, request: Request) -> AsyncIterator[Piece]:
         """Yield the answer as it comes, `Finished` last; raise `ModelError`."""
 
     async def aclose(self) -> None:
-        """Free what it holds."""
+        """Close its connections."""
         return

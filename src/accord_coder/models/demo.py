@@ -40,7 +40,7 @@ class DemoModel(Model):
     async def answer(self, request: Request) -> AsyncIterator[Piece]:
         """Continue the commands of the last prompt after the last result."""
         content, results = _last_prompt(request.messages)
-        # Approval ends plan mode; the same steps have to be taken again, though.
+        # Approval ends plan mode, but the replay must take the same steps.
         planning = results[0].name == "exit_plan" if results else False
         planning = planning or says_plan_mode(request.instructions)
         work = _work(content, planning=planning)

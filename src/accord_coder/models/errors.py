@@ -1,4 +1,4 @@
-"""What goes wrong with a provider: said so that users can act on it, and whether it passes."""
+"""Errors of providers: a text that users can act on, and whether to retry."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from accord_coder.models.providers import ModelProvider
 __all__ = ("ProviderError", "classify_error", "malformed_answer")
 
 _KEY_KINDS = re.compile(r"authenticat|unauthori[sz]ed|api_?key", re.IGNORECASE)
-_MAX_CHARACTERS = 300  # of a provider's own words
+_MAX_CHARACTERS = 300  # of a provider's message
 
 
 class ProviderError(Struct, frozen=True):
-    """An error for the user, whether it `passes` by itself, and how long the provider asks for."""
+    """An error for the user, whether a retry can help, and the delay that the provider requests."""
 
     error: ModelError
     is_transient: bool = False
@@ -44,9 +44,9 @@ class ProviderError(Struct, frozen=True):
 def classify_error(
     exc: AgentRunError, source: ModelProvider, address: str, *, secret: str | None, begun: bool
 ) -> ProviderError:
-    """Return what an error of pydantic-ai means; the secret is in no word of it.
+    """Translate an error of pydantic-ai; the result does not contain the secret.
 
-    `address` is the URL that was asked.
+    `address` is the URL of the request.
     """
     name = source.name
     said = _provider_message(exc, secret)
@@ -56,44 +56,46 @@ def classify_error(
                 ContextOverflow(f"The conversation is too long for the model.{said}")
             )
         case ModelHTTPError(status_code=403) if not _blames_key(exc.body):
-            # Of a region, a resource or a guard: another key need not help.
-            return ProviderError(ModelError(f"{name} does not allow this (status 403).{said}"))
+            # A region, a resource or a filter: another key may not help.
+            return ProviderError(
+                ModelError(f"{name} does not allow this request (status 403).{said}")
+            )
         case ModelAuthenticationError():
             ways = " or ".join(source.variables)
-            why = f"{name} refuses the key. Set {ways}, or `accord agent --login {source.id}`."
+            why = f"{name} rejected the API key. Set {ways}, or `accord agent --login {source.id}`."
             return ProviderError(KeyRejected(why))
         case ModelNotFoundError():
             return ProviderError(ModelError(f"{name} has no such model.{said}"))
         case ModelQuotaExceededError():
             return ProviderError(ModelError(f"The quota at {name} is used up.{said}"))
         case ModelRateLimitError():
-            return _transient(exc, f"{name} asks for fewer requests.")
+            return _transient(exc, f"{name} limits the rate of requests.")
         case ModelUnavailableError() | ModelServerError():
             return _transient(exc, f"{name} is not available{_status(exc)}.")
         case ModelTimeoutError(phase="read" | "write"):
-            return ProviderError(ModelError(f"{name} has stopped answering."))
+            return ProviderError(ModelError(f"{name} stopped responding."))
         case ModelConnectionError() if begun:
             return ProviderError(
-                ModelError(f"The connection to {name} broke in the middle of the answer.")
+                ModelError(f"The connection to {name} was lost during the answer.")
             )
         case ModelConnectionError():
             why = f"{name} cannot be reached{_host(address)}{_cause(exc, secret)}."
             return _transient(exc, why)
         case ModelAPIError():
-            return ProviderError(ModelError(f"{name} does not answer this{_status(exc)}.{said}"))
+            return ProviderError(ModelError(f"{name} did not answer{_status(exc)}.{said}"))
         case ContentFilterError():
-            return ProviderError(ModelError(f"{name} refuses to answer.{said}"))
+            return ProviderError(ModelError(f"{name} refused to answer.{said}"))
         case _:
             return malformed_answer(source)
 
 
 def malformed_answer(source: ModelProvider) -> ProviderError:
-    """Return what it means when an answer does not keep to the provider's own format."""
-    return ProviderError(ModelError(f"{source.name} answers what cannot be understood."))
+    """Return the error for a response that is not in the provider's format."""
+    return ProviderError(ModelError(f"{source.name} sent a malformed response."))
 
 
 def _blames_key(body: object) -> bool:
-    """Tell whether a provider's refusal says that it is about who asks."""
+    """Return whether a provider's error is about authentication."""
     if not isinstance(body, dict):
         return isinstance(body, str) and "authenticat" in body.lower()
     fields = cast("dict[str, object]", body)
@@ -117,7 +119,7 @@ def _status(exc: ModelAPIError) -> str:
 
 
 def _host(address: str) -> str:
-    """Return the scheme, host and port of an address; what else it holds may be secret."""
+    """Return the scheme, host and port of an address; the rest can be secret."""
     try:
         parts = urlsplit(address)
         port = f":{parts.port}" if parts.port is not None else ""
@@ -127,7 +129,7 @@ def _host(address: str) -> str:
 
 
 def _cause(exc: BaseException, secret: str | None) -> str:
-    """Return the reason that the system gave for a connection that was not made."""
+    """Return the system's reason for a failed connection."""
     reason = ""
     seen: set[int] = set()
     cause: BaseException | None = exc
@@ -142,9 +144,9 @@ def _cause(exc: BaseException, secret: str | None) -> str:
 
 
 def _provider_message(exc: AgentRunError, secret: str | None) -> str:
-    """Return the provider's own words, cut short and without the secret."""
+    """Return the provider's message, shortened and without the secret."""
     body: Any = exc.body if isinstance(exc, ModelAPIError) else None
-    for _ in range(2):  # {"error": {"message": …}}, or the inner one alone
+    for _ in range(2):  # {"error": {"message": …}}, or only the inner object
         if isinstance(body, dict):
             fields = cast("dict[str, Any]", body)
             body = fields.get("error", fields.get("message"))

@@ -66,7 +66,7 @@ def is_local(name: str) -> bool:
 
 
 def local_provider(server: LocalServer) -> ModelProvider:
-    """Return the provider that stands for a server, for messages and for an optional key."""
+    """Return a provider for a server: its name for messages, and its optional key."""
     return ModelProvider(id=LOCAL, name=server.name, variables=("ACCORD_API_KEY",), keyless=True)
 
 

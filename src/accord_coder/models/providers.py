@@ -1,4 +1,4 @@
-"""Where language models come from: the table of providers, the only place with their names."""
+"""The table of model providers, the only place with their names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HOW_TO_GET_A_MODEL = (
 
 
 class ModelProvider(Struct, frozen=True, kw_only=True):
-    """A provider: where its key is found, and models of it to offer, the default one first.
+    """A provider: the variables of its key, and the models to offer, the default first.
 
-    `address` is asked when the user names no other. `keyless` ones answer without a key.
+    `address` is the default base URL. A `keyless` provider needs no key.
     """
 
     id: str
@@ -29,7 +29,7 @@ class ModelProvider(Struct, frozen=True, kw_only=True):
     keyless: bool = False
 
 
-# In this order they are tried. Any other name can be given with `--model`; these are offered.
+# In order of preference. `--model` accepts other model names too; these are offered.
 PROVIDERS = (
     ModelProvider(
         id="anthropic",
@@ -62,7 +62,7 @@ PROVIDERS = (
         address="http://localhost:11434/v1",
         keyless=True,
     ),
-    # Whatever speaks Chat Completions at `--base-url`.
+    # Any server for Chat Completions, at `--base-url`.
     ModelProvider(
         id="compatible", name="OpenAI-compatible", variables=("ACCORD_API_KEY",), keyless=True
     ),
@@ -70,12 +70,12 @@ PROVIDERS = (
     ModelProvider(id="openrouter", name="OpenRouter", variables=("OPENROUTER_API_KEY",)),
 )
 
-# What must not be in the environment of commands that the agent runs.
+# Removed from the environment of commands that the agent runs.
 KEY_VARIABLES = frozenset(name for source in PROVIDERS for name in source.variables)
 
 
 def provider_of(model: str) -> tuple[ModelProvider, str] | None:
-    """Return the provider that `provider:name` names, and the name; None for another form."""
+    """Return provider and name of `provider:name`; None for anything else."""
     provider, colon, name = model.partition(":")
     if not (colon and name):
         return None

@@ -1,4 +1,4 @@
-"""The conversation as pydantic-ai has it, and what comes back."""
+"""Converts conversations to pydantic-ai's messages, and its responses back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ("cost_of", "messages_of", "native_of", "parameters_of", "tokens_of")
 
 
 def messages_of(request: Request, accepts: frozenset[str]) -> list[ModelMessage]:
-    """Return the messages; what the model does not take is told as text."""
+    """Return the messages; content that the model does not accept becomes text."""
     found: list[ModelMessage] = []
     for message in request.messages:
         converted = _message(message, accepts)
@@ -76,7 +76,7 @@ def _result(result: ToolResult, accepts: frozenset[str]) -> ToolReturnPart:
 
 
 def _content(content: Sequence[ContentBlock], accepts: frozenset[str]) -> str | list[UserContent]:
-    """Return content as the model takes it: a text when it is no more than that."""
+    """Return content for the model: a string if it is only text."""
     parts: list[UserContent] = []
     for part in content:
         made = _part(part, accepts)
@@ -106,7 +106,7 @@ def _part(part: ContentBlock, takes: frozenset[str]) -> UserContent:
         case AudioContent(data, mime_type):
             if "audio" in takes:
                 return BinaryContent(data, media_type=mime_type)
-            return f"[A sound ({mime_type}) that this model cannot hear]"
+            return f"[Audio ({mime_type}) that this model cannot hear]"
         case ResourceLink(uri, name):
             return f"[{name}]({uri})"
         case EmbeddedResource(uri, str() as text):
@@ -117,11 +117,11 @@ def _part(part: ContentBlock, takes: frozenset[str]) -> UserContent:
             kind = mime_type or "unknown type"
             return f"[A file, {uri} ({kind}, {len(data)} bytes), that this model cannot read]"
         case _:
-            return "[Something that this agent does not know]"
+            return "[Content of an unknown type]"
 
 
 def _without_surrogates(text: str) -> str:
-    """Return text that can be sent: names of files, say, may hold halves of surrogate pairs."""
+    """Return text without lone surrogates, which file names can contain."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -130,7 +130,7 @@ def _without_surrogates(text: str) -> str:
 
 
 def native_of(response: ModelResponse) -> ModelResponse | None:
-    """Return an answer as it is to be told back to the model; None when it cannot be sent."""
+    """Return an answer in the form to send back to the model; None if it cannot be sent."""
     calls = [
         part for call in response.tool_calls for part in (call.tool_name, call.args_as_json_str())
     ]
@@ -157,7 +157,7 @@ def parameters_of(request: Request) -> ModelRequestParameters:
 
 
 def tokens_of(response: ModelResponse) -> TokenUsage | None:
-    """Return what an answer took; None when the provider does not say."""
+    """Return the tokens that an answer used; None if the provider does not report them."""
     usage = response.usage
     if usage.unmeasured_requests or not usage.total_tokens:
         return None
@@ -173,7 +173,7 @@ def tokens_of(response: ModelResponse) -> TokenUsage | None:
 
 
 def cost_of(response: ModelResponse) -> Cost | None:
-    """Return what an answer costs by the price list; None for a model that is not in it."""
+    """Return the cost of an answer by the price list; None for a model that is not in it."""
     try:
         price = response.cost().total_price
     except (AssertionError, LookupError, ValueError):

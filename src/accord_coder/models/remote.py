@@ -51,7 +51,7 @@ __all__ = ("RemoteModel", "open_remote")
 
 log = logging.getLogger("accord_coder")
 
-# When neither the price list nor the profile knows how much a model takes.
+# If neither the price list nor the profile knows the context size.
 _DEFAULT_CONTEXT = 128_000
 _EFFORTS = ("low", "medium", "high")
 
@@ -64,13 +64,13 @@ def open_remote(
     address: str | None = None,
     retry_policy: RetryPolicy | None = None,
 ) -> RemoteModel:
-    """Return a model; loads what it takes, connects to nobody. Raises `ModelError`."""
+    """Return a model. Imports its library, but does not connect. Raises `ModelError`."""
     if key is not None and not (key.isascii() and key.isprintable()):
         ways = " or ".join(source.variables)
-        raise KeyRejected(f"The key of {source.name} has odd characters in it. Look at {ways}.")
+        raise KeyRejected(f"The key of {source.name} contains invalid characters: check {ways}.")
     kind = source.id
     if kind in ("compatible", "local") or (kind == "openai" and address is not None):
-        kind = "openai-chat"  # what everybody means by compatible
+        kind = "openai-chat"  # Chat Completions
     try:
         native = infer_model(f"{kind}:{name}", lambda _: _provider(source, key, address))
     except UserError as exc:
@@ -83,14 +83,14 @@ def _provider(source: ModelProvider, key: str | None, address: str | None) -> Pr
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
         return OpenAICompatibleProvider("compatible", base_url=address or "", api_key=key)
-    given: dict[str, Any] = {"api_key": key or "none"}  # their clients want one
+    given: dict[str, Any] = {"api_key": key or "none"}  # the client libraries require a key
     if address is not None:
         given["base_url"] = address
     return infer_provider_class(source.id)(**given)
 
 
 class RemoteModel(Model):
-    """Answers with a language model somewhere else."""
+    """A language model of a provider."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RemoteModel(Model):
         self._entered = False
 
     async def answer(self, request: Request) -> AsyncIterator[Piece]:
-        """Ask, and ask again what was refused for now, as long as nothing has come."""
+        """Send the request; retry transient errors until the answer begins."""
         if not self._entered:
             self._entered = True
             await self._native.__aenter__()
@@ -134,7 +134,7 @@ class RemoteModel(Model):
             except ModelError:
                 raise
             except Exception:  # noqa: BLE001  # of libraries that trust in formats
-                log.warning("! %s cannot be understood:\n%s", self.name, self._trace())
+                log.warning("! malformed response of %s:\n%s", self.name, self._trace())
                 fault = malformed_answer(self._source)
             delay = None if begun else self._delay(fault, tried)
             if delay is None:
@@ -144,7 +144,7 @@ class RemoteModel(Model):
                 await self._retry_policy.sleep(delay)
 
     def _trace(self) -> str:
-        """Return where an error comes from, without the key, which some libraries quote."""
+        """Return the traceback of an error without the key, which some libraries quote."""
         trace = traceback.format_exc()
         return trace.replace(self._key, "…") if self._key else trace
 
@@ -154,7 +154,7 @@ class RemoteModel(Model):
     async def _request_once(self, request: Request) -> AsyncGenerator[Piece, None]:
         settings = ModelSettings(
             timeout=self._retry_policy.stall_timeout_s,
-            max_retries=0,  # ours are seen and can be cancelled
+            max_retries=0,  # our retries are reported and can be cancelled
             cache=True,
         )
         if request.effort is not None:
@@ -188,7 +188,7 @@ class RemoteModel(Model):
 
 
 async def _pieces(stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
-    """Yield what comes; tool calls at the end, for their arguments may come mixed."""
+    """Yield the pieces; tool calls at the end, because their arguments can be interleaved."""
     async for event in stream:
         match event:
             case PartStartEvent(part=TextPart(content=text)) if text:
@@ -216,12 +216,12 @@ def _reason(response: ModelResponse) -> Literal["end", "tools", "max_tokens", "r
         case "content_filter":
             return "refusal"
         case "stop" | "tool_call" if "finish_reason" not in (response.provider_details or {}):
-            # The library's guess for a stream that ended before the provider said why.
-            raise ModelError("The answer ended in the middle: the connection was cut off.")
+            # The library's default for a stream that ended without a stop reason.
+            raise ModelError("The answer is incomplete: the connection was closed.")
         case "stop" | "tool_call":
             return "tools" if response.tool_calls else "end"
         case None | "error":
-            raise ModelError("The answer ended in the middle: the model broke off.")
+            raise ModelError("The answer is incomplete: the model stopped.")
 
 
 def _in(delay: float) -> str:

@@ -1,4 +1,4 @@
-"""How long a model is waited for, and how often it is asked again."""
+"""The retry policy for requests to models."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ("RetryPolicy",)
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """Durations in seconds. `wait` lets them pass.
+    """Limits of retries, in seconds; `sleep` waits.
 
-    `stall_s` is how long nothing may come, in an answer or before it. `longest_s` is the
-    longest wait that a provider may ask for.
+    `stall_timeout_s` is the longest time without a piece of the answer. `max_delay_s` is the
+    longest delay that a provider can request.
     """
 
     max_attempts: int = 5
@@ -25,14 +25,14 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def delay(self, attempts: int, retry_after_s: float | None) -> float | None:
-        """Return how long to wait after so many tries; None when it is time to give up."""
+        """Return the delay after so many attempts; None to stop retrying."""
         if attempts >= self.max_attempts or (
             retry_after_s is not None and retry_after_s > self.max_delay_s
         ):
             return None
         if retry_after_s is not None:
             return retry_after_s
-        # Some randomness, so that those who were refused together do not come back together.
+        # Jitter, so that clients that were rejected together do not retry together.
         return min(self.max_delay_s, self.first_delay_s * 2 ** (attempts - 1)) * random.uniform(
             0.75, 1.25
         )

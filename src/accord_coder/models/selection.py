@@ -1,4 +1,4 @@
-"""Which model answers: what there is to choose from, the default, and how one is opened."""
+"""Selects models: the default, the models to offer, and opening one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _EFFORTS = {"low": "Low", "medium": "Medium", "high": "High"}
 def default_model(
     settings: Settings, keys: ApiKeys, environ: Mapping[str, str] | None = None
 ) -> str:
-    """Return the model of new sessions: what the user names, else the first that has a key."""
+    """Return the model of new sessions: the user's choice, else the first with a key."""
     if (named := named_model(settings, environ)) is not None:
         return named
     with_models = [source for source in PROVIDERS if source.models]
@@ -62,14 +62,14 @@ def default_model(
 
 
 def named_model(settings: Settings, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the model that the user names: on the command line, in the environment, or kept."""
+    """Return the user's choice: the command line, the environment, or `config.toml`."""
     environ = os.environ if environ is None else environ
     named = settings.model or environ.get("ACCORD_MODEL") or _configured(settings.config)
     return named or None
 
 
 def _configured(config: Path | None) -> str | None:
-    """Return the model that the user's `config.toml` names."""
+    """Return the model in the user's `config.toml`."""
     if config is None:
         return None
     import tomllib
@@ -80,7 +80,7 @@ def _configured(config: Path | None) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        log.warning("! config.toml is not read: %s", exc)
+        log.warning("! config.toml cannot be read: %s", exc)
         return None
     return model if isinstance(model, str) else None
 
@@ -134,10 +134,10 @@ def model_option(
 
 
 def effort_option(model: Model, value: str | None = None) -> SelectOption | None:
-    """Return the option that chooses how long a model thinks; None if it cannot be told."""
+    """Return the option for how long the model thinks; None if it does not support that."""
     if not model.efforts:
         return None
-    own = OptionChoice("default", "Default", "As the model has it")
+    own = OptionChoice("default", "Default", "The model's default")
     named = [OptionChoice(effort, _EFFORTS.get(effort, effort.title())) for effort in model.efforts]
     return SelectOption(
         id="effort",
@@ -150,7 +150,7 @@ def effort_option(model: Model, value: str | None = None) -> SelectOption | None
 
 
 def needs_key(model: str, settings: Settings, keys: ApiKeys) -> ModelProvider | None:
-    """Return the provider whose key is missing for a model; None when it can be asked."""
+    """Return the provider whose key a model lacks; None if the model is usable."""
     found = provider_of(model)
     if found is None:
         return None
@@ -161,9 +161,9 @@ def needs_key(model: str, settings: Settings, keys: ApiKeys) -> ModelProvider | 
 
 
 def _address(source: ModelProvider, settings: Settings, keys: ApiKeys) -> str | None:
-    """Return where a provider is asked; None for its own place.
+    """Return the base URL of a provider; None for its default.
 
-    `--base-url` is meant for the model that the user names with it, and for no other provider.
+    `--base-url` applies only to the provider of the model that the user names with it.
     """
     if settings.base_url is not None:
         named = provider_of(default_model(settings, keys))
@@ -175,7 +175,7 @@ def _address(source: ModelProvider, settings: Settings, keys: ApiKeys) -> str | 
 
 
 def missing_key_error(source: ModelProvider) -> AuthRequired:
-    """Return the error that says how to give the key of a provider."""
+    """Return the error for a missing key of a provider."""
     variables = " or ".join(source.variables)
     return AuthRequired(
         f"{source.name} needs a key: set {variables}, or run `accord agent --login {source.id}`",
@@ -225,8 +225,8 @@ async def open_model(
         raise missing_key_error(lacking)
     address = _address(source, settings, keys)
     if source.id == "compatible" and address is None:
-        raise InvalidParams(f"{name} needs an address: give it with `--base-url`")
-    # The keyring asks other programs, and the libraries take their time to load.
+        raise InvalidParams(f"{name} requires a base URL: add `--base-url URL`")
+    # In a thread: the keyring and the import of the libraries are slow.
     return await asyncio.to_thread(_open_provider_model, source, model, address, keys, retry_policy)
 
 
@@ -239,11 +239,11 @@ def _open_provider_model(
 ) -> Model:
     key = keys.find(source)
     if key is None and not source.keyless and address is None:
-        raise missing_key_error(source)  # the keyring does not have it after all
+        raise missing_key_error(source)  # not in the keyring
     try:
         from accord_coder.models.remote import open_remote
     except ImportError as exc:
         raise InvalidParams(
-            f"{source.name} needs more than is installed: pip install 'accord[coder]'"
+            f"{source.name} requires more packages: pip install 'accord[coder]'"
         ) from exc
     return open_remote(source, name, key=key, address=address, retry_policy=retry_policy)

@@ -1,4 +1,4 @@
-"""Compaction: the model tells in short what was said, and goes on with that."""
+"""Compaction: the model summarises the conversation and continues from the summary."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = (
     "summarise",
 )
 
-# Characters of the end of a conversation that stay word for word.
+# Characters at the end of a conversation that are kept.
 _KEPT_CHARACTERS = 20_000
-# Characters that one message has in what is summarised.
+# Characters of one message in the text to summarise.
 _MAX_MESSAGE_CHARACTERS = 4_000
-_KEPT_TURNS = 3  # that stay where nobody can summarise
+_KEPT_TURNS = 3  # kept if the model cannot summarise
 _CHARS_A_TOKEN = 4
 
 SUMMARISE = (
-    "You summarise the conversation of a user and a coding agent, so that the agent can go on "
-    "from your summary alone. Say what the user wants, in their words where these matter; what "
+    "You summarise the conversation of a user and a coding agent, so that the agent can continue "
+    "from your summary alone. State what the user wants, in their words where these matter; what "
     "was found and decided, and why; which files were read, changed or made, by path; what "
     "failed; and what is left to do. No preamble, no advice, no closing words."
 )
@@ -35,7 +35,7 @@ _OPENING = "Summary of the conversation so far:\n\n"
 
 
 class Summary:
-    """What a model makes of the beginning of a conversation: its text, and what that took."""
+    """A summary of the beginning of a conversation: its text and its usage."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -43,9 +43,9 @@ class Summary:
 
 
 async def summarise(messages: Sequence[Message], model: Model, hint: str = "") -> Summary:
-    """Have the model tell in short what will be dropped; raises `ModelError`.
+    """Summarise the part of a conversation that will be dropped; raise `ModelError`.
 
-    `hint` is what the user wants to be kept above all.
+    `hint` is what the user wants to keep.
     """
     head = messages[: _cut(messages)]
     transcript = _shorten("\n\n".join(map(_transcript_of, head)), model.context_size * 2)
@@ -63,12 +63,12 @@ async def summarise(messages: Sequence[Message], model: Model, hint: str = "") -
             case _:
                 pass
     if not summary.text.strip():
-        raise ModelError("The model gives no summary.")
+        raise ModelError("The model's summary is empty.")
     return summary
 
 
 def compact_messages(messages: Sequence[Message], summary: str) -> list[Message]:
-    """Return the summary and the end of the conversation, which begins with a prompt again."""
+    """Return the summary and the end of the conversation, which begins with a prompt."""
     at = _cut(messages)
     head, tail = messages[:at], list(messages[at:])
     first: tuple[ContentBlock, ...] = ()
@@ -84,7 +84,7 @@ def compact_messages(messages: Sequence[Message], summary: str) -> list[Message]
 
 
 def nothing_to_drop(messages: Sequence[Message]) -> bool:
-    """Tell whether all of a conversation would stay word for word."""
+    """Return whether compaction would keep the whole conversation."""
     return _cut(messages) == 0
 
 
@@ -95,19 +95,19 @@ def last_turns(messages: Sequence[Message]) -> list[Message]:
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """Return about how many tokens messages are."""
+    """Return an estimate of the tokens of messages."""
     return sum(_length(message) for message in messages) // _CHARS_A_TOKEN
 
 
 def _cut(messages: Sequence[Message]) -> int:
-    """Return where the part begins that stays: never with results, whose uses would be gone."""
+    """Return where the kept part begins: never at results, whose tool uses would be missing."""
     at, left = len(messages), _KEPT_CHARACTERS
     while at > 0 and (left := left - _length(messages[at - 1])) >= 0:
         at -= 1
     while at < len(messages) and isinstance(messages[at], Results):
         at += 1
     if at == len(messages) and messages and isinstance(messages[-1], Prompt):
-        at -= 1  # what the user has just said stays, however long
+        at -= 1  # the current prompt is kept, however long
     return at
 
 

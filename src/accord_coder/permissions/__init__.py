@@ -1,3 +1,3 @@
-"""Which actions the coding agent may take without asking."""
+"""Permissions: rules, modes, and the files that always require permission."""
 
 __all__ = ()

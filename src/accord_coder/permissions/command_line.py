@@ -1,4 +1,4 @@
-"""Commands as text: the words of one, as a shell would read them, and the commands in a text."""
+"""Parses command lines: the words of a command, and the commands in a shell text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 __all__ = ("MAX_CHARACTERS", "argv_of", "commands_in", "words_in")
 
-MAX_CHARACTERS = 32_000  # of a command that is read; one that is longer is handed to a shell
+MAX_CHARACTERS = 32_000  # of a command that is parsed; a longer one is given to a shell
 
 _SHELL = frozenset("|&;<>()$`\\*?[]{}~#!\n\r")
 _IN_DOUBLE_QUOTES = frozenset("$`\\!")
@@ -15,7 +15,7 @@ _SEPARATORS = frozenset(";&|\n\r(){}`")
 _BETWEEN_WORDS = frozenset(" \t<>")
 _ESCAPED_IN_QUOTES = frozenset('$`"\\\n')
 
-# Programs whose options may stand before their subcommand: git -C there push.
+# Programs with options before their subcommand: git -C directory push.
 _WITH_SUBCOMMANDS = frozenset(
     """
     apt brew bundle bun cargo composer conda deno docker dotnet gem gh git go gradle helm hg
@@ -30,21 +30,21 @@ _WRAPPERS = frozenset(
     script setsid ssh stdbuf strace su sudo taskset time timeout trap unshare watch xargs
     """.split()  # noqa: SIM905  # a list of words
 )
-# Options and primaries (of find, fd) behind which a command stands.
+# Options (of find, fd) that a command follows.
 _RUNNING_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "--exec", "--exec-batch"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "eval"))
 _KEYWORDS = frozenset(("!", "then", "do", "else", "if", "while"))
 
-_MAX_OPTIONS_BEFORE = 4  # words that may be values of options, or the subcommand
-_MAX_DEPTH = 4  # of commands in the words of commands
+_MAX_OPTIONS_BEFORE = 4  # words that can be values of options, or the subcommand
+_MAX_DEPTH = 4  # of commands nested in commands
 _MAX_WRAPPERS = 16
-_MAX_WORDS = 1000  # that are looked through for one of `_RUNNING_OPTIONS`
+_MAX_WORDS = 1000  # that are searched for one of `_RUNNING_OPTIONS`
 
 
 def argv_of(command: str) -> tuple[str, ...] | None:
-    """Return the words of a command that needs no shell; None for one that does.
+    """Return the words of a command that needs no shell; None if it needs one.
 
-    Whoever runs it must run exactly these words, or hand the whole text to a shell.
+    The caller must run exactly these words, or give the whole text to a shell.
     """
     if len(command) > MAX_CHARACTERS:
         return None
@@ -80,14 +80,14 @@ def argv_of(command: str) -> tuple[str, ...] | None:
 
 
 def words_in(command: str) -> list[str]:
-    """Return all words of a text for a shell, quotes and backslashes resolved; a guess."""
+    """Return all words of a shell text, quotes and backslashes resolved; an approximation."""
     return [word for words in _split(command, _MAX_DEPTH) for word in words]
 
 
 def commands_in(command: str) -> list[tuple[str, ...]]:
-    """Return the words of every command that can be seen in a text, wrappers such as sudo off.
+    """Return the words of every command found in a text, without wrappers such as sudo.
 
-    A guess, good for refusing and never for allowing.
+    An approximation: use it to reject, never to allow.
     """
     return _commands_in(command, _MAX_DEPTH)
 
@@ -113,7 +113,7 @@ def _commands_in(command: str, depth: int) -> list[tuple[str, ...]]:
         if runs_others and depth > 0:
             inner = (word for word in whole[1:] if " " in word)
             found += [one for word in inner for one in _commands_in(word, depth - 1)]
-        if runs_others or redirects:  # options with values and files may stand before the command
+        if runs_others or redirects:  # options with values, and files, can precede the command
             found += [tuple(whole[at:]) for at in range(1, min(len(whole), _MAX_WRAPPERS))]
         found += [
             tuple(whole[at + 1 :])
@@ -128,7 +128,7 @@ def _program(word: str) -> str:
 
 
 def _split(command: str, depth: int) -> list[list[str]]:
-    """Return the words of each command of a text for a shell, as far as they can be seen."""
+    """Return the words of each command found in a shell text."""
     found: list[list[str]] = [[]]
     word: list[str] = []
     has_word = False
@@ -161,13 +161,13 @@ def _split(command: str, depth: int) -> list[list[str]]:
         else:
             word.append(character)
             has_word = True
-    if quote:  # the quote is not closed: what follows it is a word, or several
+    if quote:  # the quote is not closed: one word or several follow it
         found.append(quoted.split())
     return [words for words in found if words]
 
 
 def _without_options(words: list[str]) -> list[tuple[str, ...]]:
-    """Return what `git -C there push` may be: git push. An option may have a value, or none."""
+    """Return the possible meanings of `git -C directory push`, as options may have values."""
     if _program(words[0]) not in _WITH_SUBCOMMANDS:
         return []
     if len(words) < 3 or not words[1].startswith("-"):

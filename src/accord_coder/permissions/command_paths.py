@@ -1,7 +1,7 @@
-"""The files that the words of a command name: secrets, guarded files, and what lies outside.
+"""Finds the files that a command names: secrets, guarded files, and paths outside.
 
-What a program does with its words cannot be seen. A word is taken for a path wherever it could be
-one: `--file=.env`, `-f.env`, `HEAD:.env`, `user@host:.env`. Links are resolved.
+The meaning of a program's arguments is unknown. A word counts as a path if it could be one:
+ `--file=.env`, `-f.env`, `HEAD:.env`, `user@host:.env`. Links are resolved.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ("NamedFiles", "files_named")
 _MAX_PATH = 4096
 # Within a word: --file=.env, user@host:.env, {.env,x}
 _BREAKS = re.compile(r"[={}:,@$]")
-# In a word that may be a command itself.
+# In a word that can be a command itself.
 _SPACES = re.compile(r"[\s;&|<>()`\"']")
-# What makes //host/path of a URL no path; file:///path is one.
+# So //host/path of a URL is not a path; file:///path is one.
 _URL = re.compile(r"(?<![a-z0-9+.-])(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PROC = re.compile(r"[/.]*/proc/")
-# Where a path may begin in short options that are written as one word: -rf/etc, -rf../x
+# Where a path can begin in short options: -rf/etc, -rf../x
 _IN_OPTIONS = re.compile(r"/+[^/=:,]+|\.\.(?=/|$)")
 
 
 class NamedFiles(Struct, frozen=True, kw_only=True):
-    """The first secret and the first guarded file that a command names, and if one is outside."""
+    """The first secret and the first guarded file of a command, and whether one is outside."""
 
     secret: str | None = None
     guarded: str | None = None
@@ -39,10 +39,10 @@ class NamedFiles(Struct, frozen=True, kw_only=True):
 
 
 def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> NamedFiles:
-    """Return what a command names, run in a directory; `is_inside` is for real paths. Blocks."""
+    """Return the files that a command in a directory names; `is_inside` gets real paths. Blocks."""
     argv = argv_of(command)
     words = list(argv) if argv is not None else words_in(command)
-    # Programs work on what is in their directory without being told its name.
+    # Programs can access files in their directory that no argument names.
     inside = os.path.join(cwd, "any")  # noqa: PTH118  # a text
     found_secret = cwd if is_secret(inside) else None
     found_guarded = cwd if is_guarded(inside) else None
@@ -79,13 +79,13 @@ def _is_read_only(command: str, argv: tuple[str, ...] | None) -> bool:
 
 
 def _parts(word: str) -> Iterator[tuple[str, bool]]:
-    """Yield what may be paths in a word, and whether it is more than a word of a text."""
+    """Yield the possible paths in a word, and whether each looks like a path."""
     if not word:
         return
     yield word, True
     if word.startswith("-") and not word.startswith("--") and len(word) > 2:
         yield word[2:], True
-        # -fsrc/x is no path from the root; one that is there may be meant.
+        # -fsrc/x is not an absolute path; an existing relative path may be meant.
         if (found := _IN_OPTIONS.search(word, 2)) and os.path.lexists(found[0]):
             yield word[found.start() :], True
     whole = _BREAKS.split(_URL.sub("", word))
@@ -97,7 +97,7 @@ def _parts(word: str) -> Iterator[tuple[str, bool]]:
 
 
 def _real(part: str, cwd: str) -> str | None:
-    """Return where a word leads as a path; None if it cannot be one, or nothing is there."""
+    """Return the real path of a word; None if it cannot be a path or does not exist."""
     if len(part) > _MAX_PATH or "\0" in part:
         return None
     path = os.path.join(cwd, os.path.expanduser(part))  # noqa: PTH111, PTH118  # a text
@@ -112,5 +112,5 @@ def _leads_out(part: str, real: str | None, cwd: str, is_inside: Callable[[str],
     if part.startswith("/") or ".." in part.replace("\\", "/").split("/"):
         # /proc/self/cwd is another directory for the command than for this process.
         return real is None or not is_inside(real) or _PROC.match(part) is not None
-    # A link of the project's.
+    # A link in the project.
     return real is not None and not is_inside(real) and os.path.lexists(os.path.join(cwd, part))  # noqa: PTH118  # a text

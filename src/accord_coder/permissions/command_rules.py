@@ -1,7 +1,7 @@
-"""What a rule for commands covers beyond its own words: judged by the table of known commands.
+"""Decides which arguments a rule for commands covers, by the table of known commands.
 
-`git log *` says that git may show its log. `git log --output=.git/config` writes a file that has
-git run programs, so the rule does not cover it: the user is asked.
+`git log *` allows showing the log. `git log --output=.git/config` writes a file that makes git
+run programs, so the rule does not cover it and the user is asked.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _BY_PROGRAM: dict[str, list[KnownCommand]] = {}
 for _command in COMMANDS:
     _BY_PROGRAM.setdefault(_command.words[0], []).append(_command)
 
-# In programs of awk: what runs commands and what writes files.
+# In awk programs: these run commands or write files.
 _AWK_RISKS = ("system", "getline", "|", ">", "@", "printf -v")
 
 
 def covers_rest(rule: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether a rule that begins with these words and ends in a star covers the others."""
+    """Return whether a rule with these words and a star at its end covers the other words."""
     rest = words[len(rule) :]
     known = _known(words)
     if known is not None and len(known.words) <= len(rule):
@@ -37,7 +37,7 @@ def covers_rest(rule: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def is_read_only(words: Sequence[str]) -> bool:
-    """Return whether a command changes nothing and runs nothing else, as far as the table knows."""
+    """Return whether a command changes nothing and runs nothing else, by the table."""
     known = _known(words)
     if known is not None:
         return known.read_only and _is_listed(known, words[len(known.words) :])
@@ -48,7 +48,7 @@ def is_read_only(words: Sequence[str]) -> bool:
 
 
 def suggest_pattern(command: str) -> str:
-    """Return the rule that "always" offers: a known command and a star, or exactly this command."""
+    """Return the pattern that "always" adds: a known command and a star, or the exact command."""
     words = argv_of(command)
     if words is None:
         return command
@@ -82,7 +82,7 @@ def _is_listed(known: KnownCommand, rest: Sequence[str]) -> bool:
 def _is_listed_option(known: KnownCommand, word: str) -> bool:
     name, _, value = word.partition("=")
     if name in known.options:
-        return "%G" not in value and "%(signature" not in value  # has git run gpg
+        return "%G" not in value and "%(signature" not in value  # makes git run gpg
     if word.startswith("--"):
         return False
     letters = word[1:]
@@ -105,7 +105,7 @@ def _is_risky(risks: Risks, word: str) -> bool:
     if name in risks.options or name[1:] in risks.options:  # go takes --exec for -exec
         return True
     if word.startswith("--"):
-        # Many programs take the beginning of an option for the option.
+        # Many programs accept abbreviated options.
         return any(option.startswith(name) for option in risks.options)
     return any(letter in risks.letters for letter in word[1:])
 
@@ -125,7 +125,7 @@ def _has_safe_scripts(words: Sequence[str]) -> bool:
 
 
 def _sed_commands(script: str) -> Iterator[str]:
-    """Yield the commands of a script, roughly: what cannot be told apart is one odd command."""
+    """Yield the commands of a script, roughly: commands that cannot be separated are one."""
     for line in script.split("\n"):
         if line.strip():
             yield from [line] if "s" in line else line.split(";")

@@ -1,8 +1,8 @@
-"""Whether a tool may do what it is about to do: the user's rules, the mode, or the user.
+"""Decides whether a tool call is permitted: by rules, by the mode, or by the user.
 
-In this order: a rule that rejects; the mode `plan`; secrets, files that run things, and what lies
-outside of the session's directories, which no general rule allows; a rule that allows; the mode;
-the user.
+In this order: rules that reject; the mode `plan`; secrets, files that run programs, and paths
+outside the session's directories, which no general rule allows; rules that allow; the mode; the
+user.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _PATHS = ("read", "edit", "delete")
 
 
 class PermissionDenied(ToolFailed):
-    """The user, a rule or the mode does not let the tool do this."""
+    """The user, a rule or the mode denied permission."""
 
 
 class _Subject(Struct, frozen=True):
-    """One thing that is touched, in all the ways that it is called."""
+    """One path, command, host or tool that is accessed, with all its names."""
 
-    names: tuple[str, ...]  # the first is where it leads
+    names: tuple[str, ...]  # the first is the real path
     is_outside: bool = False
-    ask_reason: str | None = None  # why it is asked about always
+    ask_reason: str | None = None  # why the user is always asked
 
 
 class PermissionCheck(Struct, frozen=True):
-    """What may be done, as far as that is known without the user."""
+    """The result of the checks that do not involve the user."""
 
     access: Access
     subjects: tuple[_Subject, ...] = ()
@@ -63,20 +63,20 @@ class PermissionCheck(Struct, frozen=True):
 
 
 async def require_permission(access: Access, call: ToolCallHandle, context: ToolContext) -> None:
-    """Return when a tool may go on; raise `Refused`."""
+    """Return when the access is permitted; raise `PermissionDenied`."""
     await enforce(await evaluate(access, context), call, context)
 
 
 async def evaluate(access: Access, context: ToolContext) -> PermissionCheck:
-    """Return what `go_on` has still to do; raise `Refused` where nobody has to be asked."""
+    """Check rules and mode; raise `PermissionDenied` if they deny the access."""
     if access.kind == "none":
         return PermissionCheck(access)
-    # Rules and paths are many and come from others: not for the event loop.
+    # In a thread: there can be many rules and paths.
     return await asyncio.to_thread(_evaluate, access, context, context.mode)
 
 
 async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: ToolContext) -> None:
-    """Ask the user if that is needed, and return when a tool may go on; raise `Refused`."""
+    """Ask the user if necessary; return when permitted, raise `PermissionDenied` if not."""
     if judged.asks:
         await _ask(judged.access, judged.subjects, call, context)
     context.allowed_paths.update(
@@ -86,7 +86,7 @@ async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: ToolCo
 
 
 async def ask_always(access: Access, why: str, call: ToolCallHandle, context: ToolContext) -> None:
-    """Ask the user whatever rules and modes allow, unless one refuses; raise `Refused`."""
+    """Ask the user even if a rule or the mode allows it; raise `PermissionDenied`."""
     judged = await evaluate(access, context)
     subjects = tuple(replace(one, ask_reason=one.ask_reason or why) for one in judged.subjects)
     if context.mode == "dontAsk":
@@ -113,7 +113,7 @@ def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
             return [_Subject((access.subject,))]
         return [_subject_of_command(access, context)]
     subjects: list[_Subject] = []
-    target = None  # of a move: what is moved there has other names then
+    target = None  # of a move: what is moved gets other names
     if access.itself and len(access.paths) > 1:
         target = _entry(_absolute(access.paths[-1], context))
     for path in access.paths:
@@ -126,7 +126,7 @@ def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
         elif access.kind != "read" and (is_guarded(real) or is_guarded(named)):
             why = f"{name} can change what runs or is allowed here."
         elif access.itself and (below := sensitive_below(real, target=target)) is not None:
-            why = f"{name} has {below} in it."
+            why = f"{name} contains {below}."
         linked = not access.itself and has_further_names(real)
         subjects.append(_Subject((real, named), linked or not _is_inside(real, context), why))
     return subjects
@@ -135,7 +135,7 @@ def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
 def _absolute(path: str, context: ToolContext) -> str:
     here = os.path.normpath(context.session.cwd)
     named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
-    if named.startswith(here + os.sep):  # rules belong to where `here` leads
+    if named.startswith(here + os.sep):  # rules apply to the real path of `here`
         named = context.rules.project + named[len(here) :]
     return named
 
@@ -152,7 +152,7 @@ def _subject_of_command(access: Access, context: ToolContext) -> _Subject:
 
 
 def _entry(named: str) -> str:
-    """Return where an entry of a directory is, which is a link and not what it leads to."""
+    """Return the path of a directory entry: of a link itself, not of its target."""
     folder, name = os.path.split(named)
     return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
@@ -173,11 +173,11 @@ def _rejects(rule: Rule, access: Access, subjects: Iterable[_Subject], project: 
 def _decide(
     access: Access, subjects: list[_Subject], known: EffectiveRules, mode: str, project: str
 ) -> str:
-    """Return what rules that allow, and the mode, say to it."""
+    """Return the decision of the rules that allow and of the mode."""
     always_asked = any(subject.ask_reason or subject.is_outside for subject in subjects)
     decided = mode_verdict(mode, access, sensitive=always_asked)
     if known.error is not None and decided == "allow" and access.kind != "read":
-        # What the user forbids cannot be read: better ask.
+        # The rules that reject cannot be read, so ask.
         decided = "allow" if mode == "bypassPermissions" else "ask"
     if decided == "allow" or (mode == "plan" and access.kind != "read"):
         return decided
@@ -195,7 +195,7 @@ def _decide(
 
 
 def _is_exact(rule: Rule, subject: str) -> bool:
-    """Tell whether a rule names just this: nothing else reaches out of the roots."""
+    """Return whether a rule names exactly this subject, which access outside requires."""
     if rule.kind == "execute":
         return rule.pattern.strip() == subject.strip()
     return rule.pattern.startswith("/") or rule.pattern[1:3] == ":/"
@@ -204,7 +204,7 @@ def _is_exact(rule: Rule, subject: str) -> bool:
 async def _ask(
     access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, context: ToolContext
 ) -> None:
-    """Return if the user agrees, and keep what holds for always."""
+    """Return if the user allows it, and save an "always" answer."""
     rules = await asyncio.to_thread(_rules_offered, access, subjects, context)
     options = [PermissionOption("allow_once", "Allow", "allow_once")]
     if rules and not any(subject.ask_reason for subject in subjects):
@@ -218,7 +218,7 @@ async def _ask(
     whys += [
         f"{subject.names[-1]} {_outside_reason(subject)} the session's directories."
         if access.kind in _PATHS
-        else "It reaches out of the session's directories."
+        else "It accesses paths outside the session's directories."
         for subject in subjects
         if subject.is_outside
     ]
@@ -234,14 +234,14 @@ async def _ask(
 
 def _outside_reason(subject: _Subject) -> str:
     if has_further_names(subject.names[0]):
-        return "has further names (hard links), which may be outside of"
-    return "leads out of"
+        return "has hard links, which can be outside"
+    return "is outside"
 
 
 def _rules_offered(
     access: Access, subjects: Sequence[_Subject], context: ToolContext
 ) -> list[Rule]:
-    """Return what "always" would add, allowing; nothing if it cannot be said in a rule."""
+    """Return the rules that "always" would add; none if no rule can express it."""
     rules: list[Rule] = []
     for subject in subjects:
         rule = suggest_rule("allow", access.kind, subject.names[0], project=context.rules.project)
@@ -270,10 +270,10 @@ def _denial_reason(mode: str) -> str:
     match mode:
         case "plan":
             return (
-                "In plan mode nothing is changed or run. Read what you need, then present your plan"
-                " with exit_plan."
+                "Plan mode does not allow changes or commands. Read what you need, then present"
+                " your plan with exit_plan."
             )
         case "dontAsk":
-            return "The mode dontAsk refuses what no rule allows, and no rule allows this."
+            return "The mode dontAsk allows only what a rule allows, and no rule allows this."
         case _:
-            return f"The mode {mode} does not allow that."
+            return f"The mode {mode} does not allow this."

@@ -1,4 +1,4 @@
-"""The permission modes: what each lets pass, refuses, or asks the user about."""
+"""The permission modes: what each allows, refuses, or asks the user about."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 
 MODES = (
     OptionChoice("default", "Default", "Asks before each change, command and download"),
-    OptionChoice("acceptEdits", "Accept edits", "Changes files without asking; asks for the rest"),
-    OptionChoice("plan", "Plan", "Reads only, and ends with a plan for you to approve"),
-    OptionChoice("dontAsk", "Don't ask", "Does what was allowed before, refuses the rest"),
+    OptionChoice("acceptEdits", "Accept edits", "Edits files without asking; asks for the rest"),
+    OptionChoice("plan", "Plan", "Only reads, and proposes a plan that you approve"),
+    OptionChoice("dontAsk", "Don't ask", "Does what the rules allow, refuses the rest"),
     OptionChoice("bypassPermissions", "Bypass permissions", "Does everything without asking"),
 )
 
 
 def mode_option(value: str, *, bypass: bool) -> SelectOption:
-    """Return the option that chooses the mode; the one that never asks only with `bypass`."""
+    """Return the option for the mode; `bypass` includes the mode that never asks."""
     return SelectOption(
         id="mode",
         name="Mode",
-        description="What the agent may do without asking",
+        description="What the agent can do without asking",
         category="mode",
         value=value,
         choices=tuple(mode for mode in MODES if bypass or mode.value != "bypassPermissions"),
@@ -36,14 +36,14 @@ def mode_option(value: str, *, bypass: bool) -> SelectOption:
 
 
 async def switch_mode(session: Session, mode: str) -> None:
-    """Change the mode of a session and tell the client; ValueError for one not offered."""
+    """Change the mode of a session and notify the client; ValueError for an unknown mode."""
     await session.set_option("mode", mode)
 
 
 def mode_verdict(mode: str, access: Access, *, sensitive: bool) -> Verdict:
-    """Return what a mode says to what no rule of the user decides.
+    """Return the verdict of a mode if no rule of the user decides.
 
-    `sensitive` are secrets and what lies outside the session's directories.
+    `sensitive` is access to secrets, or outside the session's directories.
     """
     if access.kind == "none" or mode == "bypassPermissions":
         return "allow"

@@ -1,9 +1,9 @@
-"""The rules of a project as they hold for this user.
+"""The rules of a project that apply to this user.
 
-A project may come from anybody, with a file of rules in it. What rejects holds, whoever wrote
-it. What allows holds only if this user said so: by "always", by `/permissions allow`, or by
-`/permissions trust` for what was in the file; that is noted among the user's own data, rule by
-rule, so that later changes of the file by others allow nothing.
+A project of others can contain a file with rules. Its rules that reject always apply. Its rules
+that allow apply only if this user accepted them: by "always", by `/permissions allow`, or by
+`/permissions trust`. Accepted rules are stored one by one in the user's data directory, so that
+others cannot allow anything by changing the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("accord_coder")
 
 
 class EffectiveRules(Struct, frozen=True, kw_only=True):
-    """The rules that hold, those that would allow but are not trusted, and what is wrong."""
+    """The rules that apply, the allowing ones that are not trusted, and the error of the file."""
 
     rules: tuple[Rule, ...] = ()
     untrusted: tuple[Rule, ...] = ()
@@ -44,7 +44,7 @@ class EffectiveRules(Struct, frozen=True, kw_only=True):
 
 
 class TrustStore:
-    """Which rules this user made, by project; in a directory, or in memory without one."""
+    """The rules that this user accepted, by project; in a directory or, without one, in memory."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -52,12 +52,12 @@ class TrustStore:
         self._lock = threading.Lock()
 
     def rules_of(self, project: str) -> set[Rule]:
-        """Return the rules that the user made for a project."""
+        """Return the rules that the user accepted for a project."""
         with self._lock:
             return self._rules_of(project)
 
     def change(self, project: str, *, add: Iterable[Rule] = (), drop: Iterable[Rule] = ()) -> None:
-        """Note that the user made or took back rules; what cannot be stored holds for now."""
+        """Add or remove accepted rules. If they cannot be stored, they stay in memory."""
         with self._lock:
             added, dropped = set(add), set(drop)
             if self._folder is not None:
@@ -66,7 +66,7 @@ class TrustStore:
                         rules = (self._rules_of(project) | added) - dropped
                         self._store(self._folder / self._name(project), project, rules)
                 except OSError as exc:
-                    log.warning("! rules cannot be kept: %s", exc)
+                    log.warning("! rules cannot be stored: %s", exc)
                 else:
                     self._memory.pop(project, None)
                     return
@@ -99,15 +99,15 @@ class _TrustedRules(Struct):
 
 
 class ProjectRules:
-    """Reads and changes the rules of one project; its functions block."""
+    """Reads and changes the rules of one project. The methods block."""
 
     def __init__(self, project: str, trust: TrustStore) -> None:
         self.project = os.path.realpath(project)
         self._trust = trust
-        self._unwritten: list[Rule] = []  # the file could not take them
+        self._unwritten: list[Rule] = []  # they could not be written to the file
 
     def read(self) -> EffectiveRules:
-        """Return the rules as they are now."""
+        """Return the current rules."""
         try:
             _, rules = read_rules(Path(self.project))
         except InvalidRules as exc:
@@ -120,7 +120,7 @@ class ProjectRules:
         )
 
     def add(self, rule: Rule) -> str | None:
-        """Add a rule of the user's; return why it will be forgotten, if it could not be kept."""
+        """Add a rule of the user. If it cannot be stored, return the reason; it stays in memory."""
         try:
             with lock_rules(Path(self.project)):
                 text, rules = read_rules(Path(self.project))
@@ -133,7 +133,7 @@ class ProjectRules:
         return None
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule out; raise `InvalidRules` or OSError when the file cannot be changed."""
+        """Remove a rule; raise `InvalidRules` or OSError if the file cannot be changed."""
         if rule in self._unwritten:
             self._unwritten.remove(rule)
             return
@@ -143,7 +143,7 @@ class ProjectRules:
         self._trust.change(self.project, drop=[rule])
 
     def trust_all(self) -> int:
-        """Take all that the file allows for the user's own; return how many rules that were."""
+        """Accept all allowing rules of the file; return their number."""
         untrusted = self.read().untrusted
         self._trust.change(self.project, add=untrusted)
         return len(untrusted)

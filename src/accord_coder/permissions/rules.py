@@ -1,16 +1,16 @@
-"""Rules on what may be done: patterns of paths, commands, hosts and MCP tools.
+"""Permission rules: patterns of paths, commands, hosts and MCP tools.
 
 `edit = ["src/**"]` — paths: relative to the project or absolute. `*` and `?` stop at slashes,
-`**` does not. Compared with where the path leads, links resolved; a rule that rejects is
-compared with the path as it was named, too, and without regard to case.
+`**` does not. Compared with the real path, links resolved. A rule that rejects is also compared
+with the path as it was given, and ignores case.
 
 `execute = ["git status *", "make"]` — commands: exactly this text or these words; with ` *` at the
-end these words and what follows, but for options that make the command do something else (see
-`command_rules`). A rule that allows covers a command with shell syntax by its
-exact text alone. A rule that rejects covers a text with such a command anywhere in it.
+end these words and any others, except for options that make the command do something else (see
+`command_rules`). A rule that allows covers a command with shell syntax only by its exact text.
+A rule that rejects covers a text that contains such a command anywhere.
 
-`fetch = ["docs.python.org", "*.rs"]` — hosts; `*.` stands for all below; with a port if it is
-not the usual one.
+`fetch = ["docs.python.org", "*.rs"]` — hosts; `*.` matches all subdomains; with a port if it is
+not the default.
 
 `mcp = ["github/search_*"]` — server and tool.
 """
@@ -49,7 +49,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Rule(Struct, frozen=True):
-    """One pattern, and what is done with what matches."""
+    """One pattern, and whether matches are allowed or rejected."""
 
     effect: Effect
     kind: str
@@ -59,7 +59,7 @@ class Rule(Struct, frozen=True):
         return f"{self.effect} {self.kind} {self.pattern}"
 
     def covers(self, kind: str, subject: str, *, project: str) -> bool:
-        """Tell whether it is about this; a subject that is a path is absolute."""
+        """Return whether the rule covers a subject; a path must be absolute."""
         if kind != self.kind:
             return False
         if kind in _PATHS:
@@ -87,7 +87,7 @@ class Rule(Struct, frozen=True):
         goes_on = self.pattern == "*" or (bool(space) and star == "*")
         wanted = argv_of(start if goes_on else self.pattern) or ()
         if not wanted and self.pattern != "*":
-            return False  # shell text, exactly or not at all
+            return False  # shell text matches only exactly
         if self.effect == "allow":
             words = argv_of(command)
             if words is None or not _begins(words, wanted, goes_on=goes_on):
@@ -111,7 +111,7 @@ class Rule(Struct, frozen=True):
 
 
 def host_of(url: str) -> str | None:
-    """Return the host that a URL leads to, with its port if unusual; None when in doubt."""
+    """Return the host of a URL, with its port if it is not the default; None if unclear."""
     if re.search(r"[\s\\@\x00-\x1f]", url):
         return None
     try:
@@ -127,7 +127,7 @@ def host_of(url: str) -> str | None:
 
 
 def suggest_rule(effect: Effect, kind: str, subject: str, *, project: str) -> Rule | None:
-    """Return the rule that "always" stands for; None where there is no sensible one."""
+    """Return the rule that "always" adds; None if there is no suitable one."""
     rule = _suggest(effect, kind, subject, project)
     return None if rule is None or len(rule.pattern) > MAX_CHARACTERS else rule
 
@@ -139,7 +139,7 @@ def _suggest(effect: Effect, kind: str, subject: str, project: str) -> Rule | No
         path = (below if inside else subject).replace(os.sep, "/")
         return Rule(effect, kind, re.sub(r"([*?\[])", r"[\1]", path))
     if kind == "execute":
-        # A pattern is what its text says: one that ends in a star would say more.
+        # A command that ends in a star would become a pattern for more commands.
         words = subject.split()
         return None if words[-1:] == ["*"] else Rule(effect, kind, suggest_pattern(subject))
     if kind == "fetch":
@@ -151,14 +151,16 @@ def _suggest(effect: Effect, kind: str, subject: str, project: str) -> Rule | No
 
 
 def rules_from(document: Mapping[str, Any]) -> list[Rule]:
-    """Return the rules of a TOML document; raise ValueError naming what is none."""
+    """Return the rules of a TOML document; raise ValueError if it is not valid."""
     try:
         tables = msgspec.convert(document, dict[Effect, dict[str, list[str]]])
     except msgspec.ValidationError as exc:
         raise ValueError(f"expected lists of patterns in [allow] and [reject]: {exc}") from exc
     for effect, kinds in tables.items():
         if unknown := sorted(set(kinds) - set(KINDS)):
-            raise ValueError(f"there is no {effect}.{unknown[0]}; there are {', '.join(KINDS)}")
+            raise ValueError(
+                f"unknown kind {effect}.{unknown[0]}: expected one of {', '.join(KINDS)}"
+            )
         for kind, patterns in kinds.items():
             if kind != "execute":
                 for pattern in patterns:
@@ -172,7 +174,7 @@ def rules_from(document: Mapping[str, Any]) -> list[Rule]:
 
 
 def rules_to(rules: Iterable[Rule]) -> dict[str, dict[str, list[str]]]:
-    """Return the document that holds these rules."""
+    """Return the TOML document with these rules."""
     document: dict[str, dict[str, list[str]]] = {}
     for rule in rules:
         document.setdefault(rule.effect, {}).setdefault(rule.kind, []).append(rule.pattern)

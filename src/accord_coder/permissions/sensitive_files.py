@@ -1,4 +1,4 @@
-"""What is asked about whatever the mode and the rules say: secrets, and files that run things."""
+"""The files that always require permission: secrets, and files that make programs run code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accord_coder.wildcards import MAX_CHARACTERS, Wildcards, path_pattern, text
 
 __all__ = ("is_guarded", "is_secret", "matches_secret", "sensitive_below")
 
-# By the name of the file, in lower case.
+# Names of files, in lower case.
 _SECRET_NAMES = (
     ".env",
     ".env.*",
@@ -72,7 +72,7 @@ _SECRET_NAMES = (
     ".zsh_history",
     ".python_history",
 )
-# Code and templates have such names, too, and hold no secret.
+# Names of code and templates, which contain no secrets.
 _NOT_SECRET_NAMES = (
     "*.example",
     "*.sample",
@@ -86,7 +86,7 @@ _NOT_SECRET_NAMES = (
     "credentials.py",
     "credentials.md",
 )
-# Directories all of whose files are secrets.
+# Directories in which all files are secrets.
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".password-store", "keyrings"})
 # The end of a path.
 _SECRET_PATHS = (
@@ -100,13 +100,13 @@ _SECRET_PATHS = (
 )
 _SECRET_WITHIN = ((".config", "gcloud"),)
 
-_MAX_ENTRIES = 20_000  # of a directory that is looked through
+_MAX_ENTRIES = 20_000  # of a directory that is searched
 
 _PATTERN = re.compile(r"[*?\[]")
 
 
 class _Names:
-    """Patterns of names with one star at most: commands have thousands of words."""
+    """Patterns of names with at most one star, which match fast: commands can be long."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._whole = frozenset(pattern for pattern in patterns if "*" not in pattern)
@@ -181,7 +181,7 @@ def _guarded_files() -> _GuardedTable:
 
 
 def _parts_of(path: str) -> tuple[str, ...]:
-    """Return the parts of a path as the least exact file systems compare them."""
+    """Return the parts of a path as the least strict file systems compare them."""
     return tuple(map(_folded, PurePath(path).parts))
 
 
@@ -191,9 +191,9 @@ def _folded(part: str) -> str:
     else:
         import unicodedata
 
-        # macOS compares so, and once ignored these characters.
+        # macOS compares like this, and older versions ignored these characters.
         part = unicodedata.normalize("NFC", part.translate(_IGNORED)).casefold()
-    # Windows drops what follows the name.
+    # Windows drops these suffixes.
     return part.partition("::$")[0].rstrip(". ") or part
 
 
@@ -203,7 +203,7 @@ _IGNORED = dict.fromkeys(
 
 
 def is_secret(path: str) -> bool:
-    """Tell whether a file may hold secrets, going by its path alone."""
+    """Return whether a file may contain secrets, judged by its path."""
     parts = _parts_of(path)
     if not parts:
         return False
@@ -218,7 +218,7 @@ def is_secret(path: str) -> bool:
 
 
 def is_guarded(path: str) -> bool:
-    """Return whether some program runs or obeys a file by itself, going by its path alone."""
+    """Return whether a program runs or obeys a file automatically, judged by its path."""
     parts = _parts_of(path)
     return bool(parts) and _guarded_files().has(parts)
 
@@ -226,12 +226,12 @@ def is_guarded(path: str) -> bool:
 def sensitive_below(
     folder: str, *, target: str | None = None, max_entries: int = _MAX_ENTRIES
 ) -> str | None:
-    """Return what a directory holds that is asked about always; None where it holds none.
+    """Return the first sensitive file in a directory; None if it contains none.
 
-    With a `target`, what is asked about always where the directory is moved there counts, too.
+    With a `target`, files that become sensitive when the directory is moved there count, too.
 
-    What cannot be looked through, or not to its end, counts. Links are not followed; what is no
-    directory, or a link to one, holds nothing. Blocks.
+    A directory that cannot be searched completely counts as sensitive. Links are not followed; a
+    path that is not a directory contains nothing. Blocks.
     """
     if os.path.islink(folder) or not os.path.isdir(folder):  # noqa: PTH112, PTH114  # a text
         return None
@@ -243,7 +243,7 @@ def sensitive_below(
                 for entry in entries:
                     seen += 1
                     if seen > max_entries:
-                        return "more files than can be looked through"
+                        return "too many files to check"
                     if is_secret(entry.path) or is_guarded(entry.path):
                         return os.path.relpath(entry.path, folder)
                     moved = None if target is None else target + entry.path[len(folder) :]
@@ -252,14 +252,14 @@ def sensitive_below(
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError:
-            return "what cannot be looked through"
+            return "a directory that cannot be read"
     return None
 
 
 def matches_secret(word: str) -> bool:
-    """Return whether a word of a command has a wildcard that usual names of secrets fit."""
+    """Return whether a word of a command has a wildcard that matches usual names of secrets."""
     name = word.rpartition("/")[2].lower()
-    # A lone * is everywhere; what says a bit of a secret's name is meant.
+    # A lone * is too common; the pattern must contain a part of a secret's name.
     if len(name) > MAX_CHARACTERS or not _PATTERN.search(name) or not name.strip("*?"):
         return False
     pattern = text_pattern(name)

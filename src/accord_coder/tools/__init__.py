@@ -1,4 +1,4 @@
-"""What models can do: one file for each sort of tool; `table.py` lists them all."""
+"""The tools of models: one file for each kind; `registry.py` lists them."""
 
 from __future__ import annotations
 

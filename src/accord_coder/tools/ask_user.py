@@ -1,4 +1,4 @@
-"""Asks the user a question, with a form."""
+"""The tool `ask_user`: asks the user a question with a form."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ __all__ = ("Ask", "AskArguments")
 
 
 class AskArguments(Struct, frozen=True):
-    """What to ask."""
+    """The arguments of `ask_user`."""
 
     question: Annotated[str, Meta(min_length=1, description="The question, whole")]
-    choices: Annotated[list[str], Meta(description="The answers to choose from, if not any")] = []
-    multiple: Annotated[bool, Meta(description="Several of the choices may be chosen")] = False
+    choices: Annotated[
+        list[str], Meta(description="The answers to choose from; none means free text")
+    ] = []
+    multiple: Annotated[bool, Meta(description="Whether several choices can be selected")] = False
 
 
 class Ask(Tool[AskArguments]):
-    """See the module."""
+    """Asks the user a question."""
 
     name = "ask"
     kind = "other"
     description = (
-        "Ask the user something that you cannot find out and that what you do depends on. Never "
+        "Ask the user for information that you need and cannot find out yourself. Never "
         "ask for passwords or keys."
     )
     arguments_type = AskArguments
@@ -52,13 +54,15 @@ class Ask(Tool[AskArguments]):
             filled = await context.session.elicit_form(_form(args), args.question)
         except NotOffered:
             raise ToolFailed(
-                "The user's editor shows no forms: ask in the text of your answer, and end your "
-                "turn."
+                "The user's editor does not support forms: ask in the text of your answer, and end"
+                " your turn."
             ) from None
         except RemoteProtocolError as exc:
-            raise ToolFailed(f"The answer is none that was asked for: {exc}") from exc
+            raise ToolFailed(f"The answer is not valid: {exc}") from exc
         if filled is None:
-            raise ToolFailed("The user did not answer. Do what needs no answer, or stop here.")
+            raise ToolFailed(
+                "The user did not answer. Continue with what needs no answer, or stop."
+            )
         answer: str | list[str] = filled.answer
         text = answer if isinstance(answer, str) else "\n".join(answer)
         await call.add_content(text or "(nothing)")
@@ -66,7 +70,7 @@ class Ask(Tool[AskArguments]):
 
 
 def _form(args: AskArguments) -> type[Any]:
-    """Return the form with the one field `answer`."""
+    """Return the form with its only field `answer`."""
     choices = tuple(dict.fromkeys(choice for choice in args.choices if choice))
     field: Any = Literal[choices] if choices else str
     if choices and args.multiple:

@@ -1,4 +1,4 @@
-"""What every tool is: a name, a form that models fill in, what it touches, and what it does."""
+"""The base class of tools."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ F = TypeVar("F", bound=Struct)
 
 
 class Tool(ABC, Generic[F]):
-    """One thing that models can do. `takes` is the form, whose `Meta` describes its fields."""
+    """A tool. `arguments_type` is a struct; the `Meta` of its fields is the documentation."""
 
     name: str
-    kind: str  # of the protocol's kinds of tools
+    kind: str  # a tool kind of the protocol
     description: str
     arguments_type: type[F]
-    parallel: bool = False  # may run beside others
-    cancellable: bool = False  # the user may stop it alone, where the client can say so
+    parallel: bool = False  # can run concurrently with others
+    cancellable: bool = False  # the user can cancel only this call, if the client supports that
 
     @property
     def spec(self) -> ToolSpec:
-        """How models are told of it."""
+        """The description for models."""
         schema = msgspec.json.schema(self.arguments_type, ref_template="#/$defs/{name}")
         definitions = schema.pop("$defs", {})
         body: dict[str, Any] = definitions.pop(self.arguments_type.__name__)
@@ -44,7 +44,7 @@ class Tool(ABC, Generic[F]):
         return ToolSpec(self.name, self.description, body)
 
     def parse(self, arguments: str) -> F:
-        """Return the form filled in; raise `ToolFailed` naming what is wrong and where."""
+        """Parse the arguments; raise `ToolFailed` with the place of an error."""
         try:
             return msgspec.json.decode(arguments or "{}", type=self.arguments_type, strict=False)
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
@@ -52,19 +52,19 @@ class Tool(ABC, Generic[F]):
 
     @abstractmethod
     def title(self, args: F, context: ToolContext) -> str:
-        """Return what the user sees of it, in a line."""
+        """Return the title of the tool call, one line."""
 
     def locations(self, args: F, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Return the places that it works at, for editors that follow along."""
+        """Return the locations of the tool call, for editors that follow the agent."""
         return ()
 
     @abstractmethod
     def access(self, args: F, context: ToolContext) -> Access:
-        """Return what it touches; permission is decided by that, before `run`."""
+        """Return what the call accesses; decides about permission before `run`."""
 
     async def preview(self, args: F, call: ToolCallHandle, context: ToolContext) -> None:
-        """Show what will happen, a diff say, before permission is asked; touches nothing."""
+        """Show what will happen, for example a diff, before the user is asked. Changes nothing."""
 
     @abstractmethod
     async def run(self, args: F, call: ToolCallHandle, context: ToolContext) -> Outcome:
-        """Do it; raise `ToolFailed`."""
+        """Run the tool; raise `ToolFailed`."""

@@ -1,4 +1,4 @@
-"""Gets one page of the web from an address that was looked up and checked before."""
+"""Downloads one web page from an IP address that was resolved and checked before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Page(Struct, frozen=True):
-    """What a server has answered; the body may be cut at the limit."""
+    """The response of a server; the body can be cut at the limit."""
 
     status: int
     mime_type: str
@@ -29,7 +29,7 @@ class Page(Struct, frozen=True):
 
 
 def private_among(addresses: Sequence[str]) -> str | None:
-    """Return the first address that is not one of the public internet."""
+    """Return the first address that is not on the public internet."""
     for address in addresses:
         found = ipaddress.ip_address(address.partition("%")[0])
         if isinstance(found, ipaddress.IPv6Address):
@@ -40,7 +40,7 @@ def private_among(addresses: Sequence[str]) -> str | None:
 
 
 class Download:
-    """A GET of one address. `run` blocks, in a thread; `stop` ends it from another."""
+    """A GET request to one address. `run` blocks; `stop` ends it from another thread."""
 
     def __init__(self, url: SplitResult, address: str, max_bytes: int, user_agent: str) -> None:
         self._url = url
@@ -51,7 +51,7 @@ class Download:
         self._stopped = False
 
     def run(self) -> Page:
-        """Return the answer; raise `OSError` or `http.client.HTTPException`."""
+        """Return the response; raise `OSError` or `http.client.HTTPException`."""
         host = self._url.hostname or ""
         secure = self._url.scheme == "https"
         port = self._url.port or (443 if secure else 80)
@@ -64,14 +64,14 @@ class Download:
                 self._socket = context.wrap_socket(plain, server_hostname=host)
             if self._stopped:
                 raise ConnectionAbortedError
-            connection.sock = self._socket  # not where the name leads by now
+            connection.sock = self._socket  # not a new lookup of the name
             return self._get(connection)
         finally:
             connection.close()
             plain.close()
 
     def stop(self) -> None:
-        """Let `run` fail soon."""
+        """Make `run` fail."""
         self._stopped = True
         if self._socket is not None:
             with suppress(OSError):

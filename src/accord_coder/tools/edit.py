@@ -1,4 +1,4 @@
-"""Changes a file by exact replacements, all of them or none."""
+"""The tool `edit`: changes a file by exact replacements, all or none."""
 
 from __future__ import annotations
 
@@ -21,60 +21,60 @@ if TYPE_CHECKING:
 
 __all__ = ("Edit", "EditArguments", "Replacement")
 
-_MAX_PLACES = 10  # named in a message
+_MAX_PLACES = 10  # listed in a message
 
 
 class Replacement(Struct, frozen=True):
     """One replacement."""
 
-    old: Annotated[str, Meta(description="The exact text to replace, white space and all")]
-    new: Annotated[str, Meta(description="What to put in its place")]
-    all: Annotated[bool, Meta(description="Replace it wherever it occurs")] = False
+    old: Annotated[str, Meta(description="The exact text to replace, including white space")]
+    new: Annotated[str, Meta(description="The new text")]
+    all: Annotated[bool, Meta(description="Replace all occurrences")] = False
 
 
 class EditArguments(Struct, frozen=True):
-    """What to change."""
+    """The arguments of `edit`."""
 
     path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
     edits: Annotated[
         list[Replacement],
-        Meta(min_length=1, description="Made one after the other, each on what the last one left"),
+        Meta(min_length=1, description="Applied in order, each to the result of the previous one"),
     ]
 
 
 class Edit(Tool[EditArguments]):
-    """See the module."""
+    """Changes a file by exact replacements."""
 
     name = "edit"
     kind = "edit"
     description = (
-        "Change a text file that you have read by replacing exact pieces of it. Each `old` has to "
-        "occur once, unless `all` is set: give as many lines around it as that takes. When one "
+        "Change a text file that you have read by exact replacements. Each `old` must "
+        "occur once, unless `all` is set: include enough lines around it. If one "
         "replacement is not possible, none is made."
     )
     arguments_type = EditArguments
 
     def title(self, args: EditArguments, context: ToolContext) -> str:
-        """Name the file."""
+        """Return a title with the path."""
         return f"Edit {context.files.shown(args.path)}"
 
     def locations(self, args: EditArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at the file; at the line once it is known."""
+        """Return the file; the line is added when it is known."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: EditArguments, context: ToolContext) -> Access:
-        """Changes the file."""
+        """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
 
     async def preview(
         self, args: EditArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Show the change, of a file that may be looked at."""
+        """Show the change if the file can be read without permission."""
         if await context.files.is_reachable(args.path):
             await _changed(args, call, context, previews=True)
 
     async def run(self, args: EditArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
-        """Make the replacements."""
+        """Apply the replacements."""
         loaded, text, lines = await _changed(args, call, context, previews=False)
         await context.files.store(args.path, loaded, text)
         at = _lines(lines)
@@ -85,7 +85,7 @@ class Edit(Tool[EditArguments]):
 async def _changed(
     args: EditArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
 ) -> tuple[LoadedText, str, list[int]]:
-    """Show the change; return the text as it was and will be, and where it changes."""
+    """Show the change; return the old text, the new text, and the changed lines."""
     files = context.files
     loaded = await files.load_for_change(args.path, previews=previews)
     if loaded is None:
@@ -101,12 +101,12 @@ async def _changed(
 
 
 def _replaced(text: str, args: EditArguments, name: str) -> tuple[str, list[int]]:
-    """Return the new text and the lines that replacements begin at; raise `ToolFailed`."""
+    """Return the new text and the first lines of the replacements; raise `ToolFailed`."""
     crlf = "\r\n" in text
     lines: list[int] = []
     for number, edit in enumerate(args.edits, 1):
         old, new = edit.old, edit.new
-        if not crlf:  # models may write the line ends that the file has on the disk
+        if not crlf:  # models can write the line ends of the file on disk
             old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
         which = "`old`" if len(args.edits) == 1 else f"`old` of replacement {number}"
         _check(text, old, new, which, name, every=edit.all)
@@ -139,7 +139,7 @@ def _check(text: str, old: str, new: str, which: str, name: str, *, every: bool)
     if not old:
         raise ToolFailed(f"{which} is empty: use write for a whole file. {unchanged}")
     if old == new:
-        raise ToolFailed(f"{which} is the same as `new`. {unchanged}")
+        raise ToolFailed(f"{which} is equal to `new`. {unchanged}")
     places = _places(text, old)
     if not places:
         raise ToolFailed(f"{which} does not occur in {name}. {_nearest(text, old)}{unchanged}")
@@ -147,13 +147,13 @@ def _check(text: str, old: str, new: str, which: str, name: str, *, every: bool)
         lines = ", ".join(str(_line_of(text, at)) for at in places[:_MAX_PLACES])
         more = ", …" if len(places) > _MAX_PLACES else ""
         raise ToolFailed(
-            f"{which} occurs {len(places)} times in {name}, at lines {lines}{more}: give more of "
-            f"the text around it, or set `all`. {unchanged}"
+            f"{which} occurs {len(places)} times in {name}, at lines {lines}{more}: include"
+            f" more of the text around it, or set `all`. {unchanged}"
         )
 
 
 def _places(text: str, old: str) -> list[int]:
-    """Return where a text occurs, occurrences that overlap too: they are ambiguous as well."""
+    """Return all occurrences, overlapping ones included: they are ambiguous, too."""
     found: list[int] = []
     at = text.find(old)
     while at >= 0:
@@ -163,7 +163,7 @@ def _places(text: str, old: str) -> list[int]:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Say where the first line of what was not found is, if it is, but for white space."""
+    """Return a hint: lines that equal the first line of the text except for white space."""
     first = next((line.split() for line in old.splitlines() if line.strip()), None)
     if first is None:
         return ""

@@ -1,4 +1,4 @@
-"""The environment of commands that the agent runs: no keys, and nothing that runs by itself."""
+"""The environment of commands that the agent runs: without keys, pagers and git hooks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from accord_coder.models.providers import KEY_VARIABLES
 
 __all__ = ("command_environment", "environment_without_keys")
 
-# A repository may hold another one, with settings that name programs: git takes no settings from
-# one that is bare and does not lie at GIT_DIR, and runs none of these programs.
+# A repository can contain another one whose settings name programs. With these settings, git
+# ignores a bare repository that is not at GIT_DIR, and runs none of these programs.
 _GIT_SETTINGS = {
     "safe.bareRepository": "explicit",
     "core.fsmonitor": "false",
@@ -21,12 +21,12 @@ _PAGERS = ("PAGER", "GIT_PAGER", "GH_PAGER", "MANPAGER", "SYSTEMD_PAGER")
 
 
 def environment_without_keys() -> dict[str, str | None]:
-    """Return the change that takes out the keys of models: commands have no use for them."""
+    """Return the change of the environment that removes the API keys."""
     return dict.fromkeys(KEY_VARIABLES)
 
 
 def command_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
-    """Return the change for commands of a model: no keys, no pagers, no hooks of git."""
+    """Return the change of the environment for commands: no keys, no pagers, no git hooks."""
     env = environment_without_keys()
     env |= dict.fromkeys(_PAGERS, "cat")
     counted = environ.get("GIT_CONFIG_COUNT", "")

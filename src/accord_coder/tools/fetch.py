@@ -1,4 +1,4 @@
-"""Gets pages of the web, where the user has turned that on."""
+"""The tool `fetch`: downloads web pages, if the user has enabled that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accord_coder.tools.context import ToolContext
     from accord_coder.tools.download import Page
 
-# What reaches the network is imported when it is used.
+# The modules for the network are imported on first use.
 
 __all__ = ("Fetch", "FetchArguments")
 
@@ -34,38 +34,38 @@ _TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh")
 
 
 class FetchArguments(Struct, frozen=True):
-    """What to get."""
+    """The arguments of `fetch`."""
 
-    url: Annotated[str, Meta(description="The address, http or https")]
+    url: Annotated[str, Meta(description="The URL, http or https")]
 
 
 class Fetch(Tool[FetchArguments]):
-    """See the module."""
+    """Downloads a web page."""
 
     name = "fetch"
     kind = "fetch"
-    description = "Get a page or a text of the web; HTML comes as plain text with its links."
+    description = "Download a web page or text; HTML is converted to plain text with its links."
     arguments_type = FetchArguments
     cancellable = True
 
     def title(self, args: FetchArguments, context: ToolContext) -> str:
-        """Name the address."""
+        """Return a title with the URL."""
         return f"Fetch {one_line(args.url)}"
 
     def access(self, args: FetchArguments, context: ToolContext) -> Access:
-        """Gets the address."""
+        """Return a fetch of the URL."""
         return Access("fetch", subject=args.url)
 
     async def preview(
         self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Refuse what is no address of the web before anybody is asked."""
+        """Refuse an invalid URL before the user is asked."""
         _check_url(args.url)
 
     async def run(
         self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
-        """Get it, and follow where it leads; another host is asked about anew."""
+        """Download it and follow redirects; another host requires permission again."""
         url = _check_url(args.url)
         for _ in range(_MAX_REDIRECTS + 1):
             page = await _get(url, context)
@@ -73,27 +73,29 @@ class Fetch(Tool[FetchArguments]):
                 return await _outcome(url, page, call)
             target = _check_url(urljoin(urlunsplit(url), page.location))
             if url.scheme == "https" and target.scheme == "http":
-                raise ToolFailed(f"{url.hostname} leads to an address that is not encrypted.")
+                raise ToolFailed(f"{url.hostname} redirects to a URL that is not encrypted.")
             if (target.hostname, target.port) != (url.hostname, url.port):
-                await call.update(title=f"Fetch {one_line(urlunsplit(target))}")  # asked about now
+                await call.update(
+                    title=f"Fetch {one_line(urlunsplit(target))}"
+                )  # permission is requested now
                 await require_permission(Access("fetch", subject=urlunsplit(target)), call, context)
             url = target
-        raise ToolFailed(f"{args.url} leads on and on.")
+        raise ToolFailed(f"{args.url} has too many redirects.")
 
 
 def _check_url(address: str) -> SplitResult:
-    """Return the parts of an address; raise `ToolFailed` for what is none."""
+    """Return the parts of a URL; raise `ToolFailed` if it is not valid."""
     if any(ord(character) <= 32 or ord(character) > 126 for character in address):
-        raise ToolFailed("The address has characters that addresses do not have: encode them.")
+        raise ToolFailed("The URL contains invalid characters: encode them.")
     try:
         url = urlsplit(address)
         port = url.port
     except ValueError as exc:
-        raise ToolFailed(f"That is no address: {exc}") from exc
+        raise ToolFailed(f"The URL is not valid: {exc}") from exc
     if url.scheme not in ("http", "https") or not url.hostname or port == 0:
-        raise ToolFailed("Only addresses that begin with http:// or https:// can be fetched.")
+        raise ToolFailed("Only URLs that begin with http:// or https:// can be fetched.")
     if url.username is not None or url.password is not None:
-        raise ToolFailed("An address with a user's name or a password in it is not fetched.")
+        raise ToolFailed("URLs with a user name or a password are not fetched.")
     return url._replace(fragment="")
 
 
@@ -110,25 +112,25 @@ async def _get(url: SplitResult, context: ToolContext) -> Page:
             finally:
                 download.stop()
     except TimeoutError:
-        raise ToolFailed(f"{host} did not answer within {_MAX_SECONDS:.0f} s.") from None
+        raise ToolFailed(f"{host} did not respond within {_MAX_SECONDS:.0f} s.") from None
     except (OSError, HTTPException) as exc:
         reason = getattr(exc, "strerror", None) or type(exc).__name__
         raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
 
 
 async def _address_of(url: SplitResult, context: ToolContext) -> str:
-    """Look the host up; raise `ToolFailed` for machines that the internet does not reach."""
+    """Resolve the host; raise `ToolFailed` for addresses outside the public internet."""
     host = url.hostname or ""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             host, url.port or 0, type=socket.SOCK_STREAM
         )
     except (OSError, UnicodeError) as exc:
-        raise ToolFailed(f"There is no host {host}.") from exc
+        raise ToolFailed(f"The host {host} does not exist.") from exc
     addresses = [str(sockaddr[0]) for *_, sockaddr in found]
     if not context.settings.fetch_private and (private := private_among(addresses)) is not None:
         raise ToolFailed(
-            f"{host} is {private}, which is not on the public internet: that is not fetched."
+            f"{host} is {private}, which is not on the public internet, so it is not fetched."
         )
     return addresses[0]
 
@@ -140,14 +142,14 @@ async def _outcome(url: SplitResult, page: Page, call: ToolCallHandle) -> Outcom
     kind = page.mime_type
     is_text = kind.startswith("text/") or any(word in kind for word in _TEXTS)
     if not is_text and b"\0" in page.body[:8192]:
-        raise ToolFailed(f"{urlunsplit(url)} is no text but {kind}.")
+        raise ToolFailed(f"{urlunsplit(url)} is not text but {kind}.")
     text = _decode(page)
     if kind in ("text/html", "application/xhtml+xml"):
         text = await asyncio.to_thread(text_of_html, text)
     if len(text) > MAX_CHARACTERS:
         text, is_cut = text[:MAX_CHARACTERS], True
     if is_cut:
-        text += "\n[the rest is left out]"
+        text += "\n[truncated]"
     if page.status >= 400:
         text = f"{text}\n[status {page.status}]"
     await call.add_content(fenced(text))

@@ -1,4 +1,4 @@
-"""Lists directories, and finds files by patterns of their names."""
+"""The tools `list` and `glob`: list directories, and find files by patterns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_SECONDS = 30.0  # of a walk
 
 
 class ListArguments(Struct, frozen=True):
-    """What to list."""
+    """The arguments of `list`."""
 
     path: Annotated[str, Meta(description="The directory")] = "."
     depth: Annotated[int, Meta(ge=1, le=20, description="How many levels to show")] = 1
@@ -40,22 +40,22 @@ class List(Tool[ListArguments]):
     name = "list"
     kind = "search"
     description = (
-        "List a directory, one path per line; directories end in a slash. Deeper levels leave out "
-        "what is in .git and in directories that .gitignore names."
+        "List a directory, one path per line; directories end in a slash. Deeper levels exclude "
+        ".git and what .gitignore ignores."
     )
     arguments_type = ListArguments
     parallel = True
 
     def title(self, args: ListArguments, context: ToolContext) -> str:
-        """Name the directory."""
+        """Return a title with the directory."""
         return f"List {context.files.shown(args.path)}"
 
     def locations(self, args: ListArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at the directory."""
+        """Return the directory."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: ListArguments, context: ToolContext) -> Access:
-        """Reads the directory."""
+        """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
 
     async def run(self, args: ListArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
@@ -70,16 +70,16 @@ class List(Tool[ListArguments]):
 
 
 class GlobArguments(Struct, frozen=True):
-    """What to find."""
+    """The arguments of `glob`."""
 
     pattern: Annotated[
         str,
         Meta(
             min_length=1,
-            description="As **/*.py or src/*.{ts,tsx}; without a slash it is for names anywhere",
+            description="**/*.py or src/*.{ts,tsx}, for example; without a slash it matches names",
         ),
     ]
-    path: Annotated[str, Meta(description="The directory to look in")] = "."
+    path: Annotated[str, Meta(description="The directory to search")] = "."
 
 
 class Glob(Tool[GlobArguments]):
@@ -89,22 +89,22 @@ class Glob(Tool[GlobArguments]):
     kind = "search"
     description = (
         "Find files and directories by a pattern, one path per line; directories end in a slash. "
-        "What .gitignore names is left out."
+        "Files that .gitignore ignores are excluded."
     )
     arguments_type = GlobArguments
     parallel = True
 
     def title(self, args: GlobArguments, context: ToolContext) -> str:
-        """Name the pattern, and the directory unless it is the session's."""
+        """Return a title with the pattern, and the directory unless it is the session's."""
         where = context.files.shown(args.path)
         return f"Find {args.pattern}" + ("" if where == "." else f" in {where}")
 
     def locations(self, args: GlobArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at the directory."""
+        """Return the directory."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: GlobArguments, context: ToolContext) -> Access:
-        """Reads the directory."""
+        """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
 
     async def run(self, args: GlobArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
@@ -128,7 +128,7 @@ class Glob(Tool[GlobArguments]):
 
 
 class _TimeLimit:
-    """Stops a walk when the call is cancelled, or has taken too long."""
+    """Stops a walk when the call is cancelled or takes too long."""
 
     def __init__(self, stop: Callable[[], bool]) -> None:
         self._stop = stop
@@ -142,17 +142,17 @@ class _TimeLimit:
 
 
 class _FoundPaths(NamedTuple):
-    paths: list[str]  # the first of them
+    paths: list[str]  # the first `_MAX_PATHS`
     total: int
     is_complete: bool
 
 
 async def _folder(path: str, context: ToolContext) -> str:
-    """Return where a directory really is; raise `ToolFailed`."""
+    """Return the real path of a directory; raise `ToolFailed`."""
     real = await asyncio.to_thread(context.files.roots.resolve, context.files.absolute(path))
     if not await asyncio.to_thread(os.path.isdir, real):
         there = await asyncio.to_thread(os.path.exists, real)
-        raise ToolFailed(f"{path} is a file." if there else f"There is no directory {path}.")
+        raise ToolFailed(f"{path} is a file." if there else f"The directory {path} does not exist.")
     return real
 
 
@@ -162,7 +162,7 @@ def _collect(
     context: ToolContext,
     limit: _TimeLimit,
 ) -> _FoundPaths:
-    """Return the first paths as models are told of them, and how many there are."""
+    """Return the first paths as models see them, and the total number."""
     kept: list[str] = []
     count = 0
     base = context.files.absolute(args.path)

@@ -1,4 +1,4 @@
-"""How texts are shown: to the user on a tool call, and to models within bounds."""
+"""Formats text for users and models, within limits."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = (
 )
 
 MAX_CHARACTERS = 100_000  # of one result, for models
-_MAX_SHOWN_CHARACTERS = 20_000  # on the screen of the user
+_MAX_SHOWN_CHARACTERS = 20_000  # shown to the user
 _FENCES = re.compile(r"`{3,}")
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return text as a block of Markdown that shows it as it is, not all of a long one."""
+    """Return text as a code block of Markdown; a long text is cut."""
     if len(text) > _MAX_SHOWN_CHARACTERS:
         text = f"{text[:_MAX_SHOWN_CHARACTERS]}\n[…]"
     longest = max((len(found) for found in _FENCES.findall(text)), default=2)
@@ -33,7 +33,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def cut_middle(text: str, max_characters: int) -> str:
-    """Leave out the middle of a long text; its end says more than its beginning."""
+    """Leave out the middle of a long text; more of its end than of its beginning is kept."""
     if len(text) <= max_characters:
         return text
     first = max_characters // 3
@@ -43,18 +43,18 @@ def cut_middle(text: str, max_characters: int) -> str:
 
 
 def one_line(text: str, max_characters: int = 120) -> str:
-    """Return the text as a title: its words in a line, cut where it is long."""
+    """Return the text as one line; a long text is cut."""
     text = visible(" ".join(text.split()))
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"
 
 
 def escape_lines(text: str) -> str:
-    """Return all lines of a text that somebody is to agree to, with what misleads escaped."""
+    """Return a text in full for the user's approval, with misleading characters escaped."""
     return "\n".join(visible(line) for line in text.expandtabs().split("\n"))
 
 
 def display_path(path: str) -> str:
-    """Return a path as it is shown: between quotes, with escapes, if it would mislead."""
+    """Return a path for display: quoted and escaped if it could mislead."""
     misleads = visible(path) != path or "\t" in path or "\n" in path
     return json.dumps(path) if misleads else path
 

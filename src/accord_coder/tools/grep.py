@@ -1,4 +1,4 @@
-"""Searches files for a regular expression: with ripgrep where there is one, else by itself."""
+"""The tool `grep`: searches files with ripgrep, or with `searcher` if it is not installed."""
 
 from __future__ import annotations
 
@@ -35,42 +35,44 @@ _BAD_PATTERN = 2  # exit status
 
 
 class GrepArguments(Struct, frozen=True):
-    """What to search for."""
+    """The arguments of `grep`."""
 
-    pattern: Annotated[str, Meta(min_length=1, description="A regular expression, for one line")]
+    pattern: Annotated[
+        str, Meta(min_length=1, description="A regular expression, matched within lines")
+    ]
     path: Annotated[str, Meta(description="The file or directory to search")] = "."
-    glob: Annotated[str | None, Meta(description="Only files that fit, as *.py")] = None
-    ignore_case: Annotated[bool, Meta(description="Take upper and lower case as the same")] = False
+    glob: Annotated[str | None, Meta(description="Only files that match, for example *.py")] = None
+    ignore_case: Annotated[bool, Meta(description="Ignore case")] = False
     context: Annotated[int, Meta(ge=0, le=20, description="Lines to show around matches")] = 0
-    limit: Annotated[int, Meta(ge=1, le=2000, description="The most matches to return")] = 200
+    limit: Annotated[int, Meta(ge=1, le=2000, description="Maximum number of matches")] = 200
 
 
 class Grep(Tool[GrepArguments]):
-    """See the module."""
+    """Searches files for a regular expression."""
 
     name = "grep"
     kind = "search"
     description = (
-        "Search files for a regular expression. Gives `path:line: text` lines, with `context` also "
-        "`path-line- text`. Binary files, .git and what .gitignore names are left out."
+        "Search files for a regular expression. Returns `path:line: text` lines, with `context`"
+        " also `path-line- text`. Excludes binary files, .git and what .gitignore ignores."
     )
     arguments_type = GrepArguments
     parallel = True
     cancellable = True
 
     def title(self, args: GrepArguments, context: ToolContext) -> str:
-        """Name the expression, and where it is searched for."""
+        """Return a title with the expression and the path."""
         where = context.files.shown(args.path)
         if args.glob is not None:
             where = args.glob if where == "." else f"{where} ({args.glob})"
         return f"Search for {one_line(args.pattern)}" + ("" if where == "." else f" in {where}")
 
     def locations(self, args: GrepArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at what is searched; at the matches in the end."""
+        """Return the searched path; the matches are added at the end."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: GrepArguments, context: ToolContext) -> Access:
-        """Reads the directory."""
+        """Return a read of the path."""
         return Access("read", (context.files.absolute(args.path),))
 
     async def run(self, args: GrepArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
@@ -78,7 +80,7 @@ class Grep(Tool[GrepArguments]):
         base = context.files.absolute(args.path)
         real = await asyncio.to_thread(context.files.roots.resolve, base)
         if not await asyncio.to_thread(os.path.exists, real):
-            raise ToolFailed(f"There is no {args.path}.")
+            raise ToolFailed(f"{args.path} does not exist.")
         notes: list[str] = []
         matches = await _search(args, base, real, context, notes)
         text = "\n".join([*matches.lines, *notes]) if matches.lines or notes else "[no matches]"
@@ -96,7 +98,7 @@ class Grep(Tool[GrepArguments]):
 async def _search(
     args: GrepArguments, base: str, real: str, context: ToolContext, notes: list[str]
 ) -> Matches:
-    """Run the search until it ends or has found enough; add to the notes what is left out."""
+    """Run the search until it ends or reaches the limit; add notes about what is left out."""
     enough = asyncio.Event()
     fits = None if args.glob is None else matcher(args.glob)
     below = real.rstrip(os.sep) + os.sep
@@ -104,7 +106,7 @@ async def _search(
 
     def wanted(path: str) -> bool:
         if path == real:
-            return True  # permission was for this very file
+            return True  # permission was granted for exactly this file
         if fits is not None and not fits(path.removeprefix(below).replace(os.sep, "/")):
             return False
         if is_secret(path):
@@ -137,7 +139,7 @@ async def _search(
     elif not done:
         notes.append(f"[stopped after {_MAX_SECONDS:.0f} s]")
     elif command.status()[0] == _BAD_PATTERN and matches.error:
-        raise ToolFailed(f"That cannot be searched for: {matches.error.strip()}")
+        raise ToolFailed(f"The pattern is not valid: {matches.error.strip()}")
     if secrets:
         notes.append(f"[not shown, as they may hold secrets: {', '.join(secrets[:10])}]")
     return matches
@@ -157,7 +159,7 @@ def _argv(args: GrepArguments, real: str) -> list[str]:
             ignore_case=args.ignore_case,
             context=args.context,
         )
-        # -P: a directory that is worked on is no place to import from.
+        # -P: do not import modules from the working directory.
         return [
             sys.executable,
             "-P",

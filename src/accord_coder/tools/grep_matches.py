@@ -1,4 +1,4 @@
-"""What a search has found: the output of `rg --json` as it comes, made into plain lines."""
+"""Parses the output of `rg --json` in pieces, and formats the matches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_CHARACTERS = 500  # of a line
 
 
 class Place(Struct, frozen=True):
-    """A line that matches, by the file as the search calls it."""
+    """A matching line; `path` is the one in the output."""
 
     path: str
     line: int
@@ -22,7 +22,7 @@ class Place(Struct, frozen=True):
 
 class _Text(Struct, frozen=True):
     text: str | None = None
-    bytes: str | None = None  # in base64, what is not UTF-8
+    bytes: str | None = None  # base64, if it is not UTF-8
 
     def decoded(self, errors: str) -> str:
         if self.text is not None:
@@ -43,10 +43,10 @@ class _Line(Struct, frozen=True):
 
 
 class Matches:
-    """Takes output up to a limit of lines that match, then calls `on_full`, once.
+    """Collects matching lines up to a limit, then calls `on_full` once.
 
-    `wanted(path)` tells, once for each file with matches, whether they may be told. What is no
-    JSON is the searcher's complaint.
+    `wanted(path)` is called once for each file with matches and returns whether to include it.
+    Output that is not JSON is the error text of the search.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Matches:
         self._wanted = wanted
         self._on_full = on_full
         self._rest = b""
-        # Of the file that is searched now; None for one that is not wanted.
+        # Of the current file; None if it is excluded.
         self._file: list[tuple[int, str, bool]] | None = None
-        self._found = 0  # lines of it that match
+        self._found = 0  # its matching lines
         self._decode = msgspec.json.Decoder(_Line).decode
 
     def feed(self, data: bytes) -> None:
-        """Take output."""
+        """Process a piece of output."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if self.is_full:
@@ -112,7 +112,7 @@ class Matches:
             self._end(path)
 
     def _end(self, path: str) -> None:
-        """Keep what was found in a file."""
+        """Add the matches of a file."""
         found, self._file = self._file or [], None
         name = self._shown(path)
         before: int | None = None

@@ -1,7 +1,8 @@
-"""HTML as plain text that models can read: headings, lists, links and code, no more.
+"""Converts HTML to plain text for models: headings, lists, links and code.
 
-Pages come from anybody, so they are read in one pass: what is not closed lasts to the end of the
-page. The parser of the standard library takes minutes for 100 KB of `<a <a <a …`.
+Pages can be hostile, so they are read in one pass: an unclosed element lasts to the end of the
+page. The parser of the standard library, which markdownify uses by default, takes minutes for
+100 KB of `<a <a <a …`; markdownify also fails on deeply nested elements.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BLOCKS = frozenset(
 )
 
 
-_RAW = frozenset({"script", "style"})  # what is in them is not HTML
+_RAW = frozenset({"script", "style"})  # their content is not HTML
 _ASCII_LOWER = str.maketrans(dict(zip(map(ord, ascii_uppercase), ascii_lowercase, strict=True)))
 _NAME = re.compile(r"[a-z][^\s/>]*", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"[^\s/>=][^\s/>=]*")
@@ -32,21 +33,21 @@ _UNQUOTED = re.compile(r"[^\s>]*")
 
 
 def text_of_html(page: str) -> str:
-    """Return the text; what is not HTML is returned nearly as it is."""
+    """Return the text of a page; text that is not HTML is returned almost unchanged."""
     reader = _Reader()
     _read(page, reader)
     return reader.text()
 
 
 def _read(page: str, reader: _Reader) -> None:
-    """Tell a reader of the tags and texts of a page."""
+    """Pass the tags and texts of a page to a reader."""
     lower = page.translate(_ASCII_LOWER)
     at, end, text_begins = 0, len(page), 0
     while (at := page.find("<", at)) >= 0:
         closes = page.startswith("/", at + 1)
         name = _NAME.match(page, at + 1 + closes)
         if name is None and not (closes or page.startswith(("!", "?"), at + 1)):
-            at += 1  # a character like others
+            at += 1  # an ordinary character
             continue
         reader.handle_data(_unescaped(page[text_begins:at]))
         if name is None:
@@ -68,7 +69,7 @@ def _read(page: str, reader: _Reader) -> None:
 
 
 def _attributes(page: str, at: int) -> tuple[dict[str, str], int]:
-    """Return the attributes of a tag, and where the tag ends."""
+    """Return the attributes of a tag, and its end."""
     found: dict[str, str] = {}
     while True:
         at = _matched(_SPACE, page, at)
@@ -93,7 +94,7 @@ def _attributes(page: str, at: int) -> tuple[dict[str, str], int]:
 
 
 def _matched(expression: re.Pattern[str], page: str, at: int) -> int:
-    """Return where what an expression matches here ends."""
+    """Return the end of the match of an expression."""
     found = expression.match(page, at)
     return at if found is None else found.end()
 
@@ -101,14 +102,14 @@ def _matched(expression: re.Pattern[str], page: str, at: int) -> int:
 def _unescaped(text: str) -> str:
     try:
         return html.unescape(text)
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # a number with thousands of digits
         return text
 
 
 class _Reader:
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._silent: list[str] = []  # open elements that say nothing
+        self._silent: list[str] = []  # open elements without visible text
         self._silent_counts: Counter[str] = Counter()
         self._links: list[str | None] = []
         self._pre = 0
@@ -170,7 +171,7 @@ class _Reader:
             self._parts.append(data if self._pre else re.sub(r"\s+", " ", data))
 
     def text(self) -> str:
-        """Return what was read, without the white space that means nothing."""
+        """Return the text without redundant white space."""
         text = "".join(self._parts)
         lines = [line.rstrip() for line in text.split("\n")]
         lines = [line[1:] if line.startswith(" ") and line[1:2] != " " else line for line in lines]

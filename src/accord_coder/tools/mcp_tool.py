@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ("McpTool", "connect_servers", "offer_tools")
 
-_MAX_NAME = 64  # that providers of models take
+_MAX_NAME = 64  # limit of model providers
 
 
 async def connect_servers(turn: Turn, context: CoderSession) -> None:
-    """Connect to the servers of a session that are not; tell the user of those that fail."""
+    """Connect to the session's servers that are not connected; show a notice for failures."""
     if context.mcp is None:
         context.mcp = McpServers(context.session.mcp_servers, context.session.cwd)
     for name, why in (await context.mcp.connect()).items():
@@ -39,14 +39,14 @@ async def connect_servers(turn: Turn, context: CoderSession) -> None:
 
 
 def offer_tools(context: CoderSession) -> None:
-    """Offer the tools that the servers have now, beside those of the coder."""
+    """Update the session's tools to the current tools of the servers and those of the coder."""
     if context.mcp is not None:
         own = {name: tool for name, tool in context.tools.items() if not isinstance(tool, McpTool)}
         context.tools = _tools_of(context.mcp.connections) | own
 
 
 def _tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
-    """Return the tools of servers by the names that models call them by."""
+    """Return the tools of servers by their names for models."""
     found: dict[str, Tool[Any]] = {}
     for connection in connections:
         for listed in connection.tools:
@@ -65,9 +65,9 @@ def _name(server: str, tool: str) -> str:
 
 
 class McpTool(Tool[Any]):
-    """A tool of a server.
+    """A tool of an MCP server.
 
-    What the server says of it decides how it is shown, and never whether it may be used.
+    The server's description affects only the display, never the permission.
     """
 
     def __init__(self, name: str, connection: McpConnection, listed: Listed) -> None:
@@ -82,7 +82,7 @@ class McpTool(Tool[Any]):
 
     @property
     def spec(self) -> ToolSpec:
-        """How models are told of it: as the server says."""
+        """The server's description for models."""
         usual: dict[str, Any] = {"type": "object", "properties": {}}
         return ToolSpec(self.name, self.description, usual | self._listed.input_schema)
 
@@ -91,20 +91,20 @@ class McpTool(Tool[Any]):
         try:
             return msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
-            raise ToolFailed(f"The arguments of {self.name} are no JSON object: {exc}") from exc
+            raise ToolFailed(f"The arguments of {self.name} are not a JSON object: {exc}") from exc
 
     def title(self, args: dict[str, Any], context: ToolContext) -> str:
-        """Name the tool and its server."""
+        """Return a title with the tool and its server."""
         return f"{self._shown} ({self._connection.name})"
 
     def access(self, args: dict[str, Any], context: ToolContext) -> Access:
-        """Touches what the server touches."""
+        """Return an access to the tool of the server."""
         return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
 
     async def run(
         self, args: dict[str, Any], call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
-        """Have the server do it."""
+        """Call the tool."""
         title = call.title
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -132,14 +132,10 @@ def _content(block: McpContentBlock) -> ContentBlock:
             return block.text
         case types.ImageContent():
             data = _decode(block.data)
-            return (
-                "[An image that is broken]" if data is None else ImageContent(data, block.mime_type)
-            )
+            return "[A malformed image]" if data is None else ImageContent(data, block.mime_type)
         case types.AudioContent():
             data = _decode(block.data)
-            return (
-                "[A sound that is broken]" if data is None else AudioContent(data, block.mime_type)
-            )
+            return "[Malformed audio]" if data is None else AudioContent(data, block.mime_type)
         case types.ResourceLink():
             return ResourceLink(
                 str(block.uri),
@@ -154,7 +150,7 @@ def _content(block: McpContentBlock) -> ContentBlock:
         case types.EmbeddedResource(resource=inner):
             data = _decode(inner.blob) if isinstance(inner, types.BlobResourceContents) else None
             if data is None:
-                return "[A resource that is broken]"
+                return "[A malformed resource]"
             return EmbeddedResource(str(inner.uri), data, inner.mime_type)
 
 

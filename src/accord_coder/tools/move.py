@@ -1,4 +1,4 @@
-"""Moves and deletes files."""
+"""The tools `move` and `delete`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ("Delete", "DeleteArguments", "Move", "MoveArguments")
 
 
 class MoveArguments(Struct, frozen=True):
-    """What to move."""
+    """The arguments of `move`."""
 
     source: Annotated[str, Meta(description="The file or directory")]
-    target: Annotated[str, Meta(description="Its new path, where nothing may be")]
+    target: Annotated[str, Meta(description="Its new path, which must not exist")]
 
 
 class Move(Tool[MoveArguments]):
@@ -35,17 +35,17 @@ class Move(Tool[MoveArguments]):
     name = "move"
     kind = "move"
     description = (
-        "Move or rename a file or directory. Directories on the way are made; nothing is "
+        "Move or rename a file or directory. Missing directories are created; nothing is "
         "overwritten."
     )
     arguments_type = MoveArguments
 
     def title(self, args: MoveArguments, context: ToolContext) -> str:
-        """Name both paths."""
+        """Return a title with both paths."""
         return f"Move {context.files.shown(args.source)} to {context.files.shown(args.target)}"
 
     def locations(self, args: MoveArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at both."""
+        """Return both paths."""
         files = context.files
         return (
             ToolCallLocation(files.absolute(args.source)),
@@ -53,21 +53,21 @@ class Move(Tool[MoveArguments]):
         )
 
     def access(self, args: MoveArguments, context: ToolContext) -> Access:
-        """Changes both paths."""
+        """Return an edit of both paths."""
         paths = (context.files.absolute(args.source), context.files.absolute(args.target))
         return Access("edit", paths, itself=True)
 
     async def preview(
         self, args: MoveArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Ask nobody about what cannot be done."""
+        """Fail before the user is asked if the move is not possible."""
         files = context.files
         await files.require_entry(args.source)
         if await files.is_reachable(args.target) and await files.has_entry(args.target):
             raise _in_the_way(files.shown(args.target))
 
     async def run(self, args: MoveArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
-        """Rename it."""
+        """Move it."""
         files = context.files
         source, target = files.absolute(args.source), files.absolute(args.target)
         await _check_saved(source, context)
@@ -78,7 +78,7 @@ class Move(Tool[MoveArguments]):
         except OSError as exc:
             if exc.errno == errno.EXDEV:
                 raise ToolFailed(
-                    "They are on different file systems: write the new file and delete the old."
+                    "The paths are on different file systems: write the new file, delete the old."
                 ) from exc
             if exc.errno == errno.EINVAL:
                 raise ToolFailed("A directory cannot be moved into itself.") from exc
@@ -90,11 +90,11 @@ class Move(Tool[MoveArguments]):
 
 
 def _in_the_way(target: str) -> ToolFailed:
-    return ToolFailed(f"{target} is there already. Nothing was moved.")
+    return ToolFailed(f"{target} already exists. Nothing was moved.")
 
 
 class DeleteArguments(Struct, frozen=True):
-    """What to delete."""
+    """The arguments of `delete`."""
 
     path: Annotated[str, Meta(description="The file, or an empty directory")]
 
@@ -104,32 +104,32 @@ class Delete(Tool[DeleteArguments]):
 
     name = "delete"
     kind = "delete"
-    description = "Delete a file, a link (not what it leads to), or an empty directory."
+    description = "Delete a file, a link (not its target), or an empty directory."
     arguments_type = DeleteArguments
 
     def title(self, args: DeleteArguments, context: ToolContext) -> str:
-        """Name the path."""
+        """Return a title with the path."""
         return f"Delete {context.files.shown(args.path)}"
 
     def locations(self, args: DeleteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at it."""
+        """Return the path."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: DeleteArguments, context: ToolContext) -> Access:
-        """Deletes the path."""
+        """Return a deletion of the path."""
         return Access("delete", (context.files.absolute(args.path),), itself=True)
 
     async def preview(
         self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Show what would be gone, of a text that may be looked at."""
+        """Show the deleted text if the file can be read without permission."""
         await context.files.require_entry(args.path)
         path = context.files.absolute(args.path)
         if await context.files.is_reachable(path) and await asyncio.to_thread(_is_file, path):
             try:
                 loaded = await context.files.load(path)
             except ToolFailed:
-                return  # no text
+                return  # not text
             await call.add_diff(path, loaded.raw, None)
 
     async def run(
@@ -144,7 +144,7 @@ class Delete(Tool[DeleteArguments]):
             if exc.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise ToolFailed(
                     f"{context.files.shown(path)} is a directory that is not empty. Nothing was "
-                    "deleted: delete what is in it first."
+                    "deleted: delete its files first."
                 ) from exc
             raise
         text = f"Deleted {context.files.shown(path)}."
@@ -153,13 +153,13 @@ class Delete(Tool[DeleteArguments]):
 
 
 async def _check_saved(path: str, context: ToolContext) -> None:
-    """Raise `ToolFailed` when changes that are in the editor alone would be lost."""
+    """Raise `ToolFailed` if unsaved changes in the editor would be lost."""
     if await asyncio.to_thread(_is_file, path):
         await context.files.check_saved(path)
 
 
 def _is_file(path: str) -> bool:
-    """Tell whether it is a file and no link to one."""
+    """Return whether a path is a file and not a link."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

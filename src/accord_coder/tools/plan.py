@@ -1,4 +1,4 @@
-"""What is to be done: the list of steps that the user sees, and the plan that ends plan mode."""
+"""The tools `plan` and `exit_plan`: the steps of a task, and the approval of a plan."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ("ExitPlan", "ExitPlanArguments", "Plan", "PlanArguments", "Step")
 class Step(Struct, frozen=True):
     """One step."""
 
-    content: Annotated[str, Meta(min_length=1, description="What is to be done, in a few words")]
+    content: Annotated[str, Meta(min_length=1, description="The step in a few words")]
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
 
 
 class PlanArguments(Struct, frozen=True):
-    """All steps as they are now."""
+    """The arguments of `plan`."""
 
-    entries: Annotated[list[Step], Meta(description="All steps, done ones too, in their order")]
+    entries: Annotated[list[Step], Meta(description="All steps in order, completed ones included")]
 
 
 class Plan(Tool[PlanArguments]):
@@ -40,18 +40,18 @@ class Plan(Tool[PlanArguments]):
     name = "plan"
     kind = "think"
     description = (
-        "Show the user the steps of a task of several steps, and how far you are: call it with all "
-        "steps each time one begins or is done."
+        "Show the user the steps of a task and your progress: call it with all "
+        "steps each time one begins or is completed."
     )
     arguments_type = PlanArguments
 
     def title(self, args: PlanArguments, context: ToolContext) -> str:
-        """Say how much is done."""
+        """Return a title with the progress."""
         done = sum(step.status == "completed" for step in args.entries)
         return f"Plan: {done} of {count_noun(len(args.entries), 'step', 'steps')} done"
 
     def access(self, args: PlanArguments, context: ToolContext) -> Access:
-        """Touches nothing."""
+        """Return no access."""
         return Access("none")
 
     async def run(self, args: PlanArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
@@ -63,7 +63,7 @@ class Plan(Tool[PlanArguments]):
 
 
 class ExitPlanArguments(Struct, frozen=True):
-    """The plan."""
+    """The arguments of `exit_plan`."""
 
     plan: Annotated[str, Meta(min_length=1, description="The plan in Markdown")]
 
@@ -76,22 +76,22 @@ _APPROVALS = {
 
 
 class ExitPlan(Tool[ExitPlanArguments]):
-    """Has the user approve a plan."""
+    """Asks the user to approve a plan."""
 
     name = "exit_plan"
     kind = "switch_mode"
     description = (
         "In plan mode, once you know what to do: show the plan to the user, who approves it, which "
-        "ends plan mode, or wants to go on planning."
+        "ends plan mode, or asks you to continue planning."
     )
     arguments_type = ExitPlanArguments
 
     def title(self, args: ExitPlanArguments, context: ToolContext) -> str:
-        """Ask."""
+        """Return the question."""
         return "Ready to carry out this plan?"
 
     def access(self, args: ExitPlanArguments, context: ToolContext) -> Access:
-        """Touches nothing; the user is asked all the same."""
+        """Return no access; `run` asks the user."""
         return Access("none")
 
     async def preview(
@@ -99,21 +99,23 @@ class ExitPlan(Tool[ExitPlanArguments]):
     ) -> None:
         """Show the plan."""
         if context.mode != "plan":
-            raise ToolFailed(f"This is not plan mode but the mode {context.mode}: go on.")
+            raise ToolFailed(f"The mode is {context.mode}, not plan: continue without approval.")
         await call.add_content(args.plan)
 
     async def run(
         self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
-        """Ask, and switch the mode as the user wants."""
+        """Ask the user, and set the mode of the answer."""
         chosen = await call.request_choice(_APPROVALS.values())
         if chosen is None or not chosen.allows:
             raise PermissionDenied(
-                "The user does not approve the plan: this is still plan mode. Ask what to change, "
-                "or wait for what the user says."
+                "The user did not approve the plan, and plan mode continues. Ask what to change, "
+                "or wait for the user."
             )
         await switch_mode(context.session, chosen.id)
         how = (
-            "edits need no permission now" if chosen.id == "acceptEdits" else "edits are asked for"
+            "edits need no permission now"
+            if chosen.id == "acceptEdits"
+            else "edits require permission"
         )
-        return Outcome((f"The user approves the plan; {how}. Carry it out.",), {"mode": chosen.id})
+        return Outcome((f"The user approved the plan; {how}. Carry it out.",), {"mode": chosen.id})

@@ -1,4 +1,4 @@
-"""Reads files: text by lines, images whole."""
+"""The tool `read`: reads text by lines, and images."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
 __all__ = ("Read", "ReadArguments")
 
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024
-_PIECE_BYTES = 256 * 1024  # read at once of a line without end
+_PIECE_BYTES = 256 * 1024  # read at once of a very long line
 
 
 class ReadArguments(Struct, frozen=True):
-    """What to read."""
+    """The arguments of `read`."""
 
     path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
     line: Annotated[int, Meta(ge=1, description="The first line to read")] = 1
-    limit: Annotated[int, Meta(ge=1, description="How many lines to read")] = 2000
+    limit: Annotated[int, Meta(ge=1, description="The number of lines to read")] = 2000
 
 
 class Read(Tool[ReadArguments]):
-    """See the module."""
+    """Reads a file."""
 
     name = "read"
     kind = "read"
     description = (
-        "Read a text file, or an image (PNG, JPEG, GIF, WebP). The text comes as it is; a last "
-        "line `[lines A-B of N]` says that there is more. Unsaved changes in the user's editor "
+        "Read a text file or an image (PNG, JPEG, GIF, WebP). The text is unchanged; a last "
+        "line `[lines A-B of N]` means that there is more. Unsaved changes in the user's editor "
         "count."
     )
     arguments_type = ReadArguments
     parallel = True
 
     def title(self, args: ReadArguments, context: ToolContext) -> str:
-        """Name the file."""
+        """Return a title with the path."""
         return f"Read {context.files.shown(args.path)}"
 
     def locations(self, args: ReadArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at the first line read."""
+        """Return the file and the first line."""
         return (ToolCallLocation(context.files.absolute(args.path), args.line),)
 
     def access(self, args: ReadArguments, context: ToolContext) -> Access:
-        """Reads the file."""
+        """Return a read of the file."""
         return Access("read", (context.files.absolute(args.path),))
 
     async def preview(
         self, args: ReadArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Ask nobody about a file that is not there."""
+        """Fail before the user is asked if the file does not exist."""
         files = context.files
         if await files.is_reachable(args.path) and not await files.has_entry(args.path):
-            await files.load(args.path)  # the editor may have it
+            await files.load(args.path)  # the editor can have it
 
     async def run(self, args: ReadArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the text, or the image."""
@@ -89,7 +89,7 @@ class Read(Tool[ReadArguments]):
 
 
 class _LineRange:
-    """The lines that are wanted, as far as they fit."""
+    """The requested lines, up to the limit."""
 
     def __init__(self, args: ReadArguments, path: str) -> None:
         self._given = args
@@ -101,13 +101,13 @@ class _LineRange:
         self.total = 0
 
     def add(self, line: str) -> None:
-        """Take the next line of the file."""
+        """Add the next line of the file."""
         self.total += 1
         if self._is_full or not self.wants(self.total):
             return
         if len(line) > self._left:
             self._is_full = True
-            if not self._kept:  # a line that is too long alone
+            if not self._kept:  # one line is longer than the limit
                 self._kept.append(line[: self._left])
                 self._is_line_cut = True
             return
@@ -115,23 +115,23 @@ class _LineRange:
         self._left -= len(line)
 
     def wants(self, number: int) -> bool:
-        """Tell whether a line is among the wanted."""
+        """Return whether a line is requested."""
         return self._given.line <= number < self._given.line + self._given.limit
 
     def result(self) -> str:
-        """Return the text, with a last line that says what is missing."""
+        """Return the text, with a last line about what is missing."""
         first = self._given.line
         if not self._kept:
             if first == 1:
                 return ""
             count = "1 line" if self.total == 1 else f"{self.total} lines"
-            raise ToolFailed(f"{self._path} has {count}; there is no line {first}.")
+            raise ToolFailed(f"{self._path} has {count}; line {first} does not exist.")
         text = "".join(self._kept)
         last = first + len(self._kept) - 1
         if first == 1 and last == self.total and not self._is_line_cut:
             return text
         if self._is_line_cut:
-            text = f"{text}\n[line {first} goes on]"
+            text = f"{text}\n[line {first} is cut]"
         end = "" if text.endswith("\n") else "\n"
         return f"{text}{end}[lines {first}-{last} of {self.total}]"
 
@@ -145,7 +145,7 @@ def _lines(text: str) -> list[str]:
 def _part_of_large(
     args: ReadArguments, context: ToolContext, stop: Callable[[], bool]
 ) -> _LineRange:
-    """Read what is too large to be held; such a file can be read and not edited."""
+    """Read from a file that is too large for memory; it cannot be edited."""
     part = _LineRange(args, args.path)
     fd = context.files.roots.open(context.files.absolute(args.path))
     with os.fdopen(fd, "rb") as file:
@@ -171,7 +171,7 @@ async def _image(
 
 
 def _image_type(head: bytes) -> str | None:
-    """Return the MIME type of an image that models take, by how the file begins."""
+    """Return the MIME type of a supported image, from the beginning of the file."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):

@@ -1,4 +1,4 @@
-"""All the tools there are."""
+"""The tools of the coder."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ TOOLS: tuple[Tool[Any], ...] = (
 
 
 def tools_for(context: ToolContext) -> dict[str, Tool[Any]]:
-    """Return the tools of a session as it is set up now, by name."""
+    """Return the tools of a session by name, for its current settings."""
     return {tool.name: tool for tool in TOOLS if tool.name != "fetch" or context.settings.fetch}

@@ -1,4 +1,4 @@
-"""What a tool call touches, and what it results in."""
+"""What a tool call accesses, and its result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ AccessKind = Literal["read", "edit", "delete", "execute", "fetch", "mcp", "none"
 
 
 class ToolFailed(AccordError):
-    """A tool could not do what it was asked for; the model and the user are told why."""
+    """A tool failed; the text is for the model and the user."""
 
 
 class Access(Struct, frozen=True):
-    """What a call of a tool touches: absolute `paths`, or a command, an address, a tool's name.
+    """What a tool call accesses: absolute `paths`, or as `subject` a command, a URL or a tool.
 
-    `itself`: a path that is a link stands for the link, one of a directory for all that is in it.
+    `itself`: a link means the link and not its target, a directory means all that it contains.
     """
 
     kind: AccessKind
@@ -30,10 +30,10 @@ class Access(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What the model is told, and JSON for clients that show raw results.
+    """The result of a tool: content for the model, and JSON for clients that show raw output.
 
-    What the user sees is shown on the call while the tool works. `failed` is for what went wrong
-    with all of it told: a command that did not exit with 0.
+    The tool shows its progress to the user on the call. `failed` marks a failure that the content
+    describes, such as the exit status of a command.
     """
 
     content: tuple[ContentBlock, ...]

@@ -1,4 +1,4 @@
-"""Runs commands: in the client's terminal where it offers one."""
+"""The tool `execute`: runs commands, in the client's terminal if it supports that."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ("Execute", "ExecuteArguments")
 
 _MAX_CHARACTERS = 30_000  # of the output, for the model
-_KEPT_BYTES = 256 * 1024  # of the output: its end
-# What only a shell knows; as programs they are missing, or do nothing.
+_KEPT_BYTES = 256 * 1024  # of the end of the output
+# Shell builtins, which do not exist as programs or have no effect.
 _SHELL_BUILTINS = frozenset(
     """
     . : [ alias bg case cd command eval exec exit export fg for hash if jobs local read readonly
@@ -30,47 +30,47 @@ _SHELL_BUILTINS = frozenset(
 
 
 class ExecuteArguments(Struct, frozen=True):
-    """What to run."""
+    """The arguments of `execute`."""
 
     command: Annotated[str, Meta(min_length=1, description="The command line")]
     cwd: Annotated[
         str | None, Meta(description="The directory to run in; by default the session's")
     ] = None
     timeout_s: Annotated[
-        int, Meta(ge=1, le=3600, description="Seconds until it is ended with all it has started")
+        int, Meta(ge=1, le=3600, description="Seconds until it and its child processes are stopped")
     ] = 120
 
 
 class Execute(Tool[ExecuteArguments]):
-    """See the module."""
+    """Runs a command."""
 
     name = "execute"
     kind = "execute"
     description = (
-        "Run a command and get its output, stdout and stderr in one, with `[exit status N]` unless "
-        "that is 0. There is no input, and git runs no hooks. Pipes and the like run in sh. Each "
-        "command starts anew in `cwd`; what it leaves running is ended."
+        "Run a command and return its stdout and stderr together, with `[exit status N]` unless "
+        "it is 0. There is no input, and git runs no hooks. Shell syntax runs in sh. Each "
+        "command starts in `cwd`; processes that it leaves running are stopped."
     )
     arguments_type = ExecuteArguments
     cancellable = True
 
     def title(self, args: ExecuteArguments, context: ToolContext) -> str:
-        """Name the command."""
+        """Return the command as the title."""
         return one_line(args.command)
 
     def access(self, args: ExecuteArguments, context: ToolContext) -> Access:
-        """Runs the command."""
+        """Return an execution of the command."""
         cwd = context.files.absolute(args.cwd or ".")
         return Access("execute", (cwd,), subject=args.command)
 
     async def preview(
         self, args: ExecuteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Show all of a command whose title does not; refuse what terminals do not do."""
+        """Show the whole command if the title cannot; refuse a `cwd` that terminals cannot use."""
         if args.cwd is not None and not await context.files.is_reachable(args.cwd):
             raise ToolFailed(
-                f"`cwd` {args.cwd} is outside of the session's directories. Leave it out, and go "
-                "there in the command if it has to be."
+                f"`cwd` {args.cwd} is outside the session's directories. Leave it out, and use"
+                " `cd` in the command if necessary."
             )
         if one_line(args.command) != args.command:
             await call.add_content(fenced(escape_lines(args.command), "sh"))
@@ -78,7 +78,7 @@ class Execute(Tool[ExecuteArguments]):
     async def run(
         self, args: ExecuteArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
-        """Run it to its end."""
+        """Run the command until it ends."""
         ran = await context.session.terminals.run(
             *_argv(args.command),
             cwd=context.files.absolute(args.cwd or "."),
@@ -103,9 +103,9 @@ class Execute(Tool[ExecuteArguments]):
 
 
 def _argv(command: str) -> tuple[str, ...]:
-    """Return the words of a plain command, or a shell with the text of one that needs it."""
+    """Return the words of a simple command, or a shell with the text of another one."""
     if not command.strip():
-        raise ToolFailed("There is no command.")
+        raise ToolFailed("The command is empty.")
     words = argv_of(command)
     if words is None or words[0] in _SHELL_BUILTINS:
         return ("sh", "-c", command)

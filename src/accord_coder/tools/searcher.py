@@ -1,6 +1,6 @@
-"""A program that searches files where ripgrep is not installed; it prints what `rg --json` would.
+"""A program that searches files without ripgrep; its output is that of `rg --json`.
 
-It is a process of its own, as ripgrep is, so that an expression that takes forever can be stopped.
+It is a separate process, like ripgrep: no thread can stop a regular expression that backtracks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from accord_coder.tools.walk import matcher, walk
 __all__ = ("MAX_FILE_BYTES", "Search", "main")
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
-_CANNOT_BE_SEARCHED = 2  # exit status, as ripgrep has it
+_CANNOT_BE_SEARCHED = 2  # exit status of ripgrep
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _OPENS = os.O_RDONLY | _NO_LINKS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Search(TypedDict):
-    """What to search for, and where: `path` is absolute, a file or a directory."""
+    """The search; `path` is an absolute path of a file or a directory."""
 
     pattern: str
     path: str
@@ -37,7 +37,7 @@ class Search(TypedDict):
 
 
 def main() -> int:
-    """Search for what the first argument says, as JSON; return the exit status."""
+    """Run the search in the first argument, as JSON; return the exit status."""
     search = msgspec.json.decode(sys.argv[1], type=Search)
     try:
         regex = re.compile(search["pattern"], re.IGNORECASE if search["ignore_case"] else 0)
@@ -65,7 +65,7 @@ def _files(search: Search) -> Iterator[str]:
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a file; None for what is no text, too large, or cannot be read."""
+    """Return the text of a file; None if it is not text, too large, or cannot be read."""
     try:
         fd = os.open(path, _OPENS)
     except OSError:

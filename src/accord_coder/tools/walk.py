@@ -1,8 +1,8 @@
-"""What is in a directory and below it, without what `.gitignore` files leave out.
+"""Walks directories, without the files that `.gitignore` files ignore.
 
-As ripgrep has it: the `.gitignore` files from the repository's root down count, or from the root
-of the file system where there is no repository. Not read are `.git/info/exclude`, the user's own
-list, and `.ignore` files. Links are shown and not followed; `.git` is passed over.
+Like ripgrep, it reads the `.gitignore` files from the repository's root down, or from the root of
+the file system without a repository. It does not read `.git/info/exclude`, the user's list, and
+`.ignore` files. Links are listed but not followed; `.git` is skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_IGNORE_CHARACTERS = 250_000  # of a file
 
 
 class Entry(NamedTuple):
-    """Something in a directory; `path` belongs to where the walk began, with slashes."""
+    """An entry of a directory; `path` is relative to the start of the walk, with slashes."""
 
     path: str
     is_folder: bool
@@ -32,7 +32,7 @@ class _Rule(NamedTuple):
     pattern: Wildcards
     is_negated: bool
     only_folders: bool
-    whole_path: bool  # else the name alone
+    whole_path: bool  # else only the name
 
 
 class _Ignore(NamedTuple):
@@ -60,9 +60,9 @@ class _Folder(NamedTuple):
 def walk(
     top: str, *, stop: Callable[[], bool] = lambda: False, depth: int | None = None
 ) -> Iterator[Entry]:
-    """Yield what is in a directory, sorted, and in those below up to a depth.
+    """Yield the entries of a directory, sorted, and of those below up to a depth.
 
-    What is ignored is yielded as such and not entered. Raises `OSError` for `top` alone.
+    Ignored directories are yielded but not entered. Raises `OSError` only for `top`.
     """
     ignores = (*_ignore_of(top), *_above(top))
     stack = [_Folder("", 1, _sorted(top), ignores)]
@@ -90,9 +90,9 @@ def walk(
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return what tells whether a path fits a pattern with *, ?, [], {,} and **.
+    """Return a function that matches a path with a pattern of *, ?, [], {,} and **.
 
-    A pattern without a slash is for names, wherever they are. Raises `PatternTooLong`.
+    A pattern without a slash matches names in any directory. Raises `PatternTooLong`.
     """
     check_length(pattern)
     pattern = pattern.removeprefix("./")
@@ -135,7 +135,7 @@ def _ignored(ignores: tuple[_Ignore, ...], absolute: str, *, is_folder: bool) ->
 
 
 def _above(top: str) -> list[_Ignore]:
-    """Return the rules of the directories above, up to the repository's root."""
+    """Return the rules of the parent directories, up to the repository's root."""
     found: list[_Ignore] = []
     for here in with_parents(top):
         if here != os.path.normpath(top):
@@ -159,7 +159,7 @@ def _ignore_of(folder: str) -> tuple[_Ignore, ...]:
 def _rule(line: str) -> _Rule | None:
     stripped = line.rstrip()
     if stripped.endswith("\\") and len(stripped) < len(line):
-        stripped = line[: len(stripped) + 1]  # a space that is meant
+        stripped = line[: len(stripped) + 1]  # an escaped space
     if not stripped or stripped.startswith("#"):
         return None
     is_negated = stripped.startswith("!")
@@ -177,7 +177,7 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _alternatives(pattern: str, max_count: int = 100) -> list[str]:
-    """Return the patterns that braces stand for; too many of them are taken as they are."""
+    """Expand the braces of a pattern; those beyond the limit stay literal."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -193,7 +193,7 @@ def _alternatives(pattern: str, max_count: int = 100) -> list[str]:
 
 
 def _innermost_braces(pattern: str) -> tuple[int, int] | None:
-    """Return where the first braces with a comma and no braces in them are."""
+    """Return the positions of the first innermost braces that contain a comma."""
     opened = -1
     for at, character in enumerate(pattern):
         if character == "{":

@@ -1,4 +1,4 @@
-"""Writes whole files: new ones, or in place of ones that were read."""
+"""The tool `write`: creates files, or replaces files that were read."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ __all__ = ("Write", "WriteArguments")
 
 
 class WriteArguments(Struct, frozen=True):
-    """What to write."""
+    """The arguments of `write`."""
 
     path: Annotated[str, Meta(description="The file, absolute or below the working directory")]
-    text: Annotated[str, Meta(description="All of its text")]
+    text: Annotated[str, Meta(description="The whole text")]
 
 
 class Write(Tool[WriteArguments]):
-    """See the module."""
+    """Writes a file."""
 
     name = "write"
     kind = "edit"
     description = (
-        "Create a text file, with the directories it is in, or replace all of one that you have "
+        "Create a text file with its directories, or replace one that you have "
         "read. To change a part of a file use edit."
     )
     arguments_type = WriteArguments
 
     def title(self, args: WriteArguments, context: ToolContext) -> str:
-        """Name the file."""
+        """Return a title with the path."""
         return f"Write {context.files.shown(args.path)}"
 
     def locations(self, args: WriteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
-        """Point at the file."""
+        """Return the file."""
         return (ToolCallLocation(context.files.absolute(args.path), 1),)
 
     def access(self, args: WriteArguments, context: ToolContext) -> Access:
-        """Changes the file."""
+        """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
 
     async def preview(
         self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
-        """Show the change, of a file that may be looked at."""
+        """Show the change if the file can be read without permission."""
         if await context.files.is_reachable(args.path):
             await _changed(args, call, context, previews=True)
 
@@ -72,7 +72,7 @@ class Write(Tool[WriteArguments]):
 async def _changed(
     args: WriteArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
 ) -> LoadedText | None:
-    """Show the change; return the text that exists, which the model knows."""
+    """Show the change; return the existing text, which the model must know."""
     old = await context.files.load_for_change(args.path, previews=previews)
     if old is None:
         await call.add_diff(context.files.absolute(args.path), None, args.text)

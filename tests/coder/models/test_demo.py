@@ -204,7 +204,7 @@ async def test_changes_wait_for_approval_in_plan_mode(version: int, project: Pat
     async with demo(version, project, settings=settings, allow=allow) as talk:
         assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
         said = await talk.prompt("create a.txt hello; run cat a.txt")
-        assert "does not approve the plan" in said
+        assert "did not approve the plan" in said
         assert not (project / "a.txt").exists()
         await talk.prompt("create a.txt hello")
         assert (project / "a.txt").read_text() == "hello\n"

@@ -108,7 +108,7 @@ def test_file_that_others_may_read_is_not_read(
     (tmp_path / "keys.json").chmod(0o640)
     with caplog.at_level(logging.WARNING):
         assert ApiKeys(tmp_path, {}).find(OPENAI) is None
-    assert "others may read it" in caplog.text
+    assert "other users can read it" in caplog.text
     assert SECRET not in caplog.text
 
 
