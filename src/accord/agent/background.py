@@ -22,7 +22,7 @@ __all__ = (
     "RunningCommand",
 )
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 STOP_S = 5.0  # that cancelled work has to end
 

@@ -32,7 +32,7 @@ class CancelScope:
     def cancel(self) -> None:
         """Cancel the block. Has no effect once the block has ended."""
         if self._task is not None and not self.cancelled:
-            self.cancelled = True
+            self.cancelled: bool = True
             cancel(self._task)
 
     async def leave(self, error: BaseException | None) -> bool:

@@ -206,9 +206,9 @@ class Session(WorkActions):
         self._core = core
         self._toolbox = toolbox
         self.session = self
-        self.id = core.id
-        self.cwd = core.cwd
-        self.directories = core.directories
+        self.id: str = core.id
+        self.cwd: str = core.cwd
+        self.directories: tuple[str, ...] = core.directories
         self.mcp_servers = core.mcp_servers
         self.client = client
         self.agent = agent
@@ -299,8 +299,8 @@ class SubagentHandle(Session):
         super().__init__(core, parent.client, parent.agent, toolbox)
         self._subagent = core
         self.parent = parent
-        self.description = core.description
-        self.cancellable = core.cancellable
+        self.description: str | None = core.description
+        self.cancellable: bool = core.cancellable
         self.stop_reason: StopReason = "end_turn"
         self.token_usage: TokenUsage | None = None
 

@@ -61,8 +61,8 @@ class SessionCore:
         self.decide_permission = decide_permission
         self.all_subagents = all_subagents
         self.cwd = cwd
-        self.directories = tuple(directories)
-        self.mcp_servers = tuple(mcp_servers)
+        self.directories: tuple[str, ...] = tuple(directories)
+        self.mcp_servers: tuple[McpServer, ...] = tuple(mcp_servers)
         self.system_prompt = system_prompt
         self.title: str | None = None
         self.title_set_by_user = False
@@ -98,12 +98,12 @@ class SessionCore:
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Send by another adapter from now on."""
-        self.client_adapter = adapter
+        self.client_adapter: ClientAdapter = adapter
         self.end_message()
 
     def close(self) -> None:
         """Refuse updates from now on."""
-        self.closed = True
+        self.closed: bool = True
         self.stream = None
 
     # Updates.

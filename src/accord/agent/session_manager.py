@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ("SessionManager",)
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 _MAX_SESSIONS = 10_000
 
@@ -54,7 +54,7 @@ class SessionManager:
         self.cores: dict[str, SessionCore] = {}
         self.sessions: dict[str, Session] = {}
         self.subagents: dict[str, SessionCore] = {}
-        self.client = ConnectedClient(lambda: self.client_adapter, self.sessions)
+        self.client: ConnectedClient = ConnectedClient(lambda: self.client_adapter, self.sessions)
         # What the client last received; None if it has never asked for the auth status.
         self.last_auth_status: tuple[AuthState, tuple[AuthAccount, ...]] | None = None
         self._registry = registry_of(agent)
@@ -63,7 +63,7 @@ class SessionManager:
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Use another adapter from now on: the client has repeated `initialize`."""
-        self.client_adapter = adapter
+        self.client_adapter: ClientAdapter = adapter
         for core in self.cores.values():
             core.set_client_adapter(adapter)
 

@@ -80,7 +80,7 @@ class BaseToolCall:
         require_type("tool(name=…)", name, str, NoneType)
         self._core = core
         self._turn = turn
-        self.id = core.next_id("tool")
+        self.id: str = core.next_id("tool")
         self.title = title
         self.kind: ToolKind = kind
         self.name = name
@@ -286,7 +286,7 @@ class BaseToolCall:
                 _require_json(name, changes.get(name))
             raise
         if is_final and not self.final_status_sent:
-            self.final_status_sent = True
+            self.final_status_sent: bool = True
             await self._notify_background()
 
     def _require_entered(self) -> None:
@@ -360,7 +360,7 @@ class BaseToolCall:
             async with core.waiting_for_user(detached=self.is_in_background):
                 chosen = await core.client_adapter.request_permission(core.id, question)
         finally:
-            self.is_asking = False
+            self.is_asking: bool = False
         if chosen is None and core.client_adapter.cancelled_permission_cancels_turn:
             if self._turn is not None and not self.is_in_background:
                 self._turn.cancelled = True

@@ -35,7 +35,7 @@ __all__ = ("TurnRunner",)
 
 _REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 
 class TurnRunner:
@@ -49,8 +49,8 @@ class TurnRunner:
         content: tuple[ContentBlock, ...],
         meta: dict[str, Any] | None = None,
     ) -> None:
-        self.state = TurnState()
-        self.turn = Turn(session, core, self.state, Toolbox, content, meta)
+        self.state: TurnState = TurnState()
+        self.turn: Turn = Turn(session, core, self.state, Toolbox, content, meta)
         self.core = core
         self.exit_error: BaseException | None = None  # raise it once the turn's end is sent
         self._agent = agent

@@ -30,6 +30,6 @@ class TurnState:
     def cancel(self) -> None:
         """Cancel the turn: its stop reason is `cancelled`, however its handler ends."""
         if not self.cancelled:
-            self.cancelled = True
+            self.cancelled: bool = True
             if self.task is not None:
                 cancel(self.task)

@@ -24,7 +24,7 @@ __all__ = (
     "form_from_schema",
 )
 
-log = logging.getLogger("accord.client")
+log: logging.Logger = logging.getLogger("accord.client")
 
 FormValue: TypeAlias = str | int | float | bool | list[str]
 FormValues: TypeAlias = Mapping[str, FormValue]

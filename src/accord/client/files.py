@@ -48,8 +48,8 @@ class ClientFiles:
     """Serves `fs/` requests; errors contain only what the agent may know."""
 
     def __init__(self, files: Files) -> None:
-        self.readable = files is not None
-        self.writable = files is not None and files != "ro"
+        self.readable: bool = files is not None
+        self.writable: bool = files is not None and files != "ro"
         self._texts = None if isinstance(files, str) else files
         self._reads = Reads()
         self._in_place = InPlace()

@@ -43,7 +43,7 @@ class Message:
 
     def __init__(self, role: Role, message_id: str | None) -> None:
         self.role: Role = role
-        self.id = message_id
+        self.id: str | None = message_id
         self._whole: list[ContentBlock] = []
         self._parts: list[ContentBlock] = []  # not joined yet
         self._shown: str | None = None  # the text; None if `_whole` is one text

@@ -35,9 +35,9 @@ class SessionView:
         services: ClientServices,
         setup: SessionSetup,
     ) -> None:
-        self.id = stream.session_id
-        self.cwd = setup.cwd
-        self.directories = setup.directories
+        self.id: str = stream.session_id
+        self.cwd: str = setup.cwd
+        self.directories: tuple[str, ...] = setup.directories
         self._stream = stream
         self._adapter = adapter
         self._services = services

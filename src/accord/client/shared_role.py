@@ -28,7 +28,7 @@ class SharedClientRole:
     events_from_update: UpdateReader
 
     def __init__(self, services: ClientServices, info: Implementation) -> None:
-        self.info = self.types.Implementation(
+        self.info: Any = self.types.Implementation(
             name=info.name, version=info.version, title=info.title
         )
         self._services = services

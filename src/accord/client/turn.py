@@ -33,7 +33,7 @@ from accord.types.session import StopReason, TokenUsage
 
 __all__ = ("ClientTurn", "PromptCompletion")
 
-log = logging.getLogger("accord.client")
+log: logging.Logger = logging.getLogger("accord.client")
 
 
 class ClientTurn:

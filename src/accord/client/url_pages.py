@@ -10,7 +10,7 @@ from accord.errors import InvalidParams
 
 __all__ = ("MAX_PAGES", "MAX_URL_CHARS", "PAGE_LIFETIME_S", "OpenUrlElicitations")
 
-log = logging.getLogger("accord.client")
+log: logging.Logger = logging.getLogger("accord.client")
 
 MAX_PAGES = 32  # at a time, in all sessions of a connection
 MAX_URL_CHARS = 8192  # the limit of many browsers and servers

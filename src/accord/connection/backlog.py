@@ -47,13 +47,13 @@ class Backlog:
         *,
         is_lane: bool,
     ) -> None:
-        self.session = session
+        self.session: Any = session
         self.exceeded = exceeded
-        self.is_lane = is_lane
+        self.is_lane: bool = is_lane
         self.items = 0
         self.size_bytes = 0
-        self.calls = 0
-        self.is_full = False
+        self.calls: int = 0
+        self.is_full: bool = False
         self.error: BacklogExceeded | None = None
         self._backlogs = backlogs
         limits = backlogs.limits

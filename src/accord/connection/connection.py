@@ -49,7 +49,7 @@ from accord.wire.codec import encode, encode_into
 
 __all__ = ("Connection", "Observer")
 
-log = logging.getLogger("accord.connection.connection")
+log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
@@ -59,13 +59,13 @@ class Connection:
 
     def __init__(self, transport: Transport, *, limits: Limits | None = None) -> None:
         self.transport = transport
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._log = FloodLog(log, self._loop.time)
-        self.peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
+        self.peer: Peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
         self._tasks = Tasks()
         self._works: set[asyncio.Task[None]] = set()  # started by `spawn`
-        self.flow = Flow(transport, self.limits, self._reject_overflow)
+        self.flow: Flow = Flow(transport, self.limits, self._reject_overflow)
         self._lanes = Lanes(
             self._tasks,
             self.flow.backlogs,
@@ -75,7 +75,7 @@ class Connection:
             exceeded=self._fail_session,
             flood_log=self._log,
         )
-        self.serving = RequestHandlers(
+        self.serving: RequestHandlers = RequestHandlers(
             self, self.peer, self._tasks, self.limits, self._response_queued, self._log
         )
         self._routes: Routes | None = None
@@ -89,8 +89,8 @@ class Connection:
         self._ended = asyncio.Event()
         self._finishing = False
         self._closing: asyncio.Task[None] | None = None
-        self.outbox = Outbox(transport, self.peer.frames_to_send)
-        self.streamed_text = StreamedText(self._log)
+        self.outbox: Outbox = Outbox(transport, self.peer.frames_to_send)
+        self.streamed_text: StreamedText = StreamedText(self._log)
         self.message_bytes = 0  # the size of the params that are being handled
 
     # Start and end.
@@ -451,7 +451,7 @@ class Connection:
 
     def _begin(self, item: QueuedMessage | QueuedResponse) -> Awaitable[None] | None:
         if type(item) is QueuedMessage:
-            self.message_bytes = item.size
+            self.message_bytes: int = item.size
             return self._handle(item.route, item.method, item.params, item.request_id)
         assert type(item) is QueuedResponse
         resolve(item.answer)

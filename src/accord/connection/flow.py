@@ -26,7 +26,7 @@ class Flow:
     def __init__(
         self, transport: Transport, limits: Limits, overrun: Callable[[str], None]
     ) -> None:
-        self.backlogs = Backlogs(limits, self.apply_backpressure)
+        self.backlogs: Backlogs = Backlogs(limits, self.apply_backpressure)
         # Whether a session other than these keeps up. Default: whether another one exists.
         self.reads_others: Callable[[set[Any]], bool] = self._knows_others
         self._transport = transport

@@ -40,10 +40,10 @@ class Lane:
     __slots__ = ("backlog", "calls", "key", "task", "turn", "waiting")
 
     def __init__(self, key: Any) -> None:
-        self.key = key
+        self.key: Any = key
         self.backlog: Backlog | None = None  # created for the first waiting item
-        self.turn = 0  # the number of handlers that have returned
-        self.calls = 0  # pending calls of the running handler
+        self.turn: int = 0  # the number of handlers that have returned
+        self.calls: int = 0  # pending calls of the running handler
         self.waiting: deque[Item] = deque()
         self.task: asyncio.Task[None] | None = None
 

@@ -102,7 +102,7 @@ class Outbox:
     def close(self, error: TransportError) -> None:
         """Make all waiting senders raise an error, now and later."""
         self.closed = error
-        self.blocked = False
+        self.blocked: bool = False
         while self._senders:
             _wake(self._senders.popleft())
 

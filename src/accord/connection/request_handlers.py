@@ -27,7 +27,7 @@ from accord.text.excerpt import excerpt
 
 __all__ = ("RequestHandlers", "RunningRequest")
 
-log = logging.getLogger("accord.connection.connection")
+log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 _MAX_MESSAGE = 10_000  # characters of an error whose data cannot be encoded
 

@@ -40,8 +40,8 @@ class Context:
     __slots__ = ("connection", "request_id")
 
     def __init__(self, connection: ConnectionHandle, request_id: RequestId) -> None:
-        self.connection = connection
-        self.request_id = request_id
+        self.connection: ConnectionHandle = connection
+        self.request_id: RequestId = request_id
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine that outlives the handler; it is cancelled when the connection ends."""

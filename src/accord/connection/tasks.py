@@ -20,7 +20,7 @@ __all__ = (
     "logged",
 )
 
-log = logging.getLogger("accord.connection.connection")
+log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 
 _stopped: WeakSet[asyncio.Task[Any]] = WeakSet()

@@ -68,7 +68,7 @@ class Peer:
     ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
         self.rejected_bytes = 0  # in answers made by `receive` and `reject`, for the shell to take
-        self.frame_bytes = _INT64.stop if frame_bytes is None else frame_bytes
+        self.frame_bytes: int = _INT64.stop if frame_bytes is None else frame_bytes
         self._encode = encode
         self._encode_into = encode_into or self._append
         self._next_id = 0

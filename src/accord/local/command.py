@@ -65,7 +65,7 @@ class Output:
         return self._kept.decode("utf-8", "replace")
 
     def _cut(self, limit: int) -> None:
-        self.truncated = True
+        self.truncated: bool = True
         at = len(self._kept) - limit
         end = min(at + 3, len(self._kept))
         while at < end and self._kept[at] & 0xC0 == 0x80:
@@ -93,7 +93,7 @@ class LocalCommand:
         on_output: Callable[[bytes], None] | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
-        self.output = Output(output_bytes)
+        self.output: Output = Output(output_bytes)
         self._on_output = on_output
         self._over: asyncio.Future[None] = loop.create_future()
         start_guardian()  # first: whenever we are killed, it knows us

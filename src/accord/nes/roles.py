@@ -66,7 +66,7 @@ class AgentRole(v1.AgentRole):
     """An agent of version 1 that suggests edits: override the methods it serves."""
 
     spec = SPEC
-    side = "agent"
+    side: str = "agent"
     remote_class = RemoteClient
 
     def start_nes(
@@ -134,5 +134,5 @@ class ClientRole(v1.ClientRole):
     """A client of version 1 that shows suggestions; `remote_class` calls the agent."""
 
     spec = SPEC
-    side = "client"
+    side: str = "client"
     remote_class = RemoteAgent

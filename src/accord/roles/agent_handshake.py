@@ -24,7 +24,7 @@ from accord.wire.base import replace
 
 __all__ = ("AgentHandshake",)
 
-log = logging.getLogger("accord.roles.handshake")
+log: logging.Logger = logging.getLogger("accord.roles.handshake")
 
 
 class AgentHandshake:

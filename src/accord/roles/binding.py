@@ -31,7 +31,7 @@ from accord.wire.method import Method, Side
 
 __all__ = ("Role", "check_offered_methods", "derived_capabilities", "routes_for")
 
-log = logging.getLogger("accord.connection.connection")
+log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 
 class Role:

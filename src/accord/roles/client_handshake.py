@@ -33,7 +33,7 @@ from accord.wire.codec import decoder
 
 __all__ = ("ClientHandshake",)
 
-log = logging.getLogger("accord.roles.handshake")
+log: logging.Logger = logging.getLogger("accord.roles.handshake")
 
 _OTHER_VERSION = "`connect(versions=…)`, `accord ask --protocol 1|2`"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import (
@@ -19,7 +19,8 @@ from accord.agent import AgentAuthMethod, AuthenticationMixin
 from accord.script_agent.providers import ScriptProviders
 
 if TYPE_CHECKING:
-    from accord.agent import ConnectedClient, ToolCallHandle
+    from accord import SessionStore
+    from accord.agent import ConnectedClient, TerminalAuthMethod, ToolCallHandle
 
 __all__ = ("ScriptAgent",)
 
@@ -31,18 +32,20 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
     `exit_process` is called by the command `exit`; without it, that command is an error.
     """
 
-    info = Implementation("accord-script", __version__, "Accord's script agent")
-    auth_methods = (
+    info: Implementation | None = Implementation(
+        "accord-script", __version__, "Accord's script agent"
+    )
+    auth_methods: Sequence[AgentAuthMethod | TerminalAuthMethod] = (
         AgentAuthMethod("script", "Log in", "Always succeeds"),
         AgentAuthMethod("refused", "Log in without success", "Always fails"),
     )
-    prompt_capabilities = frozenset({"image", "audio", "resource"})
-    system_prompt = frozenset({"append", "override"})
+    prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
+    system_prompt: frozenset[str] = frozenset({"append", "override"})
     unstable = True  # clients can test unstable methods too
 
     def __init__(self, *, exit_process: Callable[[int], object] | None = None) -> None:
         ScriptProviders.__init__(self)
-        self.store = MemoryStore()
+        self.store: SessionStore | None = MemoryStore()
         self.exit_process = exit_process
         self._logged_in = True
 

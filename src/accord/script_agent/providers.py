@@ -25,7 +25,7 @@ class ScriptProviders(ProvidersMixin):
     """Two providers, `main` and `spare`, without models."""
 
     def __init__(self) -> None:
-        self.providers = {provider.id: provider for provider in _PROVIDERS}
+        self.providers: dict[str, ProviderInfo] = {provider.id: provider for provider in _PROVIDERS}
 
     async def list_providers(self) -> Sequence[ProviderInfo]:
         """Return both providers."""

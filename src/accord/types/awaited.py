@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 __all__ = ("log_not_awaited", "must_await", "must_enter", "not_awaited")
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -61,7 +61,7 @@ class Mark:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
 
     def __repr__(self) -> str:
         return self.name
@@ -124,7 +124,7 @@ class Known:
     __slots__ = ("values",)
 
     def __init__(self, values: tuple[str, ...]) -> None:
-        self.values = values
+        self.values: tuple[str, ...] = values
 
 
 class Other:
@@ -133,7 +133,7 @@ class Other:
     __slots__ = ("shape",)
 
     def __init__(self, shape: Any) -> None:
-        self.shape = shape
+        self.shape: Any = shape
 
 
 class Members:
@@ -142,7 +142,7 @@ class Members:
     __slots__ = ("union",)
 
     def __init__(self, union: Any) -> None:
-        self.union = union
+        self.union: Any = union
 
 
 if TYPE_CHECKING:

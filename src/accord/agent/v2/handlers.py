@@ -22,7 +22,7 @@ from accord.types.convert_v2 import content_from_wire
 
 __all__ = ("HandlersV2", "client_adapter")
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 
 def client_adapter(

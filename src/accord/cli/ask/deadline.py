@@ -53,7 +53,7 @@ class Deadline:
             )
 
     def _expire(self) -> None:
-        self.has_expired = True
+        self.has_expired: bool = True
         self._cancelling = self._loop.create_task(self._cancel(), name="accord timeout")
         self._timer = self._loop.call_later(CANCEL_S, self._stop)
 

@@ -32,7 +32,7 @@ class TerminalWriter:
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.is_terminal = stream.isatty()
+        self.is_terminal: bool = stream.isatty()
         self._console = Console(
             file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False
         )

@@ -157,4 +157,4 @@ READERS: dict[type, UpdateReader] = {
     v1.CurrentModeUpdate: _mode,
     v1.ConfigOptionUpdate: _options,
 }
-events_from_update = update_reader(v1, READERS, _unknown)
+events_from_update: UpdateReader = update_reader(v1, READERS, _unknown)

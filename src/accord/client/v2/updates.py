@@ -240,4 +240,4 @@ READERS: dict[type, UpdateReader] = {
     v2.UnknownStateUpdate: _state,
     v2.IdleStateUpdate: _state,
 }
-events_from_update = update_reader(v2, READERS, _unknown)
+events_from_update: UpdateReader = update_reader(v2, READERS, _unknown)
