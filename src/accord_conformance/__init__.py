@@ -23,7 +23,7 @@ The rules that are `checked` are judged by scenarios, which add their findings t
 The reports of several connections are joined by `Report.merge`.
 
 A scenario for clients is in `client/scenarios/`: it sends something and judges the reaction, in a
-`ClientContext`. Its double in `tests/conformance/pose/` is Accord's client with one thing changed.
+`ClientContext`. Its double in `tests/conformance/client/` is Accord's client with one change.
 A client may disconnect at any time: that is a finding only while it waits for the end of a turn, or
 for the response to `initialize`.
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from msgspec import Struct, field
-
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.client import fixtures
 from accord_conformance.client.client_rules import ClientRules
-from accord_conformance.client.matchers import (
-    IsNot,
-)
-from accord_conformance.client.state_probe import (
-    ExpectedState,
-    StateProbe,
-    expect,
-    probe_state,
-)
+from accord_conformance.client.matchers import IsNot
+from accord_conformance.client.opened_session import ActivePrompt, ClientOpenedSession
+from accord_conformance.client.state_probe import ExpectedState, StateProbe, expect, probe_state
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised
 from accord_conformance.judges.base import Evidence
@@ -29,38 +20,11 @@ from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("PAUSE_S", "ActivePrompt", "ClientOpenedSession", "OnPrompt", "ScenarioAgent", "Start")
+__all__ = ("PAUSE_S", "OnPrompt", "ScenarioAgent", "Start")
 
 Json: TypeAlias = dict[str, Any]
 
 PAUSE_S = 0.1  # to notice a reaction before `initialize` is answered
-
-
-class ClientOpenedSession(Struct, eq=False):
-    """A session that the client opened; `sent_updates` are replayed when it is loaded."""
-
-    id: str
-    cwd: str
-    additional_directories: list[str] = field(default_factory=list[str])
-    mode: str = "kind"
-    sent_updates: list[Json] = field(default_factory=list[Json])
-    cancels: int = 0
-    begun: asyncio.Event = field(
-        default_factory=asyncio.Event
-    )  # set when its first updates are sent
-
-    @property
-    def directories(self) -> list[str]:
-        """The directories in which the session may use files."""
-        return [self.cwd, *self.additional_directories]
-
-
-class ActivePrompt(Struct, eq=False):
-    """A prompt in progress; `text` is what the user wrote."""
-
-    session: ClientOpenedSession
-    text: str
-    cancels: int  # of the session, when the prompt arrived
 
 
 # Starts a task in the task group of the run.

@@ -8,14 +8,9 @@ from functools import partial
 
 from accord_conformance.client import fixtures
 from accord_conformance.client.context import ClientContext, Json
-from accord_conformance.client.matchers import (
-    HasExactly,
-)
+from accord_conformance.client.matchers import HasExactly
 from accord_conformance.client.probe_scenario import probe_scenario
-from accord_conformance.client.state_probe import (
-    StateProbe,
-    expect,
-)
+from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
 __all__ = ("SCENES",)

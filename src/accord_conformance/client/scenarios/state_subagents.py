@@ -6,14 +6,9 @@ import os
 
 from accord_conformance.client import fixtures
 from accord_conformance.client.context import ClientContext, Json
-from accord_conformance.client.matchers import (
-    IsNot,
-)
+from accord_conformance.client.matchers import IsNot
 from accord_conformance.client.probe_scenario import probe_scenario
-from accord_conformance.client.state_probe import (
-    StateProbe,
-    expect,
-)
+from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
 __all__ = ("SCENES",)

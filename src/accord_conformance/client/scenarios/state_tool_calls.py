@@ -8,15 +8,9 @@ import sys
 from accord.text.lenient_json import is_object
 from accord_conformance.client import fixtures
 from accord_conformance.client.context import ClientContext, Json
-from accord_conformance.client.matchers import (
-    ContainsInOrder,
-    EqualsOrEmpty,
-)
+from accord_conformance.client.matchers import ContainsInOrder, EqualsOrEmpty
 from accord_conformance.client.probe_scenario import probe_scenario
-from accord_conformance.client.state_probe import (
-    StateProbe,
-    expect,
-)
+from accord_conformance.client.state_probe import StateProbe, expect
 
 __all__ = ("SCENES",)
 

@@ -6,13 +6,9 @@ from contextlib import suppress
 
 from accord_conformance.client import fixtures
 from accord_conformance.client.context import ClientContext
-from accord_conformance.client.matchers import (
-    IsNot,
-)
+from accord_conformance.client.matchers import IsNot
 from accord_conformance.client.probe_scenario import require_probe
-from accord_conformance.client.state_probe import (
-    expect,
-)
+from accord_conformance.client.state_probe import expect
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 

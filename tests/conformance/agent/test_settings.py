@@ -14,7 +14,7 @@ from accord_conformance.agent.settings import (
     read_settings,
     template,
 )
-from conformance.play.bent import EXAMPLES
+from conformance.agent.bent import EXAMPLES
 
 
 def written(folder: Path, text: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
-from conformance.play.bent import Bend, broken, check
+from conformance.agent.bent import Bend, broken, check
 
 
 class OnlyVersion1(Bend):

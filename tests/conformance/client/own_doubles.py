@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord_conformance.client.scenarios.user_cancel import CANCEL
-from conformance.pose.doubling import (
+from conformance.client.doubling import (
     add,
     breaks,
     changes,
@@ -13,7 +13,7 @@ from conformance.pose.doubling import (
     titled,
     told,
 )
-from conformance.pose.driven import Between, Json, log_in, look_around
+from conformance.client.driven import Between, Json, log_in, look_around
 
 # What it does by itself.
 

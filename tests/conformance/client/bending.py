@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from accord_conformance.client.state_probe import PROBE_METHOD
-from conformance.pose.doubling import add
-from conformance.pose.driven import Between, Json
-from conformance.pose.ledger import Bend, Ledger
+from conformance.client.doubling import add
+from conformance.client.driven import Between, Json
+from conformance.client.ledger import Bend, Ledger
 
 __all__ = ("Bend", "bends", "meta_bends", "retells", "without")
 

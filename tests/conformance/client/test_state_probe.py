@@ -25,7 +25,7 @@ from accord_conformance.client.state_probe import (
 )
 from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.harness.scenario import NotExercised
-from conformance.pose.driven import Json
+from conformance.client.driven import Json
 
 RULE = "R-TOOL-08"
 

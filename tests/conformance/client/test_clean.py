@@ -11,10 +11,10 @@ from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.client.state_probe import NO_PROBE, PROBE_METHOD
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import requirements
-from conformance.pose.doubling import asks, changes
-from conformance.pose.doubling import result as result_of
-from conformance.pose.driven import PROMPTS, Between, check, look_around
-from conformance.pose.ledger import Ledger
+from conformance.client.doubling import asks, changes
+from conformance.client.doubling import result as result_of
+from conformance.client.driven import PROMPTS, Between, check, look_around
+from conformance.client.ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 # Our client keeps no `_meta`, and carries no MCP.

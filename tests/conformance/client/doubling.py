@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.pose.driven import Between, Json
+from conformance.client.driven import Between, Json
 
 __all__ = (
     "ASK",

@@ -16,8 +16,8 @@ from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.run_result import RunResult
-from conformance.play.bent import PROMPTS, Bend, Bent, Json
-from conformance.play.doubles import AnswersAnswers
+from conformance.agent.bent import PROMPTS, Bend, Bent, Json
+from conformance.agent.doubles import AnswersAnswers
 from quirk import quirk
 from requirement import requirement
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from accord_conformance.client.state_probe import PROBE_METHOD
-from conformance.pose.driven import Between, Json
+from conformance.client.driven import Between, Json
 
 __all__ = ("Bend", "Ledger")
 

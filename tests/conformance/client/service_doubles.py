@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conformance.pose.doubling import (
+from conformance.client.doubling import (
     FORM,
     READ,
     WRITE,
@@ -22,7 +22,7 @@ from conformance.pose.doubling import (
     result,
     visit,
 )
-from conformance.pose.driven import Between, Json
+from conformance.client.driven import Between, Json
 
 # Files.
 

@@ -8,11 +8,11 @@ import pytest
 
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
-from conformance.play.bent import Bend, broken, check
-from conformance.play.doubles import DOUBLES
+from conformance.agent.bent import Bend, broken, check
+from conformance.agent.doubles import DOUBLES
 
-importlib.import_module("conformance.play.doubles_of_turns")
-importlib.import_module("conformance.play.doubles_of_edits")
+importlib.import_module("conformance.agent.doubles_of_turns")
+importlib.import_module("conformance.agent.doubles_of_edits")
 
 PAIRS = [(one, version) for one in DOUBLES for version in one.versions]
 

@@ -12,7 +12,7 @@ from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.scenario import scenario
-from conformance.play.bent import Bend, Bent, Json
+from conformance.agent.bent import Bend, Bent, Json
 
 ODD: tuple[Any, ...] = (None, [], 5, -1, 1.5, True, "x", "\0", {}, [[]], [5], {"a": []})
 METHODS = (

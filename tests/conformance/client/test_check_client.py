@@ -17,9 +17,9 @@ from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.judges.observer import judge_recording
 from accord_conformance.traffic import recording
-from conformance.pose.doubling import asks, changes, error
-from conformance.pose.driven import PROMPTS, Between, check, converse, log_in, look_around
-from conformance.pose.ledger import Ledger
+from conformance.client.doubling import asks, changes, error
+from conformance.client.driven import PROMPTS, Between, check, converse, log_in, look_around
+from conformance.client.ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 INITIALIZE = {

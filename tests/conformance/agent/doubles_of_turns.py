@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from conformance.play.bent import Bend, Json
-from conformance.play.doubles import double
+from conformance.agent.bent import Bend, Json
+from conformance.agent.doubles import double
 
 
 class Updating(Bend):

@@ -10,11 +10,11 @@ import pytest
 from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.rules.manifest import requirements
-from conformance.pose.doubling import DOUBLES, Double
-from conformance.pose.driven import Between, check
+from conformance.client.doubling import DOUBLES, Double
+from conformance.client.driven import Between, check
 
-for name in ("wire", "service", "own", "shown"):
-    importlib.import_module(f"conformance.pose.{name}_doubles")
+for name in ("wire", "service", "own", "state"):
+    importlib.import_module(f"conformance.client.{name}_doubles")
 
 RULES = {*CLIENT_RULES, *(rule for one in client_scenarios() for rule in one.rules)}
 IN_A_PROCESS = {"R-STDIO-07"}  # see test_check_client

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from typing import Any
 
-from conformance.pose.doubling import (
+from conformance.client.doubling import (
     ASK,
     FORM,
     add,
@@ -22,7 +22,7 @@ from conformance.pose.doubling import (
     told,
     visit,
 )
-from conformance.pose.driven import Between, Json
+from conformance.client.driven import Between, Json
 
 # Lines and messages.
 

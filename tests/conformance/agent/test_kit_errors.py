@@ -19,7 +19,7 @@ from accord_conformance.reports.junit import junit
 from accord_conformance.reports.markdown import markdown
 from accord_conformance.reports.run_result import EXIT_KIT_ERROR, RunResult, verdict
 from accord_conformance.traffic.message import Request
-from conformance.play.bent import Bend, Bent
+from conformance.agent.bent import Bend, Bent
 
 
 @scenario("kit/mistaken")

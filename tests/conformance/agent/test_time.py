@@ -14,7 +14,7 @@ from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.cli.progress import Progress
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, ScenarioResult, verdict
-from conformance.play.bent import PROMPTS, Bend, Bent, Json
+from conformance.agent.bent import PROMPTS, Bend, Bent, Json
 from quirk import quirk
 from requirement import requirement
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.play.bent import Bend, Bent, Json
-from conformance.play.doubles import double
+from conformance.agent.bent import Bend, Bent, Json
+from conformance.agent.doubles import double
 
 
 @double("R-NES-09", versions=(1,))

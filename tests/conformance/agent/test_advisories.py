@@ -12,8 +12,8 @@ from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.run_result import RunResult, ScenarioResult
-from conformance.play.bent import PROMPTS, Bend, Bent, Json, Whole, broken
-from conformance.play.doubles_of_turns import allowing
+from conformance.agent.bent import PROMPTS, Bend, Bent, Json, Whole, broken
+from conformance.agent.doubles_of_turns import allowing
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 

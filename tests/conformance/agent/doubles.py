@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.play.bent import Bend, Json
+from conformance.agent.bent import Bend, Json
 
 DOUBLES: list[type[Bend]] = []
 

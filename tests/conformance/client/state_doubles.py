@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from conformance.pose.bending import Bend, bends, meta_bends, retells, without
-from conformance.pose.doubling import add, breaks, gone_at
-from conformance.pose.driven import Between, Json, look_around
+from conformance.client.bending import Bend, bends, meta_bends, retells, without
+from conformance.client.doubling import add, breaks, gone_at
+from conformance.client.driven import Between, Json, look_around
 
 
 def text(words: str) -> Json:

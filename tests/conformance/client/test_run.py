@@ -18,7 +18,7 @@ from accord_conformance.client.context import ClientContext
 from accord_conformance.client.run import ClientRun
 from accord_conformance.harness.scenario import Scenario, scenario
 from accord_conformance.reports.run_result import RunResult
-from conformance.pose.driven import converse
+from conformance.client.driven import converse
 
 Json = dict[str, Any]
 INITIALIZE = {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
-from conformance.pose.doubling import noted
-from conformance.pose.driven import Between, Json, check
+from conformance.client.doubling import noted
+from conformance.client.driven import Between, Json, check
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
