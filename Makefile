@@ -36,7 +36,7 @@ lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff check
 	$(BIN)/python tools/check_language.py
 	$(BIN)/codespell src tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
-	$(BIN)/pyright
+	$(BIN)/pyright --threads
 
 format: $(VENV)/.dev  ## Format, and fix what can be fixed
 	$(BIN)/ruff format

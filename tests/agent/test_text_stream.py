@@ -27,7 +27,7 @@ class Streams(Agent):
                 case "think":
                     await turn.think(text)
                 case _:
-                    await asyncio.create_task(turn.say(text))  # type: ignore[arg-type]
+                    await asyncio.create_task(turn.say(text))
 
 
 def _chunks(frames: list[bytes]) -> list[tuple[str, str]]:
