@@ -1,7 +1,10 @@
-"""What an agent advertises, as both versions derive it from its class."""
+"""The half of the roles that both versions have: what is served, and by what."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accord.agent.mixins import (
@@ -12,12 +15,15 @@ from accord.agent.mixins import (
 )
 
 if TYPE_CHECKING:
+    from accord.agent.agent_connection import AgentConnection
+    from accord.agent.handlers import SharedHandlers
     from accord.agent.hooks import AgentHooks
     from accord.agent.version_types import VersionTypes
 
 __all__ = (
     "PROVIDER_CALLS",
     "STORE_CALLS",
+    "SharedRole",
     "auth_methods_for",
     "implementation_to_wire",
     "served_calls",
@@ -37,6 +43,39 @@ STORE_CALLS = frozenset(
     }
 )
 PROVIDER_CALLS = frozenset({"list_providers", "set_provider", "disable_provider"})
+
+
+class SharedRole(ABC):
+    """What the roles of both versions do alike: they hand all but `initialize` to handlers."""
+
+    def __init__(self, connection: AgentConnection) -> None:
+        self._connection = connection
+        self._agent = connection.agent
+        self._more: Mapping[str, Callable[[Any], Any]] = {}  # handlers that the agent adds
+
+    @abstractmethod
+    def load_handlers(self) -> SharedHandlers:
+        """Import the handlers of the version and return them: the lazy seam."""
+
+    @cached_property
+    def _handlers(self) -> SharedHandlers:
+        return self.load_handlers()
+
+    def handler(self, call: str) -> Callable[[Any, Any], Any]:
+        """Return what serves a call; it loads the handlers with the first request."""
+        if (more := self._more.get(call)) is not None:
+            return lambda params, _context: more(params)
+
+        def handle(params: Any, context: Any) -> Any:
+            return getattr(self._handlers, call)(params, context)
+
+        return handle
+
+    async def extension_request(self, method: str, params: Any, context: Any) -> Any:
+        return await self._agent.extension_request(method, params, self._connection.client)
+
+    async def extension_notification(self, method: str, params: Any, context: Any) -> None:
+        await self._agent.extension_notification(method, params, self._connection.client)
 
 
 def served_calls(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accord import v1
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
     STORE_CALLS,
+    SharedRole,
     auth_methods_for,
     implementation_to_wire,
     served_calls,
@@ -20,8 +19,8 @@ from accord.wire.base import replace
 if TYPE_CHECKING:
     from accord.agent.agent_connection import AgentConnection
     from accord.agent.client_adapter import ClientAdapter
+    from accord.agent.handlers import SharedHandlers
     from accord.agent.mixins import TerminalAuthMethod
-    from accord.agent.v1.handlers import HandlersV1
 
 __all__ = ("AgentRoleV1",)
 
@@ -39,12 +38,11 @@ _STORE = STORE_CALLS | {"load_session", "resume_session"}
 _AUTH = frozenset({"authenticate", "logout", "auth_status"})
 
 
-class AgentRoleV1(v1.AgentRole):
+class AgentRoleV1(SharedRole, v1.AgentRole):
     """Serves version 1 on a connection of an agent."""
 
     def __init__(self, connection: AgentConnection) -> None:
-        self._connection = connection
-        self._agent = connection.agent
+        super().__init__(connection)
         self._more = self._agent.handlers_v1()
         if self._agent.spec_v1 is not None:
             self.spec = self._agent.spec_v1
@@ -108,26 +106,10 @@ class AgentRoleV1(v1.AgentRole):
         )
         return replace(derived, session_capabilities=stable)
 
-    @cached_property
-    def _handlers(self) -> HandlersV1:
-        from accord.agent.v1.handlers import HandlersV1  # the lazy seam
+    def load_handlers(self) -> SharedHandlers:
+        from accord.agent.v1.handlers import HandlersV1
 
         return HandlersV1(self._connection.manager)
-
-    def handler(self, call: str) -> Callable[[Any, Any], Any]:
-        if (more := self._more.get(call)) is not None:
-            return lambda params, _context: more(params)
-
-        def handle(params: Any, context: v1.AgentContext) -> Any:
-            return getattr(self._handlers, call)(params, context)
-
-        return handle
-
-    async def extension_request(self, method: str, params: Any, context: Any) -> Any:
-        return await self._agent.extension_request(method, params, self._connection.client)
-
-    async def extension_notification(self, method: str, params: Any, context: Any) -> None:
-        await self._agent.extension_notification(method, params, self._connection.client)
 
 
 def _auth_method(method: AgentAuthMethod | TerminalAuthMethod) -> v1.AuthMethod:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accord import v2
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
     STORE_CALLS,
+    SharedRole,
     auth_methods_for,
     implementation_to_wire,
     served_calls,
@@ -20,8 +19,8 @@ from accord.wire.base import replace
 if TYPE_CHECKING:
     from accord.agent.agent_connection import AgentConnection
     from accord.agent.client_adapter import ClientAdapter
+    from accord.agent.handlers import SharedHandlers
     from accord.agent.mixins import TerminalAuthMethod
-    from accord.agent.v2.handlers import HandlersV2
 
 __all__ = ("AgentRoleV2",)
 
@@ -41,12 +40,11 @@ _ALWAYS = frozenset(
 _AUTH = frozenset({"login", "logout", "auth_status"})
 
 
-class AgentRoleV2(v2.AgentRole):
+class AgentRoleV2(SharedRole, v2.AgentRole):
     """Serves version 2 on a connection of an agent."""
 
     def __init__(self, connection: AgentConnection) -> None:
-        self._connection = connection
-        self._agent = connection.agent
+        super().__init__(connection)
         self.served = served_calls(self._agent, _ALWAYS, STORE_CALLS, _AUTH)
 
     def initialize(
@@ -106,23 +104,10 @@ class AgentRoleV2(v2.AgentRole):
         stable = replace(derived.session, fork=None, archive=None, status=None, title=None)
         return replace(derived, session=stable)
 
-    @cached_property
-    def _handlers(self) -> HandlersV2:
-        from accord.agent.v2.handlers import HandlersV2  # the lazy seam
+    def load_handlers(self) -> SharedHandlers:
+        from accord.agent.v2.handlers import HandlersV2
 
         return HandlersV2(self._connection.manager)
-
-    def handler(self, call: str) -> Callable[[Any, Any], Any]:
-        def handle(params: Any, context: v2.AgentContext) -> Any:
-            return getattr(self._handlers, call)(params, context)
-
-        return handle
-
-    async def extension_request(self, method: str, params: Any, context: Any) -> Any:
-        return await self._agent.extension_request(method, params, self._connection.client)
-
-    async def extension_notification(self, method: str, params: Any, context: Any) -> None:
-        await self._agent.extension_notification(method, params, self._connection.client)
 
 
 def _auth_method(method: AgentAuthMethod | TerminalAuthMethod) -> v2.AuthMethod:
