@@ -37,7 +37,7 @@ _MAX_MESSAGE = 1000  # characters of a peer's message
 
 
 class AccordError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class ProtocolError(AccordError):
@@ -45,11 +45,11 @@ class ProtocolError(AccordError):
 
 
 class LocalProtocolError(ProtocolError):
-    """This side tried what the protocol forbids; nothing was sent."""
+    """This side tried to violate the protocol; nothing was sent."""
 
 
 class NotOffered(LocalProtocolError):
-    """The peer did not offer what this call needs; `gate` names the capability."""
+    """The peer does not have the capability that this call needs; `gate` names it."""
 
     def __init__(self, method: str, gate: str) -> None:
         super().__init__(f"{method} needs {gate}, which the peer did not offer")
@@ -58,7 +58,7 @@ class NotOffered(LocalProtocolError):
 
 
 class FrameTooLarge(LocalProtocolError):
-    """A message exceeds the size of the largest frame; nothing was sent."""
+    """A message exceeds the size limit of frames; nothing was sent."""
 
     def __init__(self, method: str, size_bytes: int, limit_bytes: int) -> None:
         what = "A result" if not method else excerpt(method)
@@ -72,7 +72,7 @@ class FrameTooLarge(LocalProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol; `raw` is what it sent."""
+    """The peer violated the protocol; `raw` is what it sent."""
 
     def __init__(self, message: str, *, raw: Any = None) -> None:
         super().__init__(message)
@@ -80,15 +80,15 @@ class RemoteProtocolError(ProtocolError):
 
 
 class CancelTimeout(RemoteProtocolError):
-    """The agent did not end a turn within the time that it has after a cancel."""
+    """The agent did not end a turn in time after it was cancelled."""
 
 
 class UnsupportedVersion(RemoteProtocolError):
-    """The peer speaks no protocol version that this side speaks."""
+    """The peer does not support a protocol version of this side."""
 
 
 class DecodeError(AccordError, ValueError):
-    """A value does not fit a type; `path` leads to it from the root."""
+    """A value does not fit a type; `path` is its place, from the root."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ class DecodeError(AccordError, ValueError):
         self.path = path
 
     def within(self, step: str | int) -> DecodeError:
-        """Return the same error as seen from one level further out."""
+        """Return the error with a path that starts one level above."""
         return DecodeError(self.message, (step, *self.path))
 
     @property
@@ -111,11 +111,11 @@ class DecodeError(AccordError, ValueError):
 
 
 class RequestError(AccordError):
-    """A JSON-RPC error: raise it in a handler to send it, catch it when it came.
+    """A JSON-RPC error: raise it in a handler to send it; a call raises the one it received.
 
-    `origin` is the connection that it came over, None for one that was made here. An error of a
-    peer that a handler does not catch is `Internal error` to that peer: its code is about
-    another request. Any other peer reads it as it is.
+    `origin` is the connection that it was received on, None if it was created here. If a handler
+    does not catch an error that its peer has sent, that peer gets `Internal error`, because the
+    code is about another request. Any other peer gets the error unchanged.
     """
 
     origin: Any = None
@@ -132,7 +132,7 @@ class RequestError(AccordError):
 
     @property
     def reason(self) -> str | None:
-        """The reason that `data` gives in addition to the message, as one line."""
+        """The reason in `data` in addition to the message, as one line; None if there is none."""
         if self.data is None:
             return None
         from accord.text.reason import reason_of
@@ -141,7 +141,7 @@ class RequestError(AccordError):
 
     @property
     def text(self) -> str:
-        """The message and the reason, shortened, with control characters spelt out."""
+        """The message and the reason, shortened, with control characters escaped."""
         message = visible(excerpt(self.message, _MAX_MESSAGE))
         if (reason := self.reason) is None:
             return message
@@ -158,21 +158,21 @@ class RequestError(AccordError):
 
 
 class ParseError(RequestError):
-    """The frame was no JSON."""
+    """The frame was not JSON."""
 
     default_code = -32700
     default_message = "Parse error"
 
 
 class InvalidRequest(RequestError):
-    """The JSON was no JSON-RPC message, or came at the wrong time."""
+    """The JSON was not a JSON-RPC message, or arrived at the wrong time."""
 
     default_code = -32600
     default_message = "Invalid request"
 
 
 class MethodNotFound(RequestError):
-    """The method does not exist or was not offered."""
+    """The method does not exist or is not served."""
 
     default_code = -32601
     default_message = "Method not found"
@@ -193,7 +193,7 @@ class InternalError(RequestError):
 
 
 class RequestCancelled(RequestError):
-    """The request was cancelled before it was done."""
+    """The request was cancelled before it finished."""
 
     default_code = -32800
     default_message = "Request cancelled"
@@ -214,7 +214,7 @@ class ResourceNotFound(RequestError):
 
 
 class VersionNotOffered(RequestError):
-    """Every protocol version on offer is newer than the one asked for (v2)."""
+    """The client requests an older protocol version than the agent supports (v2)."""
 
     default_code = -32022
     default_message = "Unsupported protocol version"
@@ -237,9 +237,9 @@ _BY_CODE: dict[int, type[RequestError]] = {
 
 
 class BacklogExceeded(AccordError):
-    """A session's messages come faster than they are taken; `limit` names the bound in `Limits`.
+    """A session's messages arrive faster than they are handled; `limit` names the `Limits` field.
 
-    The messages up to the bound can still be taken; the ones after it are not delivered.
+    The messages up to the bound are still delivered; the ones after it are dropped.
     """
 
     def __init__(self, message: str, *, limit: str) -> None:
@@ -248,7 +248,7 @@ class BacklogExceeded(AccordError):
 
 
 class TransportError(AccordError):
-    """The way to the peer failed."""
+    """The transport to the peer failed."""
 
 
 class ConnectionClosed(TransportError):
@@ -256,7 +256,7 @@ class ConnectionClosed(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """The peer ended the connection; for a subprocess with its end and its last words."""
+    """The peer ended the connection; for a subprocess with its exit and the end of its stderr."""
 
     def __init__(
         self, message: str, *, exit_status: int | None = None, stderr: str | None = None

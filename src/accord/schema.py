@@ -43,12 +43,12 @@ def wire_types(version: str) -> dict[str, Any]:
 
 
 def json_schema(version: str, *, unstable: bool = False) -> Node:
-    """Return the JSON Schema of all that the methods of "v1" or "v2" carry."""
+    """Return the JSON Schema of the params and results of the methods of "v1" or "v2"."""
     return _Printer(version, unstable=unstable).print()
 
 
 def _is_wire_type(tp: Any) -> bool:
-    """Tell wire classes and aliases from functions and constants."""
+    """Return True for wire classes and aliases, False for functions and constants."""
     if tp is Any or get_origin(tp) is not None:
         return True
     return isinstance(tp, type) and issubclass(tp, Struct | str | int)
@@ -85,7 +85,7 @@ class _Printer:
         }
 
     def _message(self, method: Method, tp: Any, fallback: str) -> str:
-        """Define the params or the result of a method under a name that no other method has."""
+        """Define the params or the result of a method under a name of its own."""
         names = [name for name, other in self.types.items() if other == tp]
         if _is_struct(tp):
             names.sort(key=lambda name: name != tp.__name__)
@@ -98,7 +98,7 @@ class _Printer:
         return name
 
     def of(self, shape: Shape) -> Node:
-        """Return what accepts a shape, named where it has a name."""
+        """Return the schema of a shape, or a reference to it if it has a name."""
         some = tuple(kind for kind in shape if not isinstance(kind, Null))
         if len(some) < len(shape) and some:
             node = self.of(some)
@@ -145,7 +145,7 @@ class _Printer:
             return self._object(kind)
         name = kind.cls.__name__
         if name not in self.defs:
-            self.defs[name] = {}  # in the making
+            self.defs[name] = {}  # not complete yet
             summary = inspect.getdoc(kind.cls)
             self.defs[name] = _given(description=summary) | self._object(kind)
         return _ref(name)
@@ -160,7 +160,7 @@ class _Printer:
         if required:
             node["required"] = required
         if ids:
-            # The type of an id counts only where the id does.
+            # The types of ids matter only where an id is required.
             node["oneOf" if kind.one_of else "anyOf"] = [
                 {"properties": {key: self.of(kind.fields[key].shape)}, "required": [key]}
                 for key in sorted(ids)
@@ -201,7 +201,7 @@ def _is_struct(tp: Any) -> bool:
 
 
 def _deserves_a_name(shape: Shape) -> bool:
-    """Return whether an alias is identified by what it accepts, as unions and enums are."""
+    """Return True if an alias is identified by its values, as unions and enums are."""
     if len(shape) > 1:
         return True
     return any(isinstance(kind, Text) and len(kind.values or ()) > 1 for kind in shape)
@@ -224,7 +224,7 @@ def _kind_key(kind: Kind) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the schema that the command line asks for."""
+    """Print the schema that the arguments select."""
     parser = argparse.ArgumentParser(
         prog="python -m accord.schema",
         description="Print the JSON Schema (2020-12) of Accord's wire types.",

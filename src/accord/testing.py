@@ -1,4 +1,4 @@
-"""For tests of things built on Accord: the contracts of transports and of session stores."""
+"""Tests for extensions of Accord: the contracts of transports and of session stores."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from accord.transports.base import FRAME_BYTES, Frame, Transport
 
 __all__ = ("Recorder", "StoreContract", "TransportContract")
 
-_TIMEOUT_S = 30.0  # for anything that has to happen at all
+_TIMEOUT_S = 30.0  # for any single event
 _LARGE_BYTES = 5 * 1024 * 1024
-_LIMIT_BYTES = 64 * 1024  # of a frame, where the contract tries it
-_MAX_BYTES = 256 * 1024 * 1024  # written to a peer that does not read, before it shows
+_LIMIT_BYTES = 64 * 1024  # the size limit of frames in some tests
+_MAX_BYTES = 256 * 1024 * 1024  # unread, for which a transport must be congested
 
 
 class Recorder:
-    """A `Receiver` that keeps all it hears."""
+    """A `Receiver` that records every call."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -31,7 +31,7 @@ class Recorder:
 
     @property
     def ended(self) -> bool:
-        """Whether the end of input has come."""
+        """Whether the input has ended."""
         return bool(self.ends)
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
@@ -51,7 +51,7 @@ class Recorder:
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for what it will hear to make the condition true; raise `TimeoutError`."""
+        """Wait until the condition is true; raise `TimeoutError`."""
         async with asyncio.timeout(_TIMEOUT_S):
             while not condition():
                 self._changed.clear()
@@ -59,13 +59,13 @@ class Recorder:
 
 
 class TransportContract:
-    """What every transport does, as tests: subclass it as `TestMyTransport`, override `pair`.
+    """The contract of transports as tests: subclass it as `TestMyTransport`, override `pair`.
 
     The tests are coroutines without arguments, for pytest-asyncio's auto mode or the like.
     """
 
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
-        """Return two transports, not started, each of which reads what the other writes.
+        """Return two transports, not started, that are connected with each other.
 
         `frame_bytes` is the largest frame that either accepts.
         """
@@ -73,7 +73,7 @@ class TransportContract:
 
     @asynccontextmanager
     async def connected(self, frame_bytes: int = FRAME_BYTES) -> AsyncGenerator[_Pair, None]:
-        """Start a pair, close it in the end."""
+        """Start a pair, and close it at the end of the block."""
         here, there = await self.pair(frame_bytes)
         pair = _Pair(here, Recorder(), there, Recorder())
         try:
@@ -274,22 +274,22 @@ class TransportContract:
 
 
 class StoreContract:
-    """What every session store does, as tests: subclass it as `TestMyStore`, override `store`.
+    """The contract of session stores as tests: subclass it as `TestMyStore`, override `store`.
 
     The tests are coroutines without arguments, for pytest-asyncio's auto mode or the like.
     """
 
     async def store(self) -> SessionStore:
-        """Return a store that is empty."""
+        """Return an empty store."""
         raise NotImplementedError
 
     async def reopened(self, store: SessionStore) -> SessionStore:
-        """Return what finds the same sessions later, where the store outlives the process."""
+        """Return another store with the same sessions, if the store outlives the process."""
         return store
 
     @asynccontextmanager
     async def empty(self) -> AsyncGenerator[SessionStore, None]:
-        """Make a store, close it in the end."""
+        """Create a store, and close it at the end of the block."""
         store = await self.store()
         try:
             yield store
@@ -399,7 +399,7 @@ class StoreContract:
     async def test_pages_hold_everything_once_while_others_are_added(self) -> None:
         async with self.empty() as store:
             for number in range(10):
-                # Some at the same moment.
+                # Some with the same time.
                 await store.create(_session(f"s{number}", updated_at=_time(number // 3)))
             seen: list[str] = []
             page = await store.list(limit=3)
@@ -479,14 +479,14 @@ def _frame(number: int, size: int = 0) -> bytes:
 
 
 async def _congest(transport: Transport, frame: bytes) -> int:
-    """Write until it shows; return how many times."""
+    """Write until the transport is congested; return the number of writes."""
     for written in range(_MAX_BYTES // len(frame)):
-        # A relay may be between: what it accepts is not congestion yet.
+        # A relay between the transports may accept frames: that is not a congestion yet.
         if transport.congested:
             return written
         transport.write([frame])
         await asyncio.sleep(0)
-    raise AssertionError(f"not congested after {_MAX_BYTES} bytes that are not read")
+    raise AssertionError(f"not congested after {_MAX_BYTES} unread bytes")
 
 
 def _answer_each_frame(transport: Transport, heard: Recorder, *, until: int) -> None:

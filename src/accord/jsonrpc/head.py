@@ -1,4 +1,4 @@
-"""Reads the beginning of a frame that is too large to be read whole."""
+"""Reads the beginning of a frame that exceeds the size limit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from msgspec import UNSET, Struct
 
 __all__ = ("HEAD_BYTES", "Head", "read_head")
 
-HEAD_BYTES = 4096  # kept of a frame that is too large
+HEAD_BYTES = 4096  # kept of an oversized frame
 
 
 class Head(Struct, frozen=True):
-    """What is known of a message; `id` is `UNSET` where it is not."""
+    """The known parts of a message; `id` is `UNSET` if it is unknown."""
 
     kind: Literal["request", "response", "unknown"]
     id: Any = UNSET
 
 
 def read_head(text: bytes) -> Head:
-    """Return what the beginning of a frame says."""
+    """Return the kind and id of the message that begins like this."""
     keys: set[str] = set()
     found: dict[str, Any] = {}
-    with suppress(ValueError, IndexError, RecursionError):  # where the frame was cut
+    with suppress(ValueError, IndexError, RecursionError):  # at the end of the text
         _read(text.decode("utf-8", "replace"), keys, found)
     request_id = found.get("id", UNSET)
     if type(request_id) not in (int, str):
@@ -36,8 +36,8 @@ def read_head(text: bytes) -> Head:
 
 
 def _read(text: str, keys: set[str], found: dict[str, Any]) -> None:
-    """Collect the keys of the outermost object, and the values that are whole."""
-    import json  # seldom needed, and not for free
+    """Collect the keys of the outermost object, and its complete values."""
+    import json  # imported here because it is rarely needed
 
     decode = json.JSONDecoder().raw_decode
     at = _skip(text, 0, "{")
@@ -45,7 +45,7 @@ def _read(text: str, keys: set[str], found: dict[str, Any]) -> None:
         key, at = decode(text, _skip(text, at))
         keys.add(key)
         value, at = decode(text, _skip(text, _skip(text, at, ":")))
-        after = _skip(text, at)  # a number may go on where the text was cut
+        after = _skip(text, at)  # a number may be cut at the end of the text
         if text[after] not in ",}":
             return
         found[key] = value
@@ -53,7 +53,7 @@ def _read(text: str, keys: set[str], found: dict[str, Any]) -> None:
 
 
 def _skip(text: str, at: int, expected: str = "") -> int:
-    """Return the position after white space, and after a character that must follow."""
+    """Return the position after white space and the expected character."""
     while text[at] in " \t\r\n":
         at += 1
     if expected:

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages as they are decoded, and what becomes of them."""
+"""JSON-RPC 2.0 messages as decoded, and the events that they result in."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Message(Struct, gc=False):
 
 
 class Response(Struct):
-    """The answer to a request of ours; `call` is what we attached to it."""
+    """The response to a request of this side; `call` is the object passed to `Peer.request`."""
 
     call: Any
     result: Raw | None = None
     code: int = 0
     message: str | None = None  # None: the request succeeded
     data: Any = None
-    fault: str | None = None  # the response breaks the protocol; nothing else of it counts
+    fault: str | None = None  # why the response is invalid; then its other fields do not count
 
 
 class CancelRequest(Struct):
-    """The peer withdraws a request of its own that we have not answered yet."""
+    """The peer cancels one of its requests that has no response yet."""
 
     id: RequestId
 
 
 class UnexpectedMessage(Struct):
-    """Something that asks nothing and answers nothing; never answered.
+    """A message that is neither a request nor a response to one. It gets no response.
 
-    `level` is how loud it should be logged, as `logging` has it.
+    `level` is the level of `logging` to log it with.
     """
 
     reason: str

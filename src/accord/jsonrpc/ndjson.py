@@ -1,4 +1,4 @@
-"""Newline-delimited JSON: bytes in, lines out, with a bound on what is held."""
+"""Newline-delimited JSON: splits bytes into lines of bounded size."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ __all__ = ("LineReader",)
 
 
 class LineReader:
-    """Cuts a byte stream into lines of at most `limit` bytes.
+    """Splits a byte stream into lines of at most `limit` bytes.
 
-    A longer line is not held: its bytes are dropped until it ends. Its beginning is added to
-    `refused` as soon as the limit is passed. Blank lines and carriage returns are left to the JSON
-    decoder, for which they are white space.
+    The bytes of a longer line are dropped; its beginning is added to `refused` as soon as the limit
+    is exceeded. Blank lines and carriage returns are white space to the JSON decoder.
     """
 
     def __init__(self, limit: int) -> None:
-        self.refused: list[bytes] = []  # to be taken out by the caller
+        self.refused: list[bytes] = []  # the caller removes its items
         self._limit = limit
-        self._begun = bytearray()  # of a line whose end has not come
+        self._begun = bytearray()  # of an incomplete line
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """Return the lines that are whole now."""
+        """Return the lines that are complete now."""
         lines: list[bytes | bytearray] = []
         if self._begun or self._skipping:
             end = data.find(b"\n")
@@ -30,7 +29,7 @@ class LineReader:
             if end < 0:
                 return lines
             if not self._skipping:
-                # Handed over as it is: a large line is not copied once more.
+                # Returned as it is, because copying a large line takes time.
                 lines.append(self._begun)
                 self._begun = bytearray()
             self._skipping = False
@@ -45,7 +44,7 @@ class LineReader:
         return lines
 
     def finish(self) -> list[bytes | bytearray]:
-        """Return the last line, if it had no newline (R-STDIO-11)."""
+        """Return the last line if it has no newline (R-STDIO-11)."""
         last, self._begun = self._begun, bytearray()
         return [last] if last else []
 

@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 without I/O: frames in, events out, frames to send.
 
-Receiving never raises: what the protocol wants answered is answered here, and what is left is
-an event. Sending raises only what the encoder raises.
+Receiving never raises: invalid messages get an error response here, and all others become events.
+Sending raises only the exceptions of the encoder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from accord.text.excerpt import excerpt
 
 __all__ = ("ABSENT", "Peer")
 
-ABSENT = UNSET  # params that are not sent at all
+ABSENT = UNSET  # params that are omitted
 
 CANCEL_REQUEST = "$/cancel_request"
 _MAX_FORGOTTEN = 10_000
@@ -54,9 +54,9 @@ _decode_cancel = msgspec.json.Decoder(_CancelParams).decode
 class Peer:
     """One side of a JSON-RPC connection.
 
-    Feed it frames with `receive`, tell it what to send, and write out what `frames_to_send`
-    returns. `encode` turns params and results into JSON text; `encode_into` appends it to a text,
-    for large values.
+    Pass received frames to `receive`, call `request`, `notify` and `respond`, and write the frames
+    that `frames_to_send` returns. `encode` turns params and results into JSON text; `encode_into`
+    appends the JSON text to another, for large values.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class Peer:
         frame_bytes: int | None = None,
     ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
-        self.rejected_bytes = 0  # in answers made by `receive` and `reject`, for the shell to take
+        self.rejected_bytes = 0  # of responses made by `receive` and `reject`; the caller resets it
         self.frame_bytes: int = _INT64.stop if frame_bytes is None else frame_bytes
         self._encode = encode
         self._encode_into = encode_into or self._append
         self._next_id = 0
         self._calls: dict[RequestId, Any] = {}
         self._unanswered: set[RequestId] = set()
-        self._forgotten: dict[RequestId, None] = {}  # in the order they were given up
+        self._forgotten: dict[RequestId, None] = {}  # in the order in which they were abandoned
         self.frames: list[bytes | bytearray] = []  # to send; see `take_frames`
         self._heads: dict[str, bytes] = {}
 
     # Sending.
 
     def request(self, method: str, params: Any, call: Any) -> RequestId:
-        """Ask the peer; the `AskResult` will carry `call`."""
+        """Send a request; its `Response` will carry `call`."""
         request_id = self._next_id
         frame = bytearray(b'{"jsonrpc":"2.0","id":%d,"method":' % request_id)
         frame += _encode_plain(method)
@@ -97,7 +97,7 @@ class Peer:
         return request_id
 
     def notify(self, method: str, params: Any) -> int:
-        """Tell the peer; return the size of the frame in bytes."""
+        """Send a notification; return the size of the frame in bytes."""
         if params is ABSENT:
             frame = b'{"jsonrpc":"2.0","method":%b}' % _encode_plain(method)
         else:
@@ -110,12 +110,12 @@ class Peer:
 
     def _head(self, method: str) -> bytes:
         head = b'{"jsonrpc":"2.0","method":%b,"params":' % _encode_plain(method)
-        if not method.startswith("_"):  # the protocol's own methods are few
+        if not method.startswith("_"):  # the protocol has few methods; extensions may have many
             self._heads[method] = head
         return head
 
     def respond(self, request_id: RequestId, result: Any) -> int:
-        """Answer a request of the peer, once; return the size of the frame in bytes."""
+        """Send the result of a request, once; return the size of the frame in bytes."""
         if request_id not in self._unanswered:
             return 0
         frame = bytearray(b'{"jsonrpc":"2.0","id":%b,"result":' % _id_text(request_id))
@@ -124,7 +124,7 @@ class Peer:
         return self._close(request_id, frame)
 
     def fail(self, request_id: RequestId, error: RequestError) -> int:
-        """Answer a request of the peer with an error, once; return the size of the frame."""
+        """Send the error of a request, once; return the size of the frame in bytes."""
         if request_id not in self._unanswered:
             return 0
         return self._close(request_id, self._error(request_id, error))
@@ -137,12 +137,12 @@ class Peer:
         return len(frame)
 
     def cancel(self, request_id: RequestId) -> None:
-        """Withdraw a request of ours that is not answered yet (R-REQCAN-02)."""
+        """Cancel a request of this side that has no response yet (R-REQCAN-02)."""
         if request_id in self._calls:
             self.notify(CANCEL_REQUEST, {"requestId": request_id})
 
     def forget(self, request_id: RequestId) -> None:
-        """Stop waiting for an answer; a late one is dropped silently (R-REQCAN-12)."""
+        """Stop waiting for a response; a late one is dropped silently (R-REQCAN-12)."""
         if self._calls.pop(request_id, None) is not None:
             self._forgotten[request_id] = None
             if len(self._forgotten) > _MAX_FORGOTTEN:
@@ -152,14 +152,14 @@ class Peer:
         text += self._encode(value)
 
     def frames_to_send(self) -> list[bytes | bytearray]:
-        """Return what must be written now, in order."""
+        """Return the frames to write, in order."""
         frames, self.frames = self.frames, []
         return frames
 
     # Receiving.
 
     def receive(self, frames: Iterable[bytes | bytearray]) -> list[Event]:
-        """Take frames in the order they came; each is one JSON text."""
+        """Return the events of received frames; each frame is one JSON text."""
         events: list[Event] = []
         for frame in frames:
             try:
@@ -184,29 +184,29 @@ class Peer:
         return events
 
     def receive_eof(self) -> list[Any]:
-        """Return the calls that will never be answered; those of the peer may still be."""
+        """Return the calls that get no response any more; the peer's requests still may."""
         lost, self._calls = list(self._calls.values()), {}
         return lost
 
     def calls(self) -> list[tuple[RequestId, Any]]:
-        """Return the requests of ours that wait for an answer."""
+        """Return the pending requests of this side."""
         return list(self._calls.items())
 
     @property
     def unanswered(self) -> int:
-        """How many requests of the peer wait for our answer."""
+        """The number of the peer's requests that have no response yet."""
         return len(self._unanswered)
 
     def reject(self, error: RequestError, request_id: RequestId = None) -> None:
-        """Answer something that is not handled, with a null id where its own is not known."""
+        """Respond to a message that is not handled; the id is null if it is unknown."""
         frame = self._error(request_id, error)
         self.frames.append(frame)
         self.rejected_bytes += len(frame)
 
     def refuse(self, error: RequestError, head: bytes) -> Response | None:
-        """Answer a frame that is too large to be read, which begins like this.
+        """Respond to an oversized frame, which begins like this.
 
-        Return how the call ends whose response it is.
+        If it is a response, return it as one that fails its call.
         """
         message = read_head(head)
         if message.kind == "response" and message.id in self._calls:
@@ -221,7 +221,7 @@ class Peer:
             self.reject(InvalidRequest("The id of a request must not be null"))
             return False
         if request_id in self._unanswered:
-            # Answering under this id would answer the earlier request (R-GEN-13).
+            # A response with this id would belong to the earlier request (R-GEN-13).
             self.reject(InvalidRequest("The id is that of a request still unanswered"))
             return False
         self._unanswered.add(request_id)
@@ -238,7 +238,7 @@ class Peer:
                 del self._forgotten[message.id]
                 return UnexpectedMessage("answers a request given up")
             if message.id is None and message.error is not UNSET:
-                # It could not read something of ours, and cannot say what (R-ERR-03).
+                # The peer could not read a message and does not know its id (R-ERR-03).
                 return UnexpectedMessage("the peer could not read a message of ours", level=30)
             return self._unmatched(message.id)
         call = self._calls.pop(message.id)
@@ -249,7 +249,7 @@ class Peer:
         return Response(call, result=message.result)
 
     def _unmatched(self, request_id: Any) -> Response | UnexpectedMessage:
-        """Fail the call that a response with the id in another type is meant for (R-GEN-06)."""
+        """Fail the call whose id a response has in another JSON type (R-GEN-06)."""
         meant = _meant(request_id)
         if meant is None or meant not in self._calls:
             return UnexpectedMessage("a response that matches no request", level=30)
@@ -265,7 +265,7 @@ class Peer:
         return Response(call, code=error.code, message=error.message, data=error.data)
 
     def _decode_error_leniently(self, call: Any, text: Raw) -> Response:
-        """Read what can be read of an error object that is none (R-ERR-02, R-ERR-04)."""
+        """Read the usable parts of a malformed error object (R-ERR-02, R-ERR-04)."""
         try:
             raw = lenient_json.loads(bytes(text))
         except lenient_json.NotJson:
@@ -286,7 +286,7 @@ class Peer:
         return CancelRequest(request_id) if request_id in self._unanswered else None
 
     def _decode_irregular_id(self, params: Raw | msgspec.UnsetType) -> int | None:
-        """Return the id in params where JavaScript would see an integer, too: 1.0 is 1."""
+        """Return the id in params; a number such as 1.0 counts as an integer, as in JavaScript."""
         if params is UNSET:
             return None
         try:
@@ -299,7 +299,7 @@ class Peer:
     def _decode_irregular(
         self, frame: bytes | bytearray
     ) -> Message | Response | UnexpectedMessage | None:
-        """Read a frame that is no ordinary message: answer it, or say what it is."""
+        """Decode a frame that the message decoder rejects, or respond to it."""
         if not frame or frame.isspace():
             return None
         try:
@@ -315,7 +315,7 @@ class Peer:
             self.reject(ParseError(f"Parse error: {exc}"))
             return None
         if lenient_json.is_array(value):
-            # Batches are refused whole, in both versions (R-BATCH-10).
+            # Both versions refuse batches as a whole (R-BATCH-10).
             self.reject(InvalidRequest("JSON-RPC batches are not supported"))
             return None
         if not lenient_json.is_object(value):
@@ -323,16 +323,16 @@ class Peer:
             return None
         fields = value
         if large_id:
-            fields["id"] = None  # it is a number, and no string with its text
+            fields["id"] = None  # it is a number, not a string with the same text
             if "method" in fields:
                 self.reject(InvalidRequest("The id is a number that is too large"))
                 return None
         if "method" not in fields and not fields.keys().isdisjoint(("id", "result", "error")):
             return self._decode_irregular_response(fields)
         if problem := _invalid(fields):
-            self.reject(InvalidRequest(problem))  # R-ERR-03: under a null id
+            self.reject(InvalidRequest(problem))  # R-ERR-03: with a null id
             return None
-        # Only its content was out of the ordinary: lone surrogates, broken UTF-8.
+        # A valid message with unusual content: lone surrogates, invalid UTF-8.
         return Message(
             jsonrpc="2.0",
             id=fields.get("id", UNSET),
@@ -367,17 +367,17 @@ class Peer:
 
 
 def _whole(value: Any) -> Any:
-    """Return a number with a point and no fraction as the integer that it is."""
+    """Return a float without a fraction as an integer, and any other value unchanged."""
     return int(value) if type(value) is float and value.is_integer() else value
 
 
 def _id_text(request_id: RequestId) -> bytes:
-    # A string may hold a lone surrogate, as any other.
+    # A string may contain a lone surrogate.
     return b"%d" % request_id if type(request_id) is int else lenient_json.dumps(request_id)
 
 
 def _meant(request_id: Any) -> int | None:
-    """Return the id of ours that has the same text as a response's id, but another type."""
+    """Return the request id with the same text as a response's id of another type."""
     if type(request_id) is float and request_id.is_integer():
         return int(request_id)
     if type(request_id) is str and len(request_id) < 20:
@@ -394,7 +394,7 @@ def _is_id(request_id: Any) -> bool:
 
 
 def _invalid(fields: dict[str, Any]) -> str | None:
-    """Say what makes this no request and no notification."""
+    """Return why the object is neither a valid request nor a valid notification."""
     if fields.get("jsonrpc") != "2.0":
         return 'A message carries "jsonrpc": "2.0"'
     if type(fields.get("method")) is not str:

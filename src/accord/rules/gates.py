@@ -1,6 +1,6 @@
-"""Gates: the capability that has to be offered before a method or a variant is used (R-INIT-29).
+"""Gates: the capability that a method or a variant needs (R-INIT-29).
 
-A gate is a path of attributes that starts with the side that offers it: `client.fs.read_text_file`.
+A gate is a path of attributes that starts with the side that has it: `client.fs.read_text_file`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ("closed_methods", "closed_variants", "is_open", "opening")
 
 
 def is_open(gate: str, capabilities: Mapping[str, Any]) -> bool:
-    """Tell whether a side offers what the gate names; absent, null and false are closed.
+    """Return True if a side has the capability; absent, null and false values are closed.
 
     `capabilities` maps `agent` and `client` to what each side has sent (R-INIT-16, R-INIT-26).
     """
@@ -29,7 +29,7 @@ def is_open(gate: str, capabilities: Mapping[str, Any]) -> bool:
 
 
 def closed_methods(methods: Iterable[Method], capabilities: Mapping[str, Any]) -> dict[str, str]:
-    """Return the methods that may not be used on this connection, each with its gate."""
+    """Return the methods that cannot be used on this connection, each with its gate."""
     return {
         method.name: method.gate
         for method in methods
@@ -38,14 +38,14 @@ def closed_methods(methods: Iterable[Method], capabilities: Mapping[str, Any]) -
 
 
 def closed_variants(gates: Mapping[type, str], capabilities: Mapping[str, Any]) -> dict[type, str]:
-    """Return the variants that may not be sent on this connection, each with its gate."""
+    """Return the variants that cannot be sent on this connection, each with its gate."""
     return {variant: gate for variant, gate in gates.items() if not is_open(gate, capabilities)}
 
 
 def opening(
     capabilities: type[Any], side: str, gates: Collection[str], convert: Callable[[Any, Any], Any]
 ) -> Any:
-    """Return capabilities that open these gates and no other."""
+    """Return capabilities that open only these gates."""
     if not gates:
         return capabilities()
     offered: dict[str, Any] = {}
@@ -71,7 +71,7 @@ def _field(cls: type[Any], name: str) -> tuple[str, type[Any] | None]:
 
 @cache
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of the fields; an agent asks for the same class with each of its gates."""
+    """Return the types of the fields; cached, because each gate needs them."""
     from typing import get_type_hints
 
     return get_type_hints(cls)
@@ -79,7 +79,7 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 @cache
 def _minimal(cls: type[Any]) -> dict[str, Any]:
-    """Return a marker that says as little as it may: the first word of what it has to say."""
+    """Return a marker with only its required fields, each with its first possible value."""
     from typing import Literal, get_args, get_origin
 
     hints = _hints(cls)

@@ -1,6 +1,6 @@
-"""The life of a connection on the agent's side: when `initialize` may come, and what before it.
+"""The lifecycle of a connection on the agent's side: when `initialize` is allowed.
 
-The table is the rule; this file is the only one that changes the state.
+The table is the rule; only this file changes the state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ("AgentLifecycle", "State")
 
 State: TypeAlias = Literal["new", "initializing", "ready", "in use"]
 
-# May `initialize` come now? By state and by the version spoken so far.
+# Whether `initialize` is allowed, by state and by the version spoken so far.
 _INITIALIZE: Final[dict[tuple[State, ProtocolVersion | None], bool]] = {
     ("new", None): True,
     ("initializing", None): False,  # R-INIT-34
@@ -29,7 +29,7 @@ _INITIALIZE: Final[dict[tuple[State, ProtocolVersion | None], bool]] = {
 
 
 class AgentLifecycle:
-    """Where an agent's connection stands."""
+    """The state of an agent's connection."""
 
     def __init__(self) -> None:
         self.state: State = "new"
@@ -37,7 +37,7 @@ class AgentLifecycle:
         self._before: State = "new"
 
     def begin(self, requested: int) -> None:
-        """`initialize` came; raise `InvalidRequest` when it may not."""
+        """Begin an `initialize`; raise `InvalidRequest` if it is not allowed."""
         if not _INITIALIZE[self.state, self.version]:
             when = "while it is being handled" if self.state == "initializing" else "any more"
             raise InvalidRequest(f"initialize may not be sent {when}")
@@ -46,19 +46,19 @@ class AgentLifecycle:
         self._before, self.state = self.state, "initializing"
 
     def fail(self) -> None:
-        """`initialize` failed: what was settled before stays in force (R-INIT-30)."""
+        """Return to the state before a failed `initialize` (R-INIT-30)."""
         self.state = self._before
 
     def complete(self, version: ProtocolVersion) -> None:
-        """`initialize` succeeded."""
+        """Finish a successful `initialize`."""
         self.version = version
         self.state = "in use" if self._before == "in use" else "ready"
 
     def use(self) -> None:
-        """Another request came."""
+        """Note a request other than `initialize`."""
         self.state = "in use"
 
     @staticmethod
     def too_early(method: str) -> InvalidRequest:
-        """What every other request gets before `initialize` succeeded (R-INIT-30, R-INIT-35)."""
+        """Return the error for requests before `initialize` succeeded (R-INIT-30, R-INIT-35)."""
         return InvalidRequest(f"initialize comes before {excerpt(method)}")

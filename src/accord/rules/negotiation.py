@@ -1,6 +1,6 @@
-"""Which protocol version a connection speaks, and how to tell from what came.
+"""The protocol version of a connection, from the params and the result of `initialize`.
 
-offered        asked for 0   1          2          above 2
+supported      requested 0   1          2          above 2
 v1             1             1          1          1
 v2             refused       refused    2          2
 v1 and v2      refused       1          2          2
@@ -22,7 +22,7 @@ _V1_KEYS = ("agentCapabilities", "agentInfo")
 
 
 def requested_version(params: Any) -> int:
-    """Return the version that an `initialize` asks for; raise `InvalidParams` (R-INIT-10)."""
+    """Return the version that `initialize` requests; raise `InvalidParams` (R-INIT-10)."""
     if not is_object(params):
         raise _invalid("Expected `object`", "$")
     if "protocolVersion" not in params:
@@ -39,7 +39,7 @@ def _invalid(reason: str, path: str) -> InvalidParams:
 
 
 def select(requested: int, offered: Collection[ProtocolVersion]) -> ProtocolVersion:
-    """Return the version the agent answers; raise `VersionNotOffered` (R-INIT-06, R-INIT-31)."""
+    """Return the version an agent chooses; raise `VersionNotOffered` (R-INIT-06, R-INIT-31)."""
     if 2 not in offered:
         return 1
     fitting = [version for version in offered if version <= requested]
@@ -50,18 +50,18 @@ def select(requested: int, offered: Collection[ProtocolVersion]) -> ProtocolVers
 
 @tolerates("false-v2")
 def is_false_v2(result: dict[str, Any]) -> bool:
-    """Tell whether a result says version 2 but has the body of version 1, as some agents' do."""
+    """Return True if a result has version 2, but the body of version 1, as some agents send."""
     has_v2_body = is_object(result.get("info"))
     return not has_v2_body and any(key in result for key in _V1_KEYS)
 
 
 def negotiated_version(result: Any, offered: Collection[ProtocolVersion]) -> ProtocolVersion:
-    """Return the version that an agent's `initialize` result settles (R-INIT-14, R-INIT-32).
+    """Return the version in the result of `initialize` (R-INIT-14, R-INIT-32).
 
-    Raise `UnsupportedVersion` for one that this side does not offer.
+    Raise `UnsupportedVersion` if this side does not support it.
     """
     if not is_object(result):
-        raise UnsupportedVersion("The result of initialize is no object", raw=result)
+        raise UnsupportedVersion("The result of initialize is not an object", raw=result)
     version = result.get("protocolVersion")
     if version == 2 and is_false_v2(result):
         version = 1
@@ -83,7 +83,7 @@ def negotiated_version(result: Any, offered: Collection[ProtocolVersion]) -> Pro
 def v1_params_of(params: dict[str, Any]) -> dict[str, Any]:
     """Return v2-shaped `initialize` params as a v1 agent reads them (R-ROUTE-06).
 
-    What also says it in v1's own words is taken at these (A-42).
+    Params that also have the keys of v1 are read by these (A-42).
     """
     if "clientCapabilities" in params or params.keys().isdisjoint(("info", "capabilities")):
         return params

@@ -1,3 +1,3 @@
-"""Text: JSON that msgspec refuses, and excerpts for people."""
+"""Text: JSON that msgspec rejects, and excerpts for users."""
 
 __all__ = ()

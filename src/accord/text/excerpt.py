@@ -1,7 +1,7 @@
-"""The peer's own words, told again in an error: what it sent may be megabytes long.
+"""Shortens and escapes text of the peer, for error messages and output.
 
-One table says which characters hide something: what a terminal or a page obeys, what turns the
-order of a text round, and what takes no room. Everything that shows such words uses it.
+One table has the characters that can hide text: control characters, those that change the writing
+direction, and those without width. All code that shows text of a peer uses it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ __all__ = ("excerpt", "hidden_removed", "hidden_replaced", "one_line", "visible"
 
 _HIDDEN = re.compile(
     "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tabs and line ends, DEL, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # they set the direction of a text
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tabs and line ends, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # writing direction
     "\u00ad\u034f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width
     "\u115f\u1160\u3164\uffa0\u17b4\u17b5\u180b-\u180f"  # fillers, Mongolian selectors
-    "\u2028\u2029"  # lines end there in a page, not at a terminal
+    "\u2028\u2029"  # line ends in web pages, but not in terminals
     "\ufe00-\ufe0f\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # selectors, music, tags
     "]"
 )
-# Some of them have a use behind what they change: in scripts whose letters join, and in emoji.
+# Some are legitimate after the character that they modify: in joining scripts and in emoji.
 _JOINED = "\u0590-\u1cff\ua840-\uabff"
 _EMOJI = "\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _USED_AFTER = {
@@ -34,37 +34,37 @@ _LINE_ENDS = {ord("\n"): "\\n"}
 
 
 def excerpt(text: str, max_length: int = 200) -> str:
-    """Return a text, cut to so many characters."""
+    """Return a text, shortened to `max_length` characters."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def visible(text: str) -> str:
-    """Return a text with characters that hide something spelt out; tabs and line ends stay.
+    """Return a text with hiding characters escaped; tabs and line ends stay.
 
-    Half surrogates, which no file and no terminal takes, are spelt out as well.
+    Lone surrogates, which cannot be encoded, are escaped, too.
     """
     text = _HIDDEN.sub(_spelt, text)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def hidden_removed(text: str) -> str:
-    """Return a text without characters that hide something; tabs and line ends stay."""
+    """Return a text without hiding characters; tabs and line ends stay."""
     text = _HIDDEN.sub(_kept, text)
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def hidden_replaced(text: str, replace: Callable[[str], str]) -> str:
-    """Return a text with each character that may hide something replaced, wherever it stands."""
+    """Return a text with every possibly hiding character replaced."""
     return _HIDDEN.sub(lambda match: replace(match[0]), text)
 
 
 def one_line(text: str, max_length: int = 1000) -> str:
-    """Return a text as a line: cut, and with line ends spelt out, too."""
+    """Return a text as one line: shortened, with line ends escaped."""
     return visible(excerpt(text, max_length)).translate(_LINE_ENDS)
 
 
 def _kept(match: re.Match[str]) -> str:
-    """Return a character that has a use where it stands, or nothing."""
+    """Return a character that is legitimate at its place, or an empty text."""
     behind = _USED_AFTER.get(match[0])
     at = match.start()
     return match[0] if behind and at and behind.match(match.string, at - 1) else ""

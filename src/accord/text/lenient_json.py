@@ -1,4 +1,4 @@
-"""JSON text that other programs write and msgspec refuses: lone surrogates, too large numbers."""
+"""JSON text that msgspec rejects: lone surrogates, numbers that are too large."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ("NotJson", "NumberText", "dumps", "is_array", "is_object", "loads", "
 
 
 class NotJson(ValueError):
-    """The text is not JSON; the message says where it stops being it."""
+    """The text is not JSON; the message has the position."""
 
 
 class NumberText(str):
-    """The text of a number that no Python number holds: no string, where a string is required."""
+    """The text of a number that Python cannot represent; it does not count as a string."""
 
     __slots__ = ()
 
@@ -29,10 +29,10 @@ _encode = msgspec.json.Encoder().encode
 def loads(text: bytes | bytearray) -> Any:
     """Return the value of a JSON text; raise `NotJson`.
 
-    A lone surrogate escape is kept (JavaScript writes such strings), a byte order mark is left
-    out, invalid UTF-8 becomes replacement characters (R-STDIO-11), and whatever is nested too
-    deep is not JSON. A number that is too large for Python becomes a string with its text:
-    1e400 as a float would be infinity, which cannot be written again.
+    Lone surrogate escapes are kept (JavaScript writes such strings), a byte order mark is skipped,
+    and invalid UTF-8 becomes replacement characters (R-STDIO-11). Text that is nested too deeply is
+    rejected. A number that is too large for Python becomes a string with its text: as a float,
+    1e400 would be infinity, which JSON cannot represent.
     """
     try:
         return _decode(text)
@@ -44,7 +44,7 @@ def loads(text: bytes | bytearray) -> Any:
 
 
 def loads_marking(text: bytes | bytearray) -> tuple[Any, bool]:
-    """Return what `loads` does, with `NumberText` for such numbers, and whether there are any."""
+    """Return what `loads` returns, with `NumberText` for such numbers, and whether one occurs."""
     found = False
 
     def mark(number: str) -> NumberText:
@@ -69,7 +69,7 @@ def _loads(text: bytes | bytearray, too_large: Callable[[str], str], reason: str
     def integer(number: str) -> int | str:
         try:
             return int(number)
-        except ValueError:  # more digits than Python turns into a number
+        except ValueError:  # more digits than Python converts
             return too_large(number)
 
     try:
@@ -94,12 +94,12 @@ def dumps(value: Any) -> bytes:
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a JSON value is an object."""
+    """Return True if a JSON value is an object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Tell whether a JSON value is an array."""
+    """Return True if a JSON value is an array."""
     return isinstance(value, list)
 
 

@@ -1,4 +1,4 @@
-"""The reason of a JSON-RPC error: peers put it into `data`, each under a name of its own."""
+"""Finds the reason of a JSON-RPC error in its `data`, where each peer uses another key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accord.text.excerpt import one_line
 
 __all__ = ("reason_of",)
 
-# Read in this order, each if present. Values of other keys are never shown: they may be secrets.
+# In this order. Values of other keys are never shown: they may be secrets.
 _KEYS = (
     "details",
     "detail",
@@ -37,7 +37,7 @@ _MAX_JSON = 64_000  # characters of a string that is read as JSON
 
 
 def reason_of(message: str, data: Any) -> str | None:
-    """Return the reason that `data` gives in addition to `message`, as one line, or None."""
+    """Return the reason in `data` in addition to `message`, as one line, or None."""
     found: list[str] = []
     for text in islice(_texts(data, _MAX_LEVELS), _MAX_ITEMS):
         short = one_line(" ".join(text[:_MAX_JSON].split()), _MAX_CHARACTERS)
@@ -56,7 +56,7 @@ def _is_said(text: str, *before: str) -> bool:
 
 
 def _texts(data: Any, levels: int) -> Iterator[str]:
-    """Yield the texts that explain an error, the most telling first."""
+    """Yield the texts that explain an error, the most specific first."""
     if levels == 0:
         return
     if isinstance(data, str):
@@ -74,7 +74,7 @@ def _texts(data: Any, levels: int) -> Iterator[str]:
 
 
 def _text(text: str, levels: int) -> Iterator[str]:
-    """Yield a text; one that is JSON is read first, as an error in another error."""
+    """Yield a text; if it is JSON, yield its texts first, as those of a nested error."""
     if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON:
         try:
             nested = lenient_json.loads(text.encode("utf-8", "replace"))
@@ -89,7 +89,7 @@ def _text(text: str, levels: int) -> Iterator[str]:
 
 
 def _place(error: dict[str, Any]) -> str:
-    """Return where a validator found an error: `loc` or `path`, a list of names and numbers."""
+    """Return the place of a validator's error: `loc` or `path`, a list of names and numbers."""
     path: Any = error.get("loc", error.get("path"))
     if not lenient_json.is_array(path):
         return ""
@@ -97,7 +97,7 @@ def _place(error: dict[str, Any]) -> str:
 
 
 def _by_field(errors: dict[str, Any], levels: int) -> Iterator[str]:
-    """Yield what a validator said of each field, if the fields are keys: `{a: {_errors: []}}`."""
+    """Yield a validator's errors by field, if the fields are keys: `{a: {_errors: []}}`."""
     if levels <= 0:
         return
     for key, value in list(errors.items())[:_MAX_ITEMS]:

@@ -1,4 +1,4 @@
-"""What the wire types are made of: the base class, the marks, the numbers."""
+"""The building blocks of wire types: base classes, marks, and numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Mark:
-    """A note on a type that the codec and the schema proof read."""
+    """An annotation of a type, for the codec and the schema proof."""
 
     __slots__ = ("name",)
 
@@ -74,15 +74,15 @@ DEFAULT_ON_NULL = Mark("DEFAULT_ON_NULL")
 UNSTABLE = Mark("UNSTABLE")
 OPEN = Mark("OPEN")
 
-# A present value of the wrong shape reads as the field's default (catalogue 3.5, rule 1).
+# An invalid value reads as the field's default (catalogue 3.5, rule 1).
 Lenient = Annotated[T, DEFAULT_ON_ERROR]
-# The same for a patch that must not leave the old value in force: it reads as null.
+# The same in a patch, where the old value must not remain: it reads as null.
 LenientClear = Annotated[T, DEFAULT_ON_ERROR, NULL_ON_ERROR]
-# Items of the wrong shape are left out (rule 3).
+# Invalid items are omitted (rule 3).
 LenientList = Annotated[list[T], SKIP_INVALID]
-# null reads as the empty list or map; anything else is strict (rule 4).
+# null reads as an empty list or map; other values must be valid (rule 4).
 NullAsEmpty = Annotated[T, DEFAULT_ON_NULL]
-# Only in the unstable schema: sent only by those who opted in.
+# Only in the unstable schema: sent only by programs that opted in.
 Unstable = Annotated[T, UNSTABLE]
 
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -93,7 +93,7 @@ UInt64: TypeAlias = Annotated[int, Meta(ge=0)]  # msgspec has no upper bound abo
 
 
 class Unknown:
-    """A variant that this version of the protocol does not define, kept as it came."""
+    """A variant that this version of the protocol does not define, as received."""
 
     __slots__ = ("raw", "tag")
     __match_args__ = ("tag", "raw")
@@ -119,7 +119,7 @@ class Unknown:
 
 
 class Known:
-    """The values of an open enum that the protocol names."""
+    """The values of an open enum that the protocol defines."""
 
     __slots__ = ("values",)
 
@@ -128,7 +128,7 @@ class Known:
 
 
 class Other:
-    """What an unknown variant must still carry: it has to fit `shape`."""
+    """The `shape` that unknown variants must still fit."""
 
     __slots__ = ("shape",)
 
@@ -137,7 +137,7 @@ class Other:
 
 
 class Members:
-    """The members of a union that msgspec cannot tell apart."""
+    """The members of a union that msgspec cannot distinguish."""
 
     __slots__ = ("union",)
 
@@ -146,9 +146,9 @@ class Members:
 
 
 if TYPE_CHECKING:
-    # A union that keeps tags it does not know, as `Unknown`.
+    # A union that reads variants with unknown tags as `Unknown`.
     Open: TypeAlias = T | Unknown
-    # A string enum that keeps values it does not know.
+    # A string enum that accepts unknown values.
     OpenEnum: TypeAlias = T | str
     # A union that only the tolerant converter can decode.
     ByShape = Annotated[T, "decoded by shape"]
@@ -157,14 +157,14 @@ else:
     class Open:
         """At run time the closed union, marked: msgspec decodes it natively.
 
-        A union of one is not: msgspec would take a class that stands alone without its tag.
+        A union of one member is not: msgspec would decode a single class without its tag.
         """
 
         def __class_getitem__(cls, union):
             return Annotated[ByShape[union] if isinstance(union, type) else union, OPEN]
 
     class OpenEnum:
-        """At run time a string, marked with the values that are known."""
+        """At run time a string, marked with the known values."""
 
         def __class_getitem__(cls, literal):
             return Annotated[str, Known(get_args(literal))]
@@ -172,7 +172,7 @@ else:
     class ByShape:
         """At run time a struct that never decodes natively, marked with the members.
 
-        With a tag in common the struct takes that tag, so that it can stand in a tagged union.
+        If all members have the same tag, the struct gets it, so that a tagged union can contain it.
         """
 
         def __class_getitem__(cls, union):
@@ -197,7 +197,7 @@ def _undecodable(tag_field: str | None, tag: str | int | None) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class WireMeta(StructMeta):
-    """Makes keyword-only, frozen and camelCase the default of every wire type."""
+    """Makes every wire type keyword-only, frozen and camelCase."""
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
@@ -212,35 +212,35 @@ class WireMeta(StructMeta):
 
 
 class Bare(Struct, metaclass=WireMeta):
-    """Base of the wire types that have no `_meta`."""
+    """Base class of the wire types without `_meta`."""
 
 
 class Wire(Bare):
-    """Base of the wire types; `meta` is the free metadata that travels as `_meta`."""
+    """Base class of the wire types; `meta` has the metadata of `_meta`."""
 
     meta: Lenient[dict[str, Any] | None] = field(name="_meta", default=None)
 
 
 class Patch(Bare):
-    """Base of the updates whose `_meta` is three-state too: `UNSET` keeps, `None` clears."""
+    """Base class of updates whose `_meta` has three states: `UNSET` keeps it, `None` clears it."""
 
     meta: Lenient[dict[str, Any] | None | UnsetType] = field(name="_meta", default=UNSET)
 
 
 _MORE = "more_"
-_MAX_KEYS = 64  # of one value; each makes a field
+_MAX_KEYS = 64  # of one value; each becomes a field
 
 
 class KeepsMore(Bare, forbid_unknown_fields=True):
-    """Base of the wire types whose unknown keys the schema keeps: they come and go in `more`.
+    """Base class of the wire types that keep unknown keys, in `more`.
 
-    msgspec refuses them (it could not write them), and the tolerant converter makes a subclass
-    in which they are fields: so they are written where they belong, and copies keep them.
+    msgspec rejects such values, because it could not encode them. The tolerant converter makes a
+    subclass in which the keys are fields: so they are encoded in place, and copies keep them.
     """
 
     @property
     def more(self) -> dict[str, Any]:
-        """The keys that this version of the protocol does not define, as they came."""
+        """The keys that this version of the protocol does not define, as received."""
         fields = msgspec.structs.fields(self)
         return {
             info.encode_name: getattr(self, info.name)
@@ -250,7 +250,7 @@ class KeepsMore(Bare, forbid_unknown_fields=True):
 
 
 def keeps_more(cls: type[Struct]) -> bool:
-    """Return whether unknown keys of a wire type are kept."""
+    """Return True if a wire type keeps unknown keys."""
     return issubclass(cls, KeepsMore)
 
 
@@ -274,7 +274,7 @@ def _class_with(cls: type[Struct], keys: tuple[str, ...]) -> Any:
 
 
 def always(value: T) -> T:
-    """Return a field that has this default and is written even so."""
+    """Return a field with this default that is encoded nevertheless."""
     return field(default_factory=lambda: value)
 
 

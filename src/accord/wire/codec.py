@@ -1,8 +1,8 @@
-"""Between JSON text and wire types: native first, tolerant when that fails.
+"""Converts between JSON text and wire types: natively first, tolerantly if that fails.
 
-msgspec decodes nearly every message that is really sent, in one call in C. It cannot express
-open unions, leniency and unions by shape; where it fails, the converter compiled here from the
-same annotations either yields the value or tells exactly where it does not fit.
+msgspec decodes nearly every real message in one call in C. It cannot express open unions, leniency
+and unions by shape. If it fails, the converter that is compiled here from the same annotations
+either returns the value or reports the exact place of the error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def decode(text: bytes | Raw, tp: type[T]) -> T:
 
 @cache
 def decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
-    """Return the function that decodes JSON text as `tp`, compiled once."""
+    """Return a function that decodes JSON text as `tp`; it is compiled once."""
     native = msgspec.json.Decoder(tp).decode
 
     def decode(text: bytes | Raw) -> Any:
@@ -68,7 +68,7 @@ def decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
         except lenient_json.NotJson as exc:
             raise DecodeError(f"Expected JSON: {exc}") from None
         converted = tolerant(value)
-        # Where any JSON may be, the text of a number is kept as a string like others.
+        # If any JSON is allowed, the text of such a number stays as a string.
         return tolerant(lenient_json.loads(text)) if has_large else converted
 
     return decode
@@ -98,7 +98,7 @@ def encode(value: Any) -> bytes:
 
 
 def encode_into(value: Any, text: bytearray) -> None:
-    """Append the JSON text of a value, without a copy of it in between."""
+    """Append the JSON text of a value without an intermediate copy."""
     size = len(text)
     try:
         _encode_into(value, text, size)
@@ -107,7 +107,7 @@ def encode_into(value: Any, text: bytearray) -> None:
 
 
 def to_builtins(value: Any) -> Any:
-    """Return a wire value as dicts, lists and scalars, as they would be written."""
+    """Return a wire value as dicts, lists and scalars, as it would be encoded."""
     return msgspec.to_builtins(value, enc_hook=_raw)
 
 
@@ -116,7 +116,7 @@ def to_builtins(value: Any) -> Any:
 
 @cache
 def converter(tp: Any) -> Convert:
-    """Return the function that turns builtin values into `tp`, compiled once."""
+    """Return a function that converts builtin values to `tp`; it is compiled once."""
     return _compile(tp)
 
 
@@ -148,7 +148,7 @@ def _compile(tp: Any) -> Convert:
 
 
 def _unwrap(tp: Any) -> tuple[Any, list[Any]]:
-    """Strip `Annotated`, collecting what was noted."""
+    """Remove `Annotated`; return the type and its marks."""
     marks: list[Any] = []
     while get_origin(tp) is Annotated:
         tp, *more = get_args(tp)
@@ -157,9 +157,9 @@ def _unwrap(tp: Any) -> tuple[Any, list[Any]]:
 
 
 def _flat(tp: Any, marks: list[Any]) -> list[Any]:
-    """Return the members of a union, those of unions inside it included.
+    """Return the members of a union, including those of nested unions.
 
-    A union inside that is open makes the whole open: what says so is added to `marks`.
+    A nested open union makes the whole union open: its mark is added to `marks`.
     """
     inner, own = _unwrap(tp)
     marks += [mark for mark in own if mark is OPEN or isinstance(mark, Other)]
@@ -168,12 +168,12 @@ def _flat(tp: Any, marks: list[Any]) -> list[Any]:
             return _flat(mark.union, marks)
     if get_origin(inner) in (Union, types.UnionType):
         return [member for part in get_args(inner) for member in _flat(part, marks)]
-    # Marks on a member matter when they constrain or skip; being unstable does not.
+    # Marks on a member matter if they constrain or skip; `UNSTABLE` does not.
     return [inner if _is_struct(inner) else tp]
 
 
 def _bounds(marks: list[Any]) -> tuple[int, float]:
-    """Return the least and the greatest length that the marks allow."""
+    """Return the minimum and the maximum length that the marks allow."""
     metas = [mark for mark in marks if isinstance(mark, Meta)]
     least = max((meta.min_length or 0 for meta in metas), default=0)
     lengths = [meta.max_length for meta in metas if meta.max_length is not None]
@@ -181,7 +181,7 @@ def _bounds(marks: list[Any]) -> tuple[int, float]:
 
 
 def _bounded(marks: list[Any]) -> bool:
-    """Tell whether the marks refuse some strings."""
+    """Return True if the marks exclude some strings."""
     patterns = [mark.pattern for mark in marks if isinstance(mark, Meta)]
     return any(patterns) or _bounds(marks) != (0, math.inf)
 
@@ -200,12 +200,12 @@ def _needs_walk(tp: Any) -> bool:
     if _is_struct(tp) or SKIP_INVALID in marks or OPEN in marks:
         return True
     if get_origin(tp) in (list, dict) and get_args(tp)[-1] is not Any:
-        return True  # msgspec would tell the place inside in words of its own
+        return True  # msgspec would report the inner place in its own format
     return any(_needs_walk(part) for part in get_args(tp))
 
 
 def _mentions(tp: Any, mark: Any) -> bool:
-    """Tell whether a field's type carries a mark, on itself or on a member of its union."""
+    """Return True if a field's type, or a member of its union, has a mark."""
     inner, marks = _unwrap(tp)
     if mark in marks:
         return True
@@ -250,19 +250,19 @@ def _leaf(tp: Any) -> Convert:
             return msgspec.convert(value, tp)
         except msgspec.ValidationError as exc:
             if type(value) is float and value.is_integer() and -(2**63) <= value < 2**64:
-                # JSON has one kind of numbers: 1.0 is an integer, too.
+                # JSON has one type of numbers: 1.0 is an integer, too.
                 with contextlib.suppress(msgspec.ValidationError):
                     return msgspec.convert(int(value), tp)
             raise DecodeError(str(exc)) from None
         except UnicodeEncodeError:
-            # A lone surrogate where no text, or other text, belongs: msgspec cannot look at it.
+            # msgspec cannot inspect a lone surrogate in place of another value.
             raise DecodeError("Invalid value with a lone surrogate") from None
 
     return convert
 
 
 def _later(cls: type[Struct]) -> Convert:
-    """Compile a class when it is first met: imports and recursion cost nothing."""
+    """Compile a class on first use, which saves time at import and allows recursion."""
 
     def convert(value: Any) -> Any:
         return struct_converter(cls)(value)
@@ -333,7 +333,7 @@ def _union(members: list[Any], marks: list[Any]) -> Convert:
 
 
 def _first_fit(choices: list[Convert]) -> Convert:
-    """Try each; when none fits, tell of the one that went deepest."""
+    """Try each; if none fits, raise the error with the deepest path."""
 
     def convert(value: Any) -> Any:
         worst: DecodeError | None = None
@@ -387,7 +387,7 @@ def _structs(members: list[type[Struct]], *, is_open: bool, other: Any) -> Conve
 
 
 def _by_second_tag(members: list[type[Struct]], *, is_open: bool) -> Convert:
-    """Tell apart members that share a tag, by the second tag each class names."""
+    """Distinguish members with the same tag by the second tag that each class names."""
     ((key, table),) = _second_tags(members).items()
 
     def convert(value: Any) -> Any:
@@ -413,7 +413,7 @@ def _second_tags(members: list[type[Struct]]) -> dict[str, dict[str, Convert]]:
 
 
 class _Field:
-    """How one field of a struct is read."""
+    """Converts one field of a struct."""
 
     __slots__ = ("clears", "convert", "lenient", "name", "null_is_empty", "required", "wire")
 

@@ -1,8 +1,8 @@
-"""What a wire type accepts, as plain data: for the printed JSON Schema and for the schema proof.
+"""Describes wire types as plain data, for the printed JSON Schema and the schema proof.
 
 A shape is the list of its alternatives. Tags are fields with one value, inherited and flattened
-fields are simply there, and marks stand where they act: so that two ways of saying the same are
-the same data.
+fields are included, and marks are at the place where they act. So equivalent types have equal
+descriptions.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ class Boolean(Struct, frozen=True):
 
 
 class Integer(Struct, frozen=True):
-    """A whole number within bounds that belong to it."""
+    """An integer within bounds, which are included."""
 
     low: int | None = None
     high: int | None = None
 
 
 class Number(Struct, frozen=True):
-    """A number within bounds that belong to it."""
+    """A number within bounds, which are included."""
 
     low: float | None = None
     high: float | None = None
 
 
 class Text(Struct, frozen=True):
-    """A string: any, or one of `values`, or (`open`) any with some of them known."""
+    """A string: any, one of `values`, or (`open`) any of which some are known."""
 
     values: frozenset[str] | None = None
     open: bool = False
@@ -80,7 +80,7 @@ class Text(Struct, frozen=True):
 
 
 class List(Struct, frozen=True):
-    """A list; with `skip` items of another shape are left out."""
+    """A list; with `skip`, invalid items are omitted."""
 
     item: Shape
     min_items: int = 0
@@ -94,7 +94,7 @@ class Mapping(Struct, frozen=True):
 
 
 class Field(Struct, frozen=True):
-    """A key of an object and what absent, null and wrong values mean there."""
+    """A key of an object, and the meaning of absent, null and invalid values."""
 
     shape: Shape
     required: bool = False
@@ -105,14 +105,14 @@ class Field(Struct, frozen=True):
 
 
 class Rest(Struct, frozen=True):
-    """The marks of an unknown variant: a tag field with none of the known values."""
+    """An unknown variant: its tag field has none of the known values."""
 
     tag_field: str
     known: frozenset[str]
 
 
 class Object(Struct, frozen=True, eq=False):
-    """An object; `tags` are those fields whose one value tells the variant."""
+    """An object; `tags` are the fields whose single value identifies the variant."""
 
     name: str | None
     fields: dict[str, Field]
@@ -189,7 +189,7 @@ class _Walker:
         return tuple(kinds)
 
     def _members(self, tp: Any) -> list[Any]:
-        """Return the members of a union, those of unions inside it included."""
+        """Return the members of a union, including those of nested unions."""
         inner, marks = _unwrap(tp)
         if self._hides(inner, marks) or inner is UnsetType:
             return []
@@ -208,7 +208,7 @@ class _Walker:
         return bool(self.hidden.intersection(marks))
 
     def _others(self, members: list[type[Struct]], other: Any) -> list[Object]:
-        """Return what an open union keeps as unknown, one per tag that can be unknown."""
+        """Return the unknown variants of an open union, one for each tag that can be unknown."""
         firsts: dict[str, set[str]] = {}
         seconds: dict[tuple[str, str, str], set[str]] = {}
         for member in members:
@@ -230,7 +230,7 @@ class _Walker:
 
 
 def _rest(base: Object, tag_field: str, known: set[str]) -> Object:
-    """Return the object with a tag that is none of the known ones."""
+    """Return the object with an unknown tag."""
     return Object(
         None,
         {tag_field: Field((Text(),), required=True), **base.fields},
@@ -283,13 +283,13 @@ def _constant(value: str) -> Field:
 
 
 def _second_tag(cls: type[Struct]) -> dict[str, str]:
-    """Return the further constant by which members with the same tag are told apart."""
+    """Return the second constant that distinguishes members with the same tag."""
     second: tuple[str, str] | None = getattr(cls, "__second_tag__", None)
     return {} if second is None else {second[0]: second[1]}
 
 
 def _unwrap(tp: Any) -> tuple[Any, list[Any]]:
-    """Strip `Annotated`, collecting what was noted."""
+    """Remove `Annotated`; return the type and its marks."""
     marks: list[Any] = []
     while get_origin(tp) is Annotated:
         tp, *more = get_args(tp)
@@ -301,7 +301,7 @@ def _all_marks(tp: Any) -> list[Any]:
     """Return the marks on a type and on the members of its union."""
     inner, marks = _unwrap(tp)
     if _is_union(inner) and OPEN not in marks:
-        # UNSTABLE on a member speaks of the member, not of the field.
+        # UNSTABLE on a member concerns the member, not the field.
         parts = [mark for part in get_args(inner) for mark in _all_marks(part)]
         marks = marks + [mark for mark in parts if mark is not UNSTABLE]
     return marks

@@ -1,4 +1,4 @@
-"""What a method of the protocol is: its name, its types, its direction."""
+"""A method of the protocol: its name, its types, its direction."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ Side = Literal["agent", "client", "protocol", "proxy"]
 class Method(Struct, frozen=True, kw_only=True):
     """One method: `to` is the side that serves it; without `result` it is a notification.
 
-    `call` is its name in Python; `gate` the capability that the serving side (for
-    notifications of the agent: whoever the schema says) must have offered, as a dotted path
-    that starts with `agent.` or `client.`.
+    `call` is its name in Python. `gate` is the capability that it needs, usually of the serving
+    side, as a dotted path that starts with `agent.` or `client.`.
     """
 
     name: str

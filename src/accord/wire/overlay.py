@@ -1,7 +1,7 @@
-"""Edit a message without losing what these types do not carry.
+"""Edits a message without losing the parts that the wire types do not have.
 
-A proxy forwards raw JSON. When it changes something it decodes, edits the typed value, and lays
-the difference over the raw one: unknown fields, skipped items and odd values stay as they came.
+A proxy forwards raw JSON. To change a message, it decodes it, edits the typed value, and applies
+the difference to the raw value: unknown fields, skipped items and invalid values stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ABSENT = object()
 
 
 def overlay(raw: Any, before: Any, after: Any) -> Any:
-    """Return builtin `raw` with the change from `before` to `after`, two wire values of it."""
+    """Return builtin `raw` with the difference between its wire values `before` and `after`."""
     return _overlay(raw, to_builtins(before), to_builtins(after))
 
 
@@ -51,7 +51,7 @@ def _objects(raw: dict[str, Any], before: dict[str, Any], after: dict[str, Any])
         elif key in raw:
             result[key] = _overlay(raw[key], was, value)
         elif not _same(was, value):
-            result[key] = value  # a default that was not written, changed
+            result[key] = value  # a changed default that was omitted
     return result
 
 
@@ -64,7 +64,7 @@ def _arrays(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
         for place, was, value in zip(places, before, after, strict=True):
             result[place] = _overlay(raw[place], was, value)
         return result
-    # Items came or went: those that stayed keep their raw form, skipped ones are gone.
+    # Items were added or removed: remaining items keep their raw form, skipped ones are dropped.
     left = list(zip(before, places, strict=True))
     result: list[Any] = []
     for value in after:
@@ -78,7 +78,7 @@ def _arrays(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
 
 
 def _places(raw: list[Any], typed: list[Any]) -> list[int] | None:
-    """Find which raw item each typed one was read from: decoding may have skipped some."""
+    """Return the index of the raw item of each typed one: decoding may have skipped some."""
     if len(raw) == len(typed):
         return list(range(len(raw)))
     places: list[int] = []
@@ -94,7 +94,7 @@ def _places(raw: list[Any], typed: list[Any]) -> list[int] | None:
 
 
 def _covers(raw: Any, typed: Any) -> bool:
-    """Tell whether `typed` can be what a decoder made of `raw`."""
+    """Return True if `typed` can be the decoded form of `raw`."""
     if is_object(raw) and is_object(typed):
         return all(key in raw and _covers(raw[key], value) for key, value in typed.items())
     if is_array(raw) and is_array(typed):
