@@ -1,10 +1,10 @@
-"""A small agent of layer 6, as a program."""
+"""A small agent as a program."""
 
 from accord import Agent, Turn
 
 
 class Greeter(Agent):
-    """Says hello, asks before it works, or waits to be cancelled."""
+    """Greets, requests permission, or waits to be cancelled."""
 
     async def prompt(self, turn: Turn) -> None:
         match turn.text:

@@ -1,4 +1,4 @@
-"""The blocking front, against a real process."""
+"""`accord.ask` with a real process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_errors_are_raised_from_the_thread() -> None:
         ask("no-such-agent --acp", "Hi")
 
 
-# Says on stderr what it goes through; is slow to leave, by which a second Ctrl-C can be told.
+# Reports its steps on stderr, and exits slowly, so that a second Ctrl-C makes a difference.
 WAITS = """
 import asyncio, sys
 from accord import Agent, Turn
@@ -103,7 +103,7 @@ def test_first_interrupt_cancels_the_turn_and_a_second_one_quits(
             assert asking.stdout.readline() == "cancelled\n"
             if prompt == "stay":
                 asking.send_signal(signal.SIGINT)
-            # Else it waits ten seconds for the agent to end the turn.
+            # Otherwise it waits ten seconds for the agent to end the turn.
             rest, _ = asking.communicate(timeout=9)
         finally:
             asking.kill()

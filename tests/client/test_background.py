@@ -1,4 +1,4 @@
-"""Work that goes on beside turns, and how one piece of it is stopped."""
+"""Background work, and the cancellation of single tool calls and terminals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text(words: str, message_id: str) -> tuple[str, Any]:
 
 @requirement("R-PROMPT-18")
 @BOTH
-async def test_what_happens_after_a_turn_is_told_and_belongs_to_no_other(version: int) -> None:
+async def test_events_after_a_turn_are_delivered_outside_turns(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         async with session.prompt("Begin") as turn:
@@ -57,7 +57,7 @@ async def test_what_happens_after_a_turn_is_told_and_belongs_to_no_other(version
 
 
 @requirement("R-BGW-06", "R-PROMPT-34")
-async def test_state_that_nobody_knows_takes_the_place_of_the_one_before() -> None:
+async def test_unknown_state_replaces_the_previous_one() -> None:
     work = [{"type": "terminal", "terminalId": "t1"}]
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)
@@ -70,7 +70,7 @@ async def test_state_that_nobody_knows_takes_the_place_of_the_one_before() -> No
 
 
 @requirement("R-BGW-06", "R-PROMPT-29")
-async def test_work_that_ends_beside_a_prompt_does_not_end_its_turn() -> None:
+async def test_end_of_background_work_does_not_end_the_turn() -> None:
     work = [{"type": "terminal", "terminalId": "t1"}]
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)

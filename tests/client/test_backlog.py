@@ -1,4 +1,4 @@
-"""A consumer that is behind holds back its own session, and nothing else."""
+"""A slow consumer holds back only its own session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def send_until_congested(raw: ByHand, session_id: str, most: int = 20_000)
 
 
 async def open_session(agent: ConnectedAgent, raw: ByHand, session_id: str) -> ClientSession:
-    """Open a session; whatever comes before the request is dropped."""
+    """Open a session, dropping the messages before the request."""
     opening = asyncio.create_task(agent.new_session("/"))
     raw.answer((await request_of(raw, "session/new"))["id"], {"sessionId": session_id})
     return await opening
@@ -93,7 +93,7 @@ async def test_only_the_agent_of_a_slow_consumer_waits_and_nothing_is_lost(versi
 
 @requirement("R-GEN-17")
 @BOTH
-async def test_calls_from_inside_a_loop_that_is_behind_return(version: int) -> None:
+async def test_calls_of_a_slow_consumer_return(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await open_session(agent, raw, "a")
         numbers: list[int] = []
@@ -191,7 +191,7 @@ async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: in
 
 
 @BOTH
-async def test_what_nobody_takes_any_more_holds_nothing_back(version: int) -> None:
+async def test_consumer_that_was_closed_holds_nothing_back(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await open_session(agent, raw, "a")
         async with session.events():

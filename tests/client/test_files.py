@@ -1,4 +1,4 @@
-"""Files that a client gives to an agent: in bounds of place, size and number."""
+"""The files of a client are bounded in place, size and number."""
 
 from __future__ import annotations
 

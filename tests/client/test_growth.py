@@ -1,4 +1,4 @@
-"""Costs of the client that do not grow with what came before."""
+"""Costs of the client that do not grow with the history."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def test_growth_is_noticed() -> None:
 
 def test_session_costs_the_same_however_many_are_open() -> None:
     def made(sessions: int) -> Callable[[], Any]:
-        desk = ClientServices(None)
+        services = ClientServices(None)
         for number in range(sessions):
-            desk.event_stream(f"s{number}", read_v1)
-            desk.open(f"s{number}", HERE, read_v1)
+            services.event_stream(f"s{number}", read_v1)
+            services.open(f"s{number}", HERE, read_v1)
         ids = iter(f"new{number}" for number in range(10))
 
         def open_one() -> None:
             name = next(ids)
-            desk.event_stream(name, read_v1)
-            desk.open(name, HERE, read_v1)
+            services.event_stream(name, read_v1)
+            services.open(name, HERE, read_v1)
 
         return open_one
 
@@ -58,12 +58,12 @@ def test_session_costs_the_same_however_many_are_open() -> None:
 
 def test_unknown_session_costs_the_same_however_many_are_open() -> None:
     def made(sessions: int) -> Callable[[], Any]:
-        desk = ClientServices(None)
+        services = ClientServices(None)
         for number in range(sessions):
-            desk.open(f"s{number}", HERE, read_v1)
+            services.open(f"s{number}", HERE, read_v1)
         for number in range(300):
-            desk.event_stream(f"stranger{number}", read_v1)
-        return lambda: (desk.find_setup("nobody"), desk.event_stream("nobody", read_v1))
+            services.event_stream(f"unopened{number}", read_v1)
+        return lambda: (services.find_setup("unknown"), services.event_stream("unknown", read_v1))
 
     assert_flat(made)
 
@@ -74,10 +74,10 @@ def test_chunk_of_tool_content_costs_the_same_however_much_there_is() -> None:
     )
 
     def made(chunks: int) -> Callable[[], Any]:
-        feed = SessionEventStream("s", read_v2)
+        stream = SessionEventStream("s", read_v2)
         for _ in range(chunks):
-            feed.receive(chunk)
-        return lambda: feed.receive(chunk)
+            stream.receive(chunk)
+        return lambda: stream.receive(chunk)
 
     assert_flat(made)
 
@@ -151,7 +151,7 @@ def test_prompt_costs_the_same_however_many_came_before() -> None:
     assert_flat(made)
 
 
-# What is put together piece by piece is what it would be at once.
+# Incremental results equal those of a single step.
 
 CONTENT = st.one_of(
     st.sampled_from(["", "a", "bc", "\n", "Grüße ✓"]),

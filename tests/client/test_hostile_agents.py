@@ -194,7 +194,7 @@ def requests(version: int, folder: str) -> list[tuple[str, Any]]:
 
 
 def mutations(value: Any) -> Iterator[Any]:
-    """Yield the value with each part of it replaced by something odd, or left out."""
+    """Yield the value with each part replaced by an invalid one, or removed."""
     for place in places(value):
         for odd in ODD:
             changed = copy.deepcopy(value)

@@ -1,4 +1,4 @@
-"""What a console and a notebook show of sessions, turns and transcripts."""
+"""The representation of sessions, turns and transcripts in consoles and notebooks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def transcript(text: str = "Hello") -> Transcript:
 
 
 @BOTH
-async def test_reprs_say_what_it_is_and_how_it_stands(version: int) -> None:
+async def test_reprs_contain_the_type_and_the_state(version: int) -> None:
     async with session_with(version, greet) as session:
         assert repr(session).startswith("<ClientSession 's1' in '/work'")
         turn = session.prompt("Hi")

@@ -1,4 +1,4 @@
-"""What agents ask for and send that this client does not know, or did not offer."""
+"""Requests and updates that the client does not know or support."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def told(version: int, *updates: dict[str, Any]) -> Any:
     raise AssertionError
 
 
-# Questions.
+# Requests.
 
 
 @requirement("R-PERM-19")
@@ -215,7 +215,7 @@ async def test_v2_compaction_of_an_unknown_status_is_shown_with_it() -> None:
 
 
 @requirement("R-PROMPT-37")
-async def test_v2_state_that_nobody_knows_takes_the_place_of_the_last_one() -> None:
+async def test_unknown_v2_state_replaces_the_last_one() -> None:
     transcript = await told(
         2,
         {"sessionUpdate": "state_update", "state": "running"},
@@ -256,7 +256,7 @@ async def test_ids_of_messages_are_texts_and_nothing_else(version: int) -> None:
 
 @requirement("R-CONF-05", "R-CONF-12", "R-CONF-14")
 @BOTH
-async def test_options_are_kept_in_order_and_those_that_nobody_knows_left_out(version: int) -> None:
+async def test_options_are_kept_in_order_without_unknown_ones(version: int) -> None:
     key = "id" if version == 1 else "configId"
 
     def option(name: str, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The web pages that users are sent to are bounded in number, in time and in length."""
+"""URL elicitations are bounded in number, in time and in length."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_pages_that_the_agent_never_ends_are_dropped_in_the_end() -> None:
     assert not opened._open
 
 
-async def test_page_is_waited_for_as_long_as_somebody_may_need(
+async def test_url_elicitation_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = OpenUrlElicitations()
@@ -63,7 +63,7 @@ async def test_user_is_asked_about_a_few_pages_at_a_time() -> None:
 
 
 @BOTH
-async def test_agent_is_told_of_an_address_that_is_too_long(version: int, tmp_path: Path) -> None:
+async def test_url_that_is_too_long_is_an_error(version: int, tmp_path: Path) -> None:
     async def visit(page: UrlElicitationRequest) -> bool:
         raise AssertionError(page)
 

@@ -1,4 +1,4 @@
-"""Permission policies: what they decide, and which option that is."""
+"""Permission policies: their decisions and the chosen options."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_id_that_allows_and_rejects_is_not_chosen() -> None:
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "reject_once"])
-def test_option_whose_id_stands_for_another_one_is_never_chosen(kind: str) -> None:
+def test_option_with_an_ambiguous_id_is_never_chosen(kind: str) -> None:
     wanted = PermissionOption("same", "Push to a branch", kind)
     other = PermissionOption("same", "Push to main", "allow_once")
     assert choose([other, wanted], wanted) is None

@@ -1,4 +1,4 @@
-"""What a client does for an agent: files, terminals, forms and web pages."""
+"""The services of a client: files, terminals, forms and URLs."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ async def test_line_for_a_shell_is_run_by_the_shell_of_the_user(
         for line in ("no-such-program", "./no program"):
             with pytest.raises(InternalError, match="cannot be started"):
                 await Shell.start(speaker, line)
-        # With arguments it is what the protocol says: a program, and words for it.
+        # With arguments it is a program and its arguments, as the protocol says.
         with pytest.raises(InternalError, match="cannot be started"):
             await Shell.start(speaker, "echo a", "b")
 
@@ -353,7 +353,7 @@ async def test_nothing_runs_on_after_the_connection(tmp_path: Path) -> None:
             os.kill(pid.result(), 0)
 
 
-async def test_what_terminals_print_is_told_like_the_output_of_v2(tmp_path: Path) -> None:
+async def test_terminal_output_becomes_the_same_events_as_in_v2(tmp_path: Path) -> None:
     events: list[Any] = []
 
     async def script(speaker: Speaker) -> None:

@@ -1,4 +1,4 @@
-"""Sessions: opened in every way, listed, changed and closed, and logging in."""
+"""Sessions: open, list, change and close them; login."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def by_hand(version: int, **options: Any) -> Any:
 
 
 async def answering(raw: Raw, call: Any, result: Any, *updates: Any) -> tuple[Any, Any]:
-    """Make a call, answer it; return what was sent and what came of it."""
+    """Make a call and respond to it; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()
     for update in updates:
@@ -338,7 +338,7 @@ async def test_early_models_are_an_option() -> None:
 @quirk("options-not-returned")
 @pytest.mark.parametrize("sent", ["nothing", "before", "after"])
 async def test_option_that_was_set_is_not_stale(sent: str) -> None:
-    """What the agent itself sends of its options counts, whenever it sends it."""
+    """The options that the agent sends apply, whenever it sends them."""
 
     def options(*values: str) -> list[Any]:
         choices = [{"value": value, "name": value} for value in ("a", "b", "c")]
@@ -398,7 +398,7 @@ async def test_history_that_was_not_asked_for_is_dropped(
         for each in HISTORY[version]:
             raw.tell("session/update", {"sessionId": "s1", "update": each})
         raw.answer(request["id"], {})
-        # In the same breath as the response: this is new.
+        # In the same read as the response: a new event.
         raw.tell("session/update", {"sessionId": "s1", "update": said("agent", "New", "3")})
         transcript = (await opening).transcript
         assert [m.text for m in transcript.messages] == ["New"]

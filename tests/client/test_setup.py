@@ -1,4 +1,4 @@
-"""What is settled before a prompt: who we are, where a session works, and with what."""
+"""Before a prompt: the client's name and capabilities, and the setup of a session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_client_says_who_it_is_and_what_it_offers(version: int) -> None:
     assert said["clientInfo" if version == 1 else "info"]["name"] == "accord"
     offers = said["clientCapabilities" if version == 1 else "capabilities"]
     assert isinstance(offers, dict)
-    assert "auth" not in offers  # it starts no logins in terminals
+    assert "auth" not in offers  # the client does not run logins in a terminal
 
 
 @requirement("R-DIR-01")
@@ -129,7 +129,7 @@ async def test_what_needed_a_login_works_after_it(version: int) -> None:
 
 
 @requirement("R-SESS-28")
-async def test_v2_state_told_before_the_session_is_known_is_its_state() -> None:
+async def test_v2_state_before_the_session_is_opened_is_its_state() -> None:
     async with agent_by_hand(2) as (agent, raw):
         opening = asyncio.create_task(agent.new_session("/"))
         request = await raw.get()

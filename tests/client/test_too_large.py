@@ -1,4 +1,4 @@
-"""Messages above the size of a frame end with an error where they are sent, on both sides."""
+"""Messages larger than a frame raise an error at the sender, on both sides."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def session_with(
 
 
 async def run(version: int, script: Script, cwd: Path, **options: Any) -> BaseException:
-    """Return what a script raises; its session works afterwards."""
+    """Return the exception of a script, and check that its session still works."""
     agent = Scripted(script)
     async with session_with(version, agent, cwd, **options) as session:
         async with session.prompt("Hi") as turn:
@@ -114,7 +114,7 @@ async def test_a_prompt_raises_and_the_next_one_works(version: int, tmp_path: Pa
 async def test_tool_call_ends_though_its_streamed_content_fits_in_no_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Version 1 sends the content of a tool call whole, and not for each piece."""
+    """Version 1 sends the whole content of a tool call, but not for each chunk."""
 
     async def stream(turn: Turn) -> None:
         async with turn.tool("Build") as call:

@@ -1,4 +1,4 @@
-"""Transcripts: updates of both versions add up, and what they add up to can be replayed."""
+"""Transcripts: the updates of both versions accumulate, and the result can be replayed."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_every_update_of_the_protocol_has_an_event(union: Any, readers: Any) -> 
 
 
 def members(union: Any) -> Iterator[Any]:
-    """Yield the classes of a union of a version, through all that marks its parts."""
+    """Yield the classes of a union of a version, without annotations."""
     marks = getattr(union, "__metadata__", ())
     if marks and isinstance(marks[0], Members):
         union, marks = marks[0].union, ()
@@ -259,7 +259,7 @@ def test_null_clears_what_is_known_of_a_tool_call_in_v2() -> None:
 
 
 @requirement("R-TOOL-10")
-def test_content_chunks_go_on_behind_the_content_of_a_v2_tool_call() -> None:
+def test_content_chunks_are_appended_to_a_v2_tool_call() -> None:
     def content(text: str) -> v2.Content:
         return v2.Content(content=v2.TextContent(text=text))
 

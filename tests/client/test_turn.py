@@ -1,4 +1,4 @@
-"""Turns: the events of a prompt, the end of it, and how it is cancelled, in both versions."""
+"""Turns: events, end and cancellation, in both versions."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_leaving_a_turn_early_waits_for_its_end(version: int) -> None:
 
 
 @BOTH
-async def test_turn_that_nobody_iterates_over_ends_too(version: int) -> None:
+async def test_turn_ends_without_iteration(version: int) -> None:
     async with session_with(version, greet) as session:
         async with session.prompt("Hi") as turn:
             assert await turn.wait() == "end_turn"
@@ -201,7 +201,7 @@ async def test_agent_that_ignores_a_cancel_is_not_waited_for_without_end(
                     await turn.wait()
         assert turn.stop_reason == "error"
         assert isinstance(turn.error, CancelTimeout)
-        # What comes too late belongs to no turn, and the session can be used again.
+        # A late event belongs to no turn, and the session can be used again.
         raw.answer(prompt["id"], {"stopReason": "cancelled", "messageId": "u1"})
         async with session.prompt("Again") as again:
             while (asked := await raw.get())["method"] != "session/prompt":
@@ -468,7 +468,7 @@ async def test_agent_waits_for_a_consumer_that_does_not_take_events(
         assert turn.stop_reason in ("cancelled", "end_turn")
 
 
-async def test_consumer_that_is_behind_may_call_the_agent() -> None:
+async def test_slow_consumer_can_call_the_agent() -> None:
     async with agent_by_hand(1) as (agent, raw):
         opened = asyncio.create_task(agent.new_session("/work"))
         request = await raw.get()
@@ -499,7 +499,7 @@ async def test_consumer_that_is_behind_may_call_the_agent() -> None:
             request = await raw.get()
             options[0]["currentValue"] = "go"
             raw.answer(request["id"], {"configOptions": options})
-            await setting  # its answer lies behind 10,000 updates that nobody takes
+            await setting  # its response follows 10,000 updates that are not consumed
             raw.answer(prompt["id"], {"stopReason": "end_turn"})
         assert session.transcript.text == "x" * 10_000
 

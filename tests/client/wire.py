@@ -1,4 +1,4 @@
-"""A client of layer 6 and an agent at the level of the wire, in either version."""
+"""A client on `accord.connect` and an agent on the wire level, in either version."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Speaker:
         await self.show(self.types.AgentMessageChunk(content=content, message_id=message_id))
 
     async def permission(self, *kinds: str, call: str = "call-1", **details: Any) -> str | None:
-        """Ask; return the kind that was chosen, None for cancelled."""
+        """Request permission; return the kind of the chosen option, None if cancelled."""
         options = [
             self.types.PermissionOption(option_id=f"id of {kind}", name=kind, kind=kind)
             for kind in kinds
@@ -146,7 +146,7 @@ async def session_with(
 
 
 class ByHand(Raw):
-    """An agent whose every message the test writes, but for the answer to `initialize`."""
+    """An agent whose messages the test writes, except the response to `initialize`."""
 
     initialize: Any  # the request
 
@@ -167,7 +167,7 @@ def update(session_id: str, /, **fields: Any) -> tuple[str, Any]:
 async def agent_by_hand(
     version: int, *, initialize: dict[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[tuple[ConnectedAgent, ByHand], None]:
-    """Connect to an agent whose every message the test writes."""
+    """Connect to an agent whose messages the test writes."""
     here, there = pair()
     raw = ByHand(there)
     await there.start(raw)

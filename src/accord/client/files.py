@@ -99,7 +99,7 @@ def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetu
 
 
 def _roots_for(setup: SessionSetup, path: str) -> Roots:
-    if not os.path.isabs(path):  # noqa: PTH117  # R-FS-05, about a text
+    if not os.path.isabs(path):  # noqa: PTH117  # a text, not a Path (R-FS-05)
         raise InvalidParams("The path of a file must be absolute")
     try:
         if b"\0" in os.fsencode(path):

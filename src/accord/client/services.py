@@ -130,7 +130,7 @@ class ClientServices:
                 setup.additional_directories
                 if child.additional_directories is None
                 else child.additional_directories
-            )  # R-SUBAG-09
+            )  # missing values are inherited (R-SUBAG-09)
             setup = restrict_to_parent(
                 SessionSetup(cwd=child.cwd or setup.cwd, additional_directories=roots), setup
             )

@@ -94,7 +94,7 @@ class SubagentSession(SessionView):
         `LocalProtocolError` if the subagent is not `cancellable`.
         """
         subagent = self._parent.transcript.subagents.get(self.id)
-        if subagent is None or not subagent.cancellable:  # R-SUBAG-05
+        if subagent is None or not subagent.cancellable:  # not advertised (R-SUBAG-05)
             raise LocalProtocolError(f"The subagent {self.id!r} cannot be cancelled")
         await self._adapter.cancel(self.id)
 
@@ -113,7 +113,7 @@ class ClientSession(SessionView):
         `meta` is sent as `_meta`.
         """
         if not contents:
-            raise ValueError("The prompt must not be empty")  # R-PROMPT-25
+            raise ValueError("The prompt must not be empty")  # no content (R-PROMPT-25)
         require_contents("prompt(contents=…)", contents)
         return ClientTurn(
             self._stream, self._adapter, contents, cancel_timeout_s=cancel_timeout_s, meta=meta
@@ -131,7 +131,7 @@ class ClientSession(SessionView):
         is.
         """
         call = self.transcript.tool_call(call_id)
-        if call is None or not call.cancellable:  # R-TCAN-01
+        if call is None or not call.cancellable:  # not advertised (R-TCAN-01)
             raise LocalProtocolError(f"The tool call {call_id!r} cannot be cancelled")
         await self._adapter.cancel_tool_call(self.id, call_id)
 
@@ -143,7 +143,7 @@ class ClientSession(SessionView):
         terminal is.
         """
         shell = self.transcript.terminals.get(terminal_id)
-        if shell is None or not shell.terminal.cancellable:  # R-TCAN-01
+        if shell is None or not shell.terminal.cancellable:  # not advertised (R-TCAN-01)
             raise LocalProtocolError(f"The terminal {terminal_id!r} cannot be cancelled")
         await self._adapter.cancel_terminal(self.id, terminal_id)
 
@@ -201,7 +201,7 @@ class ClientSession(SessionView):
         stream = self._stream
         stored = await self._adapter.set_session_title(self.id, title)
         if stored != self.transcript.title:
-            stream.publish(TitleChanged(stored))  # R-TITLE-04
+            stream.publish(TitleChanged(stored))  # without waiting for an update (R-TITLE-04)
         return stored
 
     async def status(self) -> SessionStatus:

@@ -92,7 +92,7 @@ class ClientTerminals:
 
         If the program is a whole shell command line, the user's shell runs it.
         """
-        if not os.path.isabs(cwd):  # noqa: PTH117  # R-TERM-03, about a text
+        if not os.path.isabs(cwd):  # noqa: PTH117  # a text, not a Path (R-TERM-03)
             raise InvalidParams("The working directory of a terminal must be absolute")
         if any("\0" in text for text in (cwd, *argv, *env, *env.values())):
             raise InvalidParams("A command and its directory must not contain NUL characters")

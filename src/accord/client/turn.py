@@ -186,7 +186,7 @@ class ClientTurn:
         state = stream.transcript.state
         background = () if state is None else state.background or ()
         for call in stream.transcript.open_tool_calls:
-            if call.id not in background:  # R-CANCEL-02
+            if call.id not in background:  # background work continues (R-CANCEL-02)
                 stream.publish(replace(call, status="cancelled", changed=("status",)))
 
     async def wait(self) -> StopReason:

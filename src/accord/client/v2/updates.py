@@ -138,7 +138,7 @@ def _terminal(update: v2.TerminalUpdate, transcript: Transcript) -> Event | tupl
         changes["size"] = None if size is None else (size.cols, size.rows)
     if update.exit_status is not UNSET:
         exited = update.exit_status
-        changes["exited"] = exited is not None  # R-DTERM-08
+        changes["exited"] = exited is not None  # null means running (R-DTERM-08)
         changes["exit_code"] = None if exited is None else exited.exit_code
         changes["signal"] = None if exited is None else exited.signal
     if update.capabilities is not UNSET:
@@ -213,7 +213,7 @@ def _work_id(work: v2.BackgroundWork) -> str:
         case v2.BackgroundSubagent(session_id=work_id):
             return work_id
         case Unknown(tag=tag):
-            return tag  # R-BGW-07
+            return tag  # unknown work is still work (R-BGW-07)
 
 
 def _unknown(update: Any) -> Event:

@@ -1,4 +1,4 @@
-"""Beside turns: stored sessions, logins, sources of models, methods of one's own."""
+"""Outside turns: stored sessions, login, model providers, extension methods."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def by_hand(version: int, **options: Any) -> Any:
 
 
 async def answering(raw: Raw, call: Any, result: Any) -> tuple[Any, Any]:
-    """Make a call, answer it; return what was sent and what came of it."""
+    """Make a call and respond to it; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()
     raw.answer(request["id"], result)
@@ -104,7 +104,7 @@ async def test_status_of_a_session(version: int, answer: Any, status: SessionSta
 
 @requirement("R-ARCH-01", "R-ARCH-10")
 @BOTH
-async def test_sessions_are_archived_listed_and_taken_out_again(version: int) -> None:
+async def test_sessions_are_archived_listed_and_unarchived(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         sent, _ = await answering(raw, session.archive(), {})
@@ -127,7 +127,7 @@ async def test_sessions_are_archived_listed_and_taken_out_again(version: int) ->
 
 @requirement("R-SYSP-01", "R-STATUS-01", "R-TITLE-01", "R-ASTAT-01")
 @BOTH
-async def test_what_is_not_offered_is_not_called(version: int) -> None:
+async def test_unsupported_method_is_not_called(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         for call in (
@@ -162,7 +162,7 @@ async def test_system_prompt_goes_with_the_session(version: int) -> None:
 
 @requirement("R-ASTAT-03", "R-ASTAT-06")
 @BOTH
-async def test_login_is_asked_for_and_told_of(version: int) -> None:
+async def test_auth_status_is_requested_and_reported(version: int) -> None:
     told: asyncio.Queue[AuthStatus] = asyncio.Queue()
     ada = {"label": "Ada", "email": "ada@example.com", "active": True}
     async with by_hand(version, on_auth_status=told.put_nowait) as (agent, raw):
@@ -178,7 +178,7 @@ async def test_login_is_asked_for_and_told_of(version: int) -> None:
 
 
 @BOTH
-async def test_sources_of_models_are_configured(version: int) -> None:
+async def test_model_providers_are_configured(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         current = {"apiType": "openai", "baseUrl": "https://example.com"}
         known = [
@@ -213,7 +213,7 @@ async def test_sources_of_models_are_configured(version: int) -> None:
 
 @requirement("R-EXT-04")
 @BOTH
-async def test_methods_of_ones_own_are_called_and_served(version: int) -> None:
+async def test_extension_methods_are_called_and_served(version: int) -> None:
     heard: asyncio.Queue[Any] = asyncio.Queue()
 
     async def count(params: Any) -> Any:
@@ -244,7 +244,7 @@ async def test_methods_of_ones_own_are_called_and_served(version: int) -> None:
         assert await heard.get() == {"n": 4}
 
 
-async def test_name_of_a_method_of_ones_own_begins_with_an_underscore() -> None:
+async def test_name_of_an_extension_method_begins_with_an_underscore() -> None:
     with pytest.raises(ValueError, match="must begin with an underscore: 'session/list'"):
         async with connect("no-such-agent", extensions={"session/list": print}):
             pass
