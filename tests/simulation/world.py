@@ -127,7 +127,7 @@ class LogOracle(logging.Handler):
         "the transport did not close in time",
         "refused a frame of more than",
         "more than a frame may have",
-        "the peer could not read a message of ours",  # a refused frame, at its sender
+        "the peer could not read one of our messages",  # a refused frame, at its sender
     )
 
     def __init__(self, world: World) -> None:

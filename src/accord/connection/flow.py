@@ -40,7 +40,7 @@ class Flow:
         self._paused = False
 
     def begin_call(self, session: Any, caller: LaneHolder | None) -> None:
-        """Count a call that waits for a response: reading must go on."""
+        """Count a call that waits for a response: reading must continue."""
         self._calls += 1
         if session is not None:
             self.note_session(session)

@@ -35,7 +35,7 @@ class Item(Protocol):
 
 
 class Lane:
-    """The queue of one session's messages behind its running handler."""
+    """The queue of one session's messages that wait for its running handler."""
 
     __slots__ = ("backlog", "calls", "key", "task", "turn", "waiting")
 

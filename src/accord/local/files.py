@@ -162,7 +162,7 @@ class Roots:
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 os.rmdir(name, dir_fd=folder)
             else:
-                os.unlink(name, dir_fd=folder)  # beside a descriptor
+                os.unlink(name, dir_fd=folder)  # relative to a descriptor
         finally:
             if folder is not None:
                 os.close(folder)
@@ -170,7 +170,7 @@ class Roots:
     def move(self, source: str, target: str) -> None:
         """Rename a file, a link or a directory; what is at the target already stays there.
 
-        The target's parents are made. Raises `FileExistsError` when something is there.
+        The target's parents are created. Raises `FileExistsError` if the target exists.
         """
         here, name = self._entry(source)
         there = None

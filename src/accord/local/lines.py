@@ -79,7 +79,7 @@ def read_lines(
 
 
 def _after(chunk: bytes, lines: int, begin: int) -> int:
-    """Return where the text begins that follows so many ends of lines, which are there."""
+    """Return where the text after so many ends of lines begins; they must exist."""
     for _ in range(lines):
         begin = chunk.index(b"\n", begin) + 1
     return begin

@@ -16,8 +16,8 @@ _FLAGS = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_NONBLOCK", 0)
 )
-# The folder takes no new file, or the old one cannot be exchanged: a mount point, say, or a file
-# that another program holds open on Windows.
+# The folder accepts no new file, or the old one cannot be replaced: for example a mount point, or a
+# file that another program holds open on Windows.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _ONLY_IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV}
 
@@ -160,7 +160,7 @@ def _in_place(folder: int | None, name: str, data: bytes, fd: int) -> None:
         os.fsync(fd)
     except OSError:
         if was is not None:
-            with contextlib.suppress(OSError):  # a full disk takes what was there before
+            with contextlib.suppress(OSError):  # a full disk accepts the old content
                 _overwrite(fd, was)
         raise
 

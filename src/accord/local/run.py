@@ -1,4 +1,4 @@
-"""Runs a program: whoever ends it by a signal leaves nothing behind that it has started."""
+"""Runs a program: if a signal ends it, everything that it has started is stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def run_program(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end; SIGTERM and SIGHUP cancel it first, a second one ends it at once.
+    """Run it until it ends; SIGTERM and SIGHUP cancel it first, a second one ends it at once.
 
     Signals that are handled or ignored already are left alone.
     """

@@ -14,7 +14,7 @@ __all__ = ("NextEditsScriptAgent", "ScriptNextEdits")
 
 
 class ScriptNextEdits(NextEditsMixin):
-    """Suggests to repeat the line that the cursor is in, of documents that it was told of."""
+    """Suggests to repeat the line of the cursor, in the documents that the client has opened."""
 
     def __init__(self) -> None:
         self._documents: dict[str, dict[str, str]] = {}  # texts, by URI, of each session

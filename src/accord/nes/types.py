@@ -169,7 +169,7 @@ class NesCapabilities(Wire):
     context: Lenient[NesContextCapabilities | None] = None
 
 
-# What a client can show besides edits.
+# What a client can show in addition to edits.
 
 
 class NesJumpCapabilities(Wire):
@@ -185,7 +185,7 @@ class NesSearchAndReplaceCapabilities(Wire):
 
 
 class ClientNesCapabilities(Wire):
-    """The kinds of suggestion that the client shows besides edits."""
+    """The kinds of suggestion that the client shows in addition to edits."""
 
     jump: Lenient[NesJumpCapabilities | None] = None
     rename: Lenient[NesRenameCapabilities | None] = None
@@ -240,7 +240,7 @@ class Position(Wire):
 
 
 class Range(Wire):
-    """A stretch of a text; `end` is the first place behind it."""
+    """A range of a text; `end` is the first position after it."""
 
     start: Position
     end: Position
@@ -299,7 +299,7 @@ class DidFocusDocumentNotification(Wire):
     visible_range: Range
 
 
-# Sessions of suggestions; their ids are none of the chat sessions'.
+# Sessions of suggestions; their ids are separate from those of chat sessions.
 
 
 class WorkspaceFolder(Wire):
@@ -449,7 +449,7 @@ class NesJumpSuggestion(Wire, tag_field="kind", tag="jump"):
 
 
 class NesRenameSuggestion(Wire, tag_field="kind", tag="rename"):
-    """Give what stands at a place another name."""
+    """Rename the symbol at a position."""
 
     id: NesSuggestionId
     uri: str

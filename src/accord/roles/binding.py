@@ -113,7 +113,7 @@ def derived_capabilities(role: Role) -> Any:
         if absent:
             raise LocalProtocolError(
                 f"{type(role).__name__} serves {served[0].call}, so it has to serve "
-                f"{', '.join(absent)} too: the capability {gate} stands for all of them"
+                f"{', '.join(absent)} too: the capability {gate} covers all of them"
             )
         gates.append(gate)
         gates += [spec.extra_gates[m.call] for m in served if m.call in spec.extra_gates]

@@ -1,4 +1,4 @@
-"""Conversion of content to and from the wire, as far as both versions write it alike."""
+"""Conversion of content to and from the wire, if both versions write it alike."""
 
 from __future__ import annotations
 

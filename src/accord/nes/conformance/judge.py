@@ -71,7 +71,7 @@ class Nes(Judge):
                 pass
 
     def _named(self, seen: Request | Notification) -> None:
-        """The same id in both spaces is nobody's fault, one that only chats have is."""
+        """The same id in both spaces is not a fault; one that only chats have is."""
         ident = seen.session_id
         if ident is None or not seen.method.startswith(_FAMILY):
             return

@@ -1,4 +1,4 @@
-"""Next edit suggestions: sessions of their own, as an editor has them while somebody types."""
+"""Next edit suggestions: sessions of their own, as in an editor while the user types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXT = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n"
 
 
 class _Typing:
-    """A document that is edited, and told of as far as the agent wants to know."""
+    """A document that is edited; the agent receives the notifications that it supports."""
 
     def __init__(self, editor: ScenarioClient, session: str, uri: str) -> None:
         self._editor = editor
