@@ -45,7 +45,7 @@ def no(*keys: str) -> Any:
 
 # Messages.
 
-MESSAGES: dict[str, Any] = {"plays": "check: shown/messages"}
+MESSAGES: dict[str, Any] = {"plays": "check: state/messages"}
 
 
 def as_chunks(update: Json) -> Json | list[Json]:
@@ -81,7 +81,7 @@ bends(
     "R-MSG-04",
     1,
     2,
-    plays="check: shown/ids",
+    plays="check: state/ids",
     name="compares_ids_kindly",
     bend=at(CHUNK, lambda update: {**update, "messageId": update["messageId"].strip().lower()}),
 )
@@ -108,25 +108,25 @@ add(
     2,
     spoil=_turns_two_around,
     name="turns_two_around",
-    plays="check: shown/order",
+    plays="check: state/order",
     window=True,
 )
 
 # Tool calls.
 
 TOOL = "tool_call_update"
-PATCHES: dict[str, Any] = {"plays": "check: shown/tool_patches"}
+PATCHES: dict[str, Any] = {"plays": "check: state/tool_patches"}
 bends(
     "R-TOOL-06",
     1,
-    plays="check: shown/tools",
+    plays="check: state/tools",
     name="appends",
     bend=at(TOOL, with_(content=[part("A"), part("B"), part("C")]), content=[part("C")]),
 )
 bends(
     "R-TOOL-14",
     1,
-    plays="check: shown/tools",
+    plays="check: state/tools",
     name="clears_the_name",
     bend=at(TOOL, with_(name=""), name=None),
 )
@@ -204,13 +204,13 @@ for rule, version in (("R-PERM-06", 1), ("R-PERM-10", 2)):
         version,
         spoil=_asks_only,
         name="changes_nothing",
-        plays="check: shown/asked",
+        plays="check: state/asked",
         window=True,
     )
 retells(
     "R-TOOL-18",
     1,
-    plays="check: shown/released",
+    plays="check: state/released",
     name="forgets_what_is_released",
     since=lambda message: message.get("method") == "terminal/release",
     tell=lambda shown: {**shown, "terminals": []},
@@ -219,7 +219,7 @@ retells(
 # Terminals.
 
 TERMINAL, OUTPUT = "terminal_update", "terminal_output_chunk"
-TERMINALS: dict[str, Any] = {"plays": "check: shown/terminals"}
+TERMINALS: dict[str, Any] = {"plays": "check: state/terminals"}
 
 
 def encoded(data: bytes) -> str:
@@ -289,7 +289,7 @@ bends(
 bends(
     "R-PLAN-03",
     1,
-    plays="check: shown/plan",
+    plays="check: state/plan",
     name="adds_to_the_plan",
     bend=lambda update: (
         {**update, "entries": [*update["entries"], *update["entries"]]}
@@ -309,7 +309,7 @@ def at_plan(ident: str, into: Any, **fields: Any) -> Bend:
     return bend
 
 
-PLANS: dict[str, Any] = {"plays": "check: shown/plans"}
+PLANS: dict[str, Any] = {"plays": "check: state/plans"}
 bends("R-PLAN-06", 2, **PLANS, name="has_one_plan", bend=at_plan("two", with_(planId="one")))
 bends(
     "R-PLAN-12",
@@ -324,7 +324,7 @@ bends(
 bends("R-PLAN-13", 2, **PLANS, name="drops_it", bend=at_plan("later", [], type="_accord_map"))
 
 
-@breaks("R-CONF-04", 1, 2, plays="check: shown/options", window=True)
+@breaks("R-CONF-04", 1, 2, plays="check: state/options", window=True)
 def merges_options(between: Between) -> None:
     known: dict[str, Json] = {}
 
@@ -344,14 +344,14 @@ bends(
     "R-LIST-15",
     1,
     2,
-    plays="check: shown/title",
+    plays="check: state/title",
     name="keeps_the_title",
     bend=at("session_info_update", no("title"), title=None),
 )
 bends(
     "R-USAGE-05",
     2,
-    plays="check: shown/cost",
+    plays="check: state/cost",
     name="forgets_the_cost",
     bend=at("usage_update", with_(cost=None), used=20),
 )
@@ -359,11 +359,11 @@ bends(
     "R-NOTICE-05",
     1,
     2,
-    plays="check: shown/notices",
+    plays="check: state/notices",
     name="takes_it_for_the_end",
     bend=at(
         "notice",
-        also(sessionUpdate=TOOL, toolCallId="shown/notices-1", status="failed"),
+        also(sessionUpdate=TOOL, toolCallId="state/notices-1", status="failed"),
         severity="error",
     ),
 )
@@ -373,20 +373,20 @@ bends(
 bends(
     "R-PROMPT-34",
     2,
-    plays="check: shown/states",
+    plays="check: state/states",
     name="stays_as_it_was",
     bend=at("state_update", [], state="_accord_dreaming"),
 )
 bends(
     "R-PROMPT-37",
     2,
-    plays="check: shown/states",
+    plays="check: state/states",
     name="stays_as_it_was",
     bend=at("state_update", [], state="unknown"),
 )
 
 
-@breaks("R-BGW-06", 2, plays="check: shown/background", window=True)
+@breaks("R-BGW-06", 2, plays="check: state/background", window=True)
 def keeps_the_list(between: Between) -> None:
     known: list[Any] = []
 
@@ -406,7 +406,7 @@ def keeps_the_list(between: Between) -> None:
 bends(
     "R-BGW-07",
     2,
-    plays="check: shown/background",
+    plays="check: state/background",
     name="leaves_out_the_unknown",
     bend=at(
         "state_update",
@@ -442,7 +442,7 @@ def begins_idle(between: Between) -> None:
 bends(
     "R-SESS-17",
     2,
-    plays="check: shown",
+    plays="check: state",
     does=look_around,
     name="appends_what_is_replayed",
     bend=at(MESSAGE, as_chunks, messageId="replayed"),
@@ -458,7 +458,7 @@ gone_at(
 
 # Compactions and subagents.
 
-COMPACTIONS: dict[str, Any] = {"plays": "check: shown/compactions"}
+COMPACTIONS: dict[str, Any] = {"plays": "check: state/compactions"}
 bends(
     "R-COMP-05",
     1,
@@ -492,7 +492,7 @@ bends(
     ),
 )
 
-SUBAGENTS: dict[str, Any] = {"plays": "check: shown/subagents"}
+SUBAGENTS: dict[str, Any] = {"plays": "check: state/subagents"}
 CHILD = "subagent_update"
 bends(
     "R-SUBAG-04",
@@ -581,7 +581,7 @@ add(
     2,
     spoil=_told_login,
     name="takes_it_for_a_login",
-    plays="check: shown/login",
+    plays="check: state/login",
     window=True,
 )
 
@@ -600,7 +600,7 @@ def _answers(changes: dict[str, Any], when: Any) -> Any:
 
 
 # It takes a while, so that what is found beside it is told.
-AROUND: dict[str, Any] = {"plays": "check: shown", "does": look_around, "window": True}
+AROUND: dict[str, Any] = {"plays": "check: state", "does": look_around, "window": True}
 LATER = {"status": "accord_later"}
 add(
     "R-STATUS-05",

@@ -66,7 +66,7 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
     for version in (1, 2):
         between = Between()
         Ledger(version).stands_in(between)
-        runs.append(await check(tmp_path, version, "check: shown", window=True, between=between))
+        runs.append(await check(tmp_path, version, "check: state", window=True, between=between))
     carries_mcp = Between()
     changes(asks("mcp/message"), error(-33001))(carries_mcp)
     runs.append(await check(tmp_path, 2, "check: wire/servers", between=carries_mcp))

@@ -18,7 +18,7 @@ from conformance.client.ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 # Our client keeps no `_meta`, and carries no MCP.
-UNTOLD = {1: {"wire/servers", "shown/meta_replaced"}, 2: {"wire/servers", "shown/meta"}}
+UNTOLD = {1: {"wire/servers", "state/meta_replaced"}, 2: {"wire/servers", "state/meta"}}
 
 
 def failures(result: RunResult) -> list[tuple[str, str, str]]:
@@ -41,12 +41,12 @@ async def test_our_client_passes_everything(version: int, tmp_path: Path) -> Non
 async def test_client_without_a_window_is_not_judged_by_what_it_holds(
     version: int, tmp_path: Path
 ) -> None:
-    result = await check(tmp_path, version, "check: shown", "check: user/cancel")
+    result = await check(tmp_path, version, "check: state", "check: user/cancel")
     assert failures(result) == []
     (report,) = result.reports
-    reasons = {one.reason for one in result.scenario_results if one.scenario.startswith("shown/")}
+    reasons = {one.reason for one in result.scenario_results if one.scenario.startswith("state/")}
     assert reasons == {NO_PROBE}
-    held = {rule for one in client_scenarios() if one.area == "shown" for rule in one.rules}
+    held = {rule for one in client_scenarios() if one.area == "state" for rule in one.rules}
     assert held & set(report.rules) == set()
 
 
@@ -55,11 +55,11 @@ async def test_client_that_keeps_all_there_is_passes(version: int, tmp_path: Pat
     between = Between()
     Ledger(version).stands_in(between)
     result = await check(
-        tmp_path, version, "check: shown", does=look_around, window=True, between=between
+        tmp_path, version, "check: state", does=look_around, window=True, between=between
     )
     assert failures(result) == []
     assert {one.outcome for one in result.scenario_results} == {"finished"}
-    held = {rule for one in client_scenarios() if one.area == "shown" for rule in one.rules}
+    held = {rule for one in client_scenarios() if one.area == "state" for rule in one.rules}
     mine = {rule for rule in held if version in requirements()[rule].versions}
     kept = {rule for rule, found in result.reports[0].rules.items() if found.passed}
     assert mine - kept == set()
@@ -68,7 +68,7 @@ async def test_client_that_keeps_all_there_is_passes(version: int, tmp_path: Pat
 async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> None:
     between = Between()
     changes(asks(PROBE_METHOD), result_of({}))(between)
-    result = await check(tmp_path, 2, "check: shown", window=True, between=between)
+    result = await check(tmp_path, 2, "check: state", window=True, between=between)
     assert failures(result) == []
     assert {one.outcome for one in result.scenario_results} == {"not exercised"}
 
@@ -77,7 +77,7 @@ async def test_client_that_does_not_answer_is_asked_for_other_things(tmp_path: P
     between = Between()
     changes(asks(PROBE_METHOD), lambda *_: [])(between)
     result = await check(
-        tmp_path, 2, "check: shown/title", "check: wire/lines", between=between, answer_s=0.2
+        tmp_path, 2, "check: state/title", "check: wire/lines", between=between, answer_s=0.2
     )
     assert failures(result) == []
     assert [one.outcome for one in result.scenario_results] == ["not exercised", "finished"]

@@ -11,7 +11,7 @@ from accord_conformance.traffic.frame import Frame
 __all__ = ("SCENES",)
 
 
-@probe_scenario("shown/states", "R-PROMPT-34", "R-PROMPT-37", versions=(2,))
+@probe_scenario("state/states", "R-PROMPT-34", "R-PROMPT-37", versions=(2,))
 async def _states(context: ClientContext, probe: StateProbe) -> None:
     """The agent sends an unknown state, and the state `unknown`."""
     sent = [_state(context, "running")]
@@ -23,7 +23,7 @@ async def _states(context: ClientContext, probe: StateProbe) -> None:
     _state(context, "running")
 
 
-@probe_scenario("shown/background", "R-BGW-06", "R-BGW-07", versions=(2,))
+@probe_scenario("state/background", "R-BGW-06", "R-BGW-07", versions=(2,))
 async def _background(context: ClientContext, probe: StateProbe) -> None:
     """The list of background work is replaced, malformed, and missing."""
     one, two = context.add_tool_call("One"), context.add_tool_call("Two")

@@ -13,7 +13,7 @@ __all__ = ("SCENES",)
 _MANY = 200
 
 
-@probe_scenario("shown/messages", "R-MSG-06", "R-MSG-07", "R-MSG-08", "R-MSG-11", versions=(2,))
+@probe_scenario("state/messages", "R-MSG-06", "R-MSG-07", "R-MSG-08", "R-MSG-11", versions=(2,))
 async def _messages(context: ClientContext, probe: StateProbe) -> None:
     """Messages get chunks, are replaced and emptied, in any order."""
     sent = [_chunk(context, "kept", "A"), _message(context, "kept"), _message(context, "kept")]
@@ -44,7 +44,7 @@ async def _messages(context: ClientContext, probe: StateProbe) -> None:
     )
 
 
-@probe_scenario("shown/ids", "R-MSG-04")
+@probe_scenario("state/ids", "R-MSG-04")
 async def _ids(context: ClientContext, probe: StateProbe) -> None:
     """Messages have similar ids."""
     ids = ("id-1", "ID-1", "id-01", " id-1", "1", "01", "1.0", "ä", "a\u0308")
@@ -55,7 +55,7 @@ async def _ids(context: ClientContext, probe: StateProbe) -> None:
     await probe.check(sent, *claims)
 
 
-@probe_scenario("shown/order", "R-GEN-17")
+@probe_scenario("state/order", "R-GEN-17")
 async def _order(context: ClientContext, probe: StateProbe) -> None:
     """Many updates of a message and a tool call arrive at once."""
     tool = context.add_tool_call("Step 0")

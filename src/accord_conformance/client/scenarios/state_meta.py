@@ -20,7 +20,7 @@ _THEN: Json = {"accord.a": None, "accord.b": {"z": 3}, "accord.d": 4}
 _PATCHED: Json = {"accord.b": {"z": 3}, "accord.c": "kept", "accord.d": 4}
 
 
-@probe_scenario("shown/meta", "R-MSG-09", "R-EXT-13", "R-DTERM-09", versions=(2,))
+@probe_scenario("state/meta", "R-MSG-09", "R-EXT-13", "R-DTERM-09", versions=(2,))
 async def _meta(context: ClientContext, probe: StateProbe) -> None:
     """Messages, tool calls, terminals and their parts have `_meta`, which is patched."""
     ident = "meta"
@@ -62,7 +62,7 @@ async def _patched(
     await probe.check(sent, expect(rule, table, ident, _meta=None))
 
 
-@probe_scenario("shown/meta_replaced", "R-EXT-14", versions=(1,))
+@probe_scenario("state/meta_replaced", "R-EXT-14", versions=(1,))
 async def _replaced(context: ClientContext, probe: StateProbe) -> None:
     """A compaction and a subagent have `_meta`, which is kept, replaced as a whole, and cleared."""
     if context.supports("session", "compaction"):

@@ -14,7 +14,7 @@ __all__ = ("SCENES",)
 _WHEN = "2026-01-02T03:04:05Z"
 
 
-@probe_scenario("shown/plan", "R-PLAN-03", versions=(1,))
+@probe_scenario("state/plan", "R-PLAN-03", versions=(1,))
 async def _plan(context: ClientContext, probe: StateProbe) -> None:
     """A plan is replaced by a shorter one."""
     sent = [context.update("plan", entries=_entries("A", "B"))]
@@ -23,7 +23,7 @@ async def _plan(context: ClientContext, probe: StateProbe) -> None:
     await probe.check(sent, expect("R-PLAN-03", "plans", entries=_entries("C")))
 
 
-@probe_scenario("shown/plans", "R-PLAN-06", "R-PLAN-12", "R-PLAN-13", versions=(2,))
+@probe_scenario("state/plans", "R-PLAN-06", "R-PLAN-12", "R-PLAN-13", versions=(2,))
 async def _plans(context: ClientContext, probe: StateProbe) -> None:
     """Several plans are replaced, also by a plan of an unknown type."""
     sent = [_items(context, "one", "A", "B"), _items(context, "two", "C")]
@@ -46,7 +46,7 @@ async def _plans(context: ClientContext, probe: StateProbe) -> None:
         context.update("plan_removed", planId=ident)
 
 
-@probe_scenario("shown/options", "R-CONF-04")
+@probe_scenario("state/options", "R-CONF-04")
 async def _options(context: ClientContext, probe: StateProbe) -> None:
     """The list of options is replaced: one is removed, another one is added."""
     mode = context.session.mode
@@ -61,7 +61,7 @@ async def _options(context: ClientContext, probe: StateProbe) -> None:
     )
 
 
-@probe_scenario("shown/title", "R-LIST-15")
+@probe_scenario("state/title", "R-LIST-15")
 async def _title(context: ClientContext, probe: StateProbe) -> None:
     """Title and time are set, left out and cleared."""
     kind, title = "session_info_update", "Title of this check"
@@ -76,7 +76,7 @@ async def _title(context: ClientContext, probe: StateProbe) -> None:
     context.update(kind, title="Check of this client")
 
 
-@probe_scenario("shown/cost", "R-USAGE-05", versions=(2,))
+@probe_scenario("state/cost", "R-USAGE-05", versions=(2,))
 async def _cost(context: ClientContext, probe: StateProbe) -> None:
     """The cost is set, left out and cleared."""
     cost: Json = {"amount": 1.5, "currency": "EUR"}
@@ -88,7 +88,7 @@ async def _cost(context: ClientContext, probe: StateProbe) -> None:
     await probe.check(sent, expect("R-USAGE-05", "usage", used=30, cost=None))
 
 
-@probe_scenario("shown/login", "R-ASTAT-03")
+@probe_scenario("state/login", "R-ASTAT-03")
 async def _login(context: ClientContext, probe: StateProbe) -> None:
     """The auth status changes, the second time to an unknown state."""
     method = "auth/status_update"
@@ -99,7 +99,7 @@ async def _login(context: ClientContext, probe: StateProbe) -> None:
     context.send_notification(method, {"state": "authenticated"})
 
 
-@probe_scenario("shown/notices", "R-NOTICE-05")
+@probe_scenario("state/notices", "R-NOTICE-05")
 async def _notices(context: ClientContext, probe: StateProbe) -> None:
     """Notices with an unknown severity and with an error arrive during a tool call."""
     known = context.version == 2 or context.supports("session", "notices")

@@ -16,7 +16,7 @@ __all__ = ("SCENES",)
 _SUBAGENT = "subagent_update"
 
 
-@probe_scenario("shown/compactions", "R-COMP-05", "R-COMP-07", "R-COMP-08")
+@probe_scenario("state/compactions", "R-COMP-05", "R-COMP-07", "R-COMP-08")
 async def _compactions(context: ClientContext, probe: StateProbe) -> None:
     """Compactions get a summary in chunks and as a whole, an error, and an unknown status."""
     known = context.version == 2 or context.supports("session", "compaction")
@@ -49,7 +49,7 @@ async def _compactions(context: ClientContext, probe: StateProbe) -> None:
     await probe.check(sent, kept)
 
 
-@probe_scenario("shown/subagents", "R-SUBAG-04", "R-SUBAG-06", "R-SUBAG-09", "R-SUBAG-11")
+@probe_scenario("state/subagents", "R-SUBAG-04", "R-SUBAG-06", "R-SUBAG-09", "R-SUBAG-11")
 async def _subagents(context: ClientContext, probe: StateProbe) -> None:
     """Subagents are patched and moved, have an unknown state, and exchange messages."""
     known = context.version == 2 or context.supports("subagents")

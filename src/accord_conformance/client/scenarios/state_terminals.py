@@ -17,7 +17,7 @@ _UPDATE = "terminal_update"
 
 
 @probe_scenario(
-    "shown/terminals",
+    "state/terminals",
     "R-DTERM-02",
     "R-DTERM-03",
     "R-DTERM-05",

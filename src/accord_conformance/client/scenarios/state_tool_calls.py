@@ -18,7 +18,7 @@ _UPDATE = "tool_call_update"
 _SAYS = "shown by a terminal"
 
 
-@probe_scenario("shown/tools", "R-TOOL-06", "R-TOOL-14", versions=(1,))
+@probe_scenario("state/tools", "R-TOOL-06", "R-TOOL-14", versions=(1,))
 async def _tools(context: ClientContext, probe: StateProbe) -> None:
     """The content and locations of a tool call are replaced, and its name is kept."""
     tool = context.add_tool_call(
@@ -50,7 +50,7 @@ async def _tools(context: ClientContext, probe: StateProbe) -> None:
 
 
 @probe_scenario(
-    "shown/tool_patches",
+    "state/tool_patches",
     "R-TOOL-07",
     "R-TOOL-08",
     "R-TOOL-10",
@@ -123,7 +123,7 @@ async def _capabilities(context: ClientContext, probe: StateProbe) -> None:
         await probe.check(sent, expect("R-TCAN-02", "toolCalls", tool, capabilities=None))
 
 
-@probe_scenario("shown/asked", "R-PERM-06", "R-PERM-10")
+@probe_scenario("state/asked", "R-PERM-06", "R-PERM-10")
 async def _asked(context: ClientContext, probe: StateProbe) -> None:
     """A permission request changes its tool call at once."""
     rule = "R-PERM-06" if context.version == 1 else "R-PERM-10"
@@ -152,7 +152,7 @@ def _tool_of(params: object) -> str:
     return details["toolCallId"]
 
 
-@probe_scenario("shown/released", "R-TOOL-18", versions=(1,))
+@probe_scenario("state/released", "R-TOOL-18", versions=(1,))
 async def _released(context: ClientContext, probe: StateProbe) -> None:
     """A terminal is shown in a tool call, and released."""
     context.require(context.supports("terminal"), "the client runs no commands")
