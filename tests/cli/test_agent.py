@@ -141,7 +141,7 @@ async def test_missing_key_names_the_variable(
 def test_login_accepts_only_known_providers() -> None:
     done = run("--login", "nobody")
     assert done.returncode == 1
-    assert "there is no provider nobody" in done.stderr
+    assert "unknown provider" in done.stderr
 
 
 def test_ask_without_agent_uses_the_coder(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
-from coder.told import ScriptedModel
+from coder.scripted_model import ScriptedModel
 
 if __name__ == "__main__":
     Coder(Settings(data=Path(sys.argv[1])), model=ScriptedModel()).run()

@@ -16,8 +16,8 @@ from accord_coder.commands.registry import BUILTIN_COMMANDS
 from accord_coder.commands.review import findings, format_review
 from accord_coder.loop.messages import Prompt
 from accord_coder.settings import Settings
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel, tool_prompt
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel, tool_prompt
 
 DEMO = Settings(model="demo")
 

@@ -11,8 +11,8 @@ import pytest
 from accord import PermissionRequest
 from accord_coder.files import LoadedText
 from accord_coder.settings import Settings
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 FORMS = {
     "crlf": (b"one\r\ntwo\r\n", b"one\r\n2\r\n"),

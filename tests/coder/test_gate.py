@@ -11,8 +11,8 @@ import pytest
 
 from accord import PermissionRequest, SelectOption
 from accord_coder.settings import Settings
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")

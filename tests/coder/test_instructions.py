@@ -10,8 +10,8 @@ import pytest
 from accord import SystemPrompt
 from accord_coder.loop.instructions import MAX_BYTES, instruction_files
 from accord_coder.settings import Settings
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel
 
 
 def told(talk: CoderHarness) -> str:

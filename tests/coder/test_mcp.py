@@ -16,8 +16,8 @@ pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
 from accord import EmbeddedResource, ImageContent, McpServerHttp, McpServerStdio, Notice
 from accord.types.mcp import McpServerSse
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.slow  # each starts a server that imports a lot
 

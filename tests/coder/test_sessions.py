@@ -25,8 +25,8 @@ from accord.transports.pipes import PipeTransport
 from accord_coder.loop.messages import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings
 from accord_coder.store import UserStore
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel, tool_prompt
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel, tool_prompt
 from sides import QUICK
 from versions import only
 

@@ -18,8 +18,8 @@ from accord import ToolCall
 from accord.transports import guardian
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel, tool_prompt
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel, tool_prompt
 
 TURNS = 250
 TURNS_OF_ONE = 50  # session

@@ -9,8 +9,8 @@ import pytest
 
 from accord import PermissionRequest, PlanEntry
 from accord_coder.settings import Settings
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 
 @BOTH

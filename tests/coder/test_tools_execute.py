@@ -14,8 +14,8 @@ import pytest
 
 from accord.types.tool_calls import TerminalView
 from accord_coder.tools.formatting import cut_middle
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="commands of POSIX")
 

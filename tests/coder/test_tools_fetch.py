@@ -14,8 +14,8 @@ from accord_coder.settings import Settings
 from accord_coder.tools import fetch
 from accord_coder.tools.download import private_among
 from accord_coder.tools.html_text import text_of_html
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel
 
 PAGE = b"""<!doctype html><html><head><title>Notes &amp; more</title><style>p {}</style></head>
 <body><script>alert(1)</script><h1>Head</h1><p>Some   <b>bold</b> text,

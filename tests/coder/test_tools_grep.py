@@ -13,8 +13,8 @@ import pytest
 
 from accord import ToolCallLocation
 from accord_coder.tools.grep_matches import Matches
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 RIPGREP = shutil.which("rg")
 WAYS = pytest.mark.parametrize(

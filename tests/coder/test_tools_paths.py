@@ -10,8 +10,8 @@ import pytest
 
 from accord import Diff, ToolCallLocation
 from accord_coder.tools.walk import matcher, walk
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 LINKS = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accord import Diff, ImageContent, ToolCallLocation
-from coder.talk import BOTH, CoderHarness, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, CoderHarness, coder_session
+from coder.scripted_model import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

@@ -20,7 +20,7 @@ from accord_coder.models.base import (
 )
 from accord_coder.models.summary import SUMMARISE, compact_messages, last_turns, summarise
 from accord_coder.settings import Settings
-from coder.talk import BOTH, coder_session
+from coder.harness import BOTH, coder_session
 
 Answering = Callable[[Request], str | Exception]
 

@@ -16,7 +16,7 @@ from accord import EmbeddedResource, ImageContent, ResourceLink
 from accord_coder.models.demo import DemoModel
 from accord_coder.models.demo_commands import COMMANDS, InvalidPrompt, help_text, parse_prompt
 from accord_coder.settings import Settings
-from coder.talk import BOTH, CoderHarness, coder_session
+from coder.harness import BOTH, CoderHarness, coder_session
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from accord_coder.models.local_servers import (
     pick_local_model,
 )
 from accord_coder.settings import Settings
+from coder.harness import BOTH, coder_session
 from coder.models.provider import Says, providing
-from coder.talk import BOTH, coder_session
 
 
 @asynccontextmanager

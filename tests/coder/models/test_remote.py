@@ -27,8 +27,8 @@ from accord.errors import AuthRequired, RequestError
 from accord_coder.agent import Coder
 from accord_coder.models.retry import RetryPolicy
 from accord_coder.settings import Settings
+from coder.harness import BOTH, coder_session
 from coder.models.provider import Breaks, Ends, Fails, Provider, Raves, Says, Stalls, providing
-from coder.talk import BOTH, coder_session
 
 Make = Callable[..., Any]
 SECRET = "sk-do-not-tell-anybody"

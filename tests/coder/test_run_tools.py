@@ -13,8 +13,8 @@ from accord_coder.settings import Settings
 from accord_coder.tools import registry
 from accord_coder.tools.base import Tool
 from accord_coder.tools.result import Access, Outcome
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 
 @BOTH

@@ -36,7 +36,7 @@ from accord_coder.loop.messages import ToolResult
 from accord_coder.loop.session_state import CoderSession
 from accord_coder.models.base import Model
 from accord_coder.settings import Settings
-from coder.told import ScriptedModel, tool_prompt
+from coder.scripted_model import ScriptedModel, tool_prompt
 from sides import QUICK
 from versions import only
 

@@ -19,7 +19,7 @@ class ScriptedModel(Model):
     `results` are those of the last prompt, `requests` all that it was asked.
     """
 
-    name = "told"
+    name = "scripted"
     context_size = 100_000
 
     def __init__(self) -> None:

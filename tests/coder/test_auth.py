@@ -12,8 +12,8 @@ from accord_coder.auth import prompt_for_key
 from accord_coder.models.api_keys import ApiKeys
 from accord_coder.models.providers import KEY_VARIABLES, PROVIDERS
 from accord_coder.settings import Settings
+from coder.harness import BOTH, coder_session
 from coder.models.provider import Fails, Says, providing
-from coder.talk import BOTH, coder_session
 
 OPENAI = next(source for source in PROVIDERS if source.id == "openai")
 SECRET = "sk-do-not-tell-anybody"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coder.talk import BOTH, coder_session
-from coder.told import ScriptedModel
+from coder.harness import BOTH, coder_session
+from coder.scripted_model import ScriptedModel
 
 
 @BOTH

@@ -13,8 +13,8 @@ from accord_coder.directories import config_dir, data_dir, private_dir
 from accord_coder.models.api_keys import ApiKeys
 from accord_coder.models.providers import PROVIDERS
 from accord_coder.settings import Settings
-from coder.talk import coder_session
-from coder.told import ScriptedModel
+from coder.harness import coder_session
+from coder.scripted_model import ScriptedModel
 
 linux = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of Linux")
 
