@@ -1,0 +1,36 @@
+"""Tests read no file outside the repository: they pass in a copy of it at any place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+ABOVE = re.compile(r"(?:__file__\)(?:\.resolve\(\))?|\bHERE)((?:\.parent\b)+|\.parents\[(\d+)\])")
+
+
+def levels_up(match: re.Match[str]) -> int:
+    """Return how many folders above the file an expression leads."""
+    steps = int(match[2]) + 1 if match[2] else match[1].count(".parent")
+    return steps + ("HERE" in match[0])  # the folder of the file
+
+
+def test_no_path_leads_above_the_root() -> None:
+    outside = [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for folder in ("tests", "docs", "benchmarks", "tools")
+        for file in (ROOT / folder).rglob("*.py")
+        if not {"node_modules", ".venvs"} & set(file.parts)
+        for match in ABOVE.finditer(file.read_text("utf-8"))
+        if levels_up(match) > len(file.relative_to(ROOT).parts)
+    ]
+    assert outside == []
+
+
+def test_paths_are_measured_from_the_file() -> None:
+    found = [
+        levels_up(match)
+        for text in ("Path(__file__).parent.parent", "Path(__file__).parents[1]", "HERE.parents[0]")
+        for match in ABOVE.finditer(text)
+    ]
+    assert found == [2, 2, 2]
