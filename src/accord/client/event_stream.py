@@ -67,7 +67,7 @@ class EventQueue:
     )
 
     def __init__(self, backlog: Backlog) -> None:
-        self.backlog = backlog
+        self.backlog: Backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
         self._sizes: deque[int] = deque()
@@ -75,7 +75,7 @@ class EventQueue:
         self._ended = False
         self._closed = False
         self._error: BaseException | None = None
-        self.error_raised = False
+        self.error_raised: bool = False
 
     def put(self, event: Event, size: int) -> None:
         """Add an event from an update of `size` bytes."""
@@ -169,8 +169,8 @@ class SessionEventStream:
     )
 
     def __init__(self, session_id: str, read: UpdateReader) -> None:
-        self.session_id = session_id
-        self.transcript = Transcript()
+        self.session_id: str = session_id
+        self.transcript: Transcript = Transcript()
         self.queue: EventQueue | None = None  # of the running turn
         self.on_event: Callable[[Event], None] | None = None  # called for all events except `Text`
         self.on_disconnect: Callable[[BaseException], None] | None = None
@@ -178,13 +178,13 @@ class SessionEventStream:
         self.on_release: Callable[[], None] | None = None
         # Called with the ids of this session and of each subagent.
         self.on_subagent: Callable[[str, str], None] | None = None
-        self.is_released = False  # the session was closed or loaded again
-        self.pending_echo = ""  # the part of the prompt that the agent has not echoed
-        self.drops_history = False  # while the session is opened without a replay
-        self.is_cancelling = False  # the turn was cancelled and has not ended
+        self.is_released: bool = False  # the session was closed or loaded again
+        self.pending_echo: str = ""  # the part of the prompt that the agent has not echoed
+        self.drops_history: bool = False  # while the session is opened without a replay
+        self.is_cancelling: bool = False  # the turn was cancelled and has not ended
         self.turn_starts: list[int] = []  # the index of the first item of each turn
         self.disconnect_error: BaseException | None = None  # why the connection ended
-        self.turn_unfinished = False  # the last turn was left before the agent ended it
+        self.turn_unfinished: bool = False  # the last turn was left before the agent ended it
         self._listeners: list[EventQueue] = []
         self._events_from_update = read
 
@@ -287,7 +287,7 @@ class MessageText:
     __slots__ = ("_message_id", "_read", "_stream", "text")
 
     def __init__(self, stream: SessionEventStream, event: Text, read: UpdateReader) -> None:
-        self.text = event.text
+        self.text: str = event.text
         self._message_id = event.message_id
         self._stream = stream
         self._read = read

@@ -59,7 +59,7 @@ class ClientServices:
         self.session_setups: dict[str, SessionSetup] = {}  # of the sessions that are open
         self._unopened: set[str] = set()  # event streams of sessions that are not open
         self._parents: dict[str, str] = {}  # the parent session of each subagent
-        self.files = files or ClientFiles(None)
+        self.files: ClientFiles = files or ClientFiles(None)
         self.terminals = terminals
         self.on_elicit_form = on_elicit_form
         self.on_elicit_url = on_elicit_url

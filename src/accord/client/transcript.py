@@ -50,8 +50,8 @@ class TerminalTranscript:
     __slots__ = ("output", "terminal")
 
     def __init__(self, terminal: AgentTerminal) -> None:
-        self.terminal = terminal
-        self.output = bytearray()
+        self.terminal: AgentTerminal = terminal
+        self.output: bytearray = bytearray()
 
     @property
     def text(self) -> str:

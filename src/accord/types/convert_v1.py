@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from accord import v1
+from accord.types.content import ContentBlock
 from accord.types.convert import ContentConverter
-from accord.types.tool_calls import Diff
+from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
 
 __all__ = (
     "content_from_wire",
@@ -28,8 +31,12 @@ class _ConverterV1(ContentConverter[v1.ContentBlock, v1.ToolCallContent, v1.Tool
 
 
 _converter = _ConverterV1(v1)
-content_to_wire = _converter.content_to_wire
-content_from_wire = _converter.content_from_wire
-tool_content_to_wire = _converter.tool_content_to_wire
-tool_content_from_wire = _converter.tool_content_from_wire
-location_to_wire = _converter.locations_to_wire
+content_to_wire: Callable[[ContentBlock], v1.ContentBlock] = _converter.content_to_wire
+content_from_wire: Callable[[v1.ContentBlock], ContentBlock] = _converter.content_from_wire
+tool_content_to_wire: Callable[[ToolContent], v1.ToolCallContent] = _converter.tool_content_to_wire
+tool_content_from_wire: Callable[[v1.ToolCallContent], ToolContent] = (
+    _converter.tool_content_from_wire
+)
+location_to_wire: Callable[[Iterable[ToolCallLocation]], list[v1.ToolCallLocation]] = (
+    _converter.locations_to_wire
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from accord import v2
-from accord.types.content import ResourceLink
+from accord.types.content import ContentBlock, ResourceLink
 from accord.types.convert import ContentConverter
 from accord.types.git_patch import git_patch
-from accord.types.tool_calls import Diff
+from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
 from accord.wire.base import Unknown
 from accord.wire.codec import convert, to_builtins
 
@@ -68,8 +68,12 @@ def _paths(change: v2.DiffChange) -> Iterator[str]:
 
 
 _converter = _ConverterV2(v2)
-content_to_wire = _converter.content_to_wire
-content_from_wire = _converter.content_from_wire
-tool_content_to_wire = _converter.tool_content_to_wire
-tool_content_from_wire = _converter.tool_content_from_wire
-location_to_wire = _converter.locations_to_wire
+content_to_wire: Callable[[ContentBlock], v2.ContentBlock] = _converter.content_to_wire
+content_from_wire: Callable[[v2.ContentBlock], ContentBlock] = _converter.content_from_wire
+tool_content_to_wire: Callable[[ToolContent], v2.ToolCallContent] = _converter.tool_content_to_wire
+tool_content_from_wire: Callable[[v2.ToolCallContent], ToolContent] = (
+    _converter.tool_content_from_wire
+)
+location_to_wire: Callable[[Iterable[ToolCallLocation]], list[v2.ToolCallLocation]] = (
+    _converter.locations_to_wire
+)
