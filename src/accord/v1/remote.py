@@ -1,4 +1,4 @@
-"""The other side, to call: every method of version 1 that it may serve."""
+"""Calls the other side: one method for each method of version 1."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ("RemoteAgent", "RemoteClient")
 
 
 class RemoteClient(Remote):
-    """The client, as an agent calls it. `initialized` is what the client said of itself."""
+    """The client, as an agent calls it. `initialized` has the params of `initialize`."""
 
     spec = SPEC
     initialized: t.InitializeRequest
 
     def session_update(self, params: t.SessionNotification) -> Coroutine[Any, Any, None]:
-        """Report what happened in a session; waits while the client reads slower."""
+        """Send an update of a session; wait while the transport is congested."""
         self._check("session/update", params.update)
         return self.connection.notify("session/update", params)
 
@@ -39,7 +39,7 @@ class RemoteClient(Remote):
         return await self._call("create_elicitation", params)
 
     async def auth_status_update(self, params: t.AuthStatusUpdateNotification) -> None:
-        """Report a change of the login state."""
+        """Report a change of the auth status."""
         await self._notify("auth/status_update", params)
 
     async def request_permission(
@@ -49,7 +49,7 @@ class RemoteClient(Remote):
         return await self._call("request_permission", params)
 
     async def complete_elicitation(self, params: t.CompleteElicitationNotification) -> None:
-        """Say that an elicitation by URL is done."""
+        """Report the end of an elicitation by URL."""
         await self._notify("elicitation/complete", params)
 
     async def read_text_file(self, params: t.ReadTextFileRequest) -> t.ReadTextFileResponse:
@@ -61,7 +61,7 @@ class RemoteClient(Remote):
         return await self._call("write_text_file", params)
 
     async def create_terminal(self, params: t.CreateTerminalRequest) -> t.CreateTerminalResponse:
-        """Start a command in the client; returns at once with the id of its terminal."""
+        """Start a command in the client; return the id of its terminal immediately."""
         return await self._call("create_terminal", params)
 
     async def terminal_output(self, params: t.TerminalOutputRequest) -> t.TerminalOutputResponse:
@@ -88,7 +88,7 @@ class RemoteClient(Remote):
 
 
 class RemoteAgent(Remote):
-    """The agent, as a client calls it. `initialized` is what the agent said of itself."""
+    """The agent, as a client calls it. `initialized` has the result of `initialize`."""
 
     spec = SPEC
 
@@ -115,7 +115,7 @@ class RemoteAgent(Remote):
     async def set_session_config_option(
         self, params: t.SetSessionConfigOptionRequest
     ) -> t.SetSessionConfigOptionResponse:
-        """Set a config option; returns all of them, or none where the agent does not say."""
+        """Set a config option; return all options, or none if the agent does not report them."""
         if self._knows_set_model_only and (early := set_model(params)) is not None:
             await self._call_method(SET_SESSION_MODEL, early)
             return t.SetSessionConfigOptionResponse(config_options=[])
@@ -142,7 +142,7 @@ class RemoteAgent(Remote):
 
     @tolerates("unknown-session-closed")
     async def close_session(self, params: t.CloseSessionRequest) -> t.CloseSessionResponse:
-        """Cancel what runs in a session and free it; an unknown one is a success (R-SESS-31)."""
+        """Cancel the work of a session and release it; succeeds for an unknown one (R-SESS-31)."""
         try:
             return await self._call("close_session", params)
         except ResourceNotFound:
@@ -150,7 +150,7 @@ class RemoteAgent(Remote):
 
     @tolerates("unknown-session-closed")
     async def delete_session(self, params: t.DeleteSessionRequest) -> t.DeleteSessionResponse:
-        """Delete a session for good; an unknown one is a success (R-SESS-31)."""
+        """Delete a session permanently; succeeds for an unknown one (R-SESS-31)."""
         try:
             return await self._call("delete_session", params)
         except ResourceNotFound:
@@ -174,7 +174,7 @@ class RemoteAgent(Remote):
         *,
         opened: Callable[[t.LoadSessionResponse], None] | None = None,
     ) -> t.LoadSessionResponse:
-        """Open a stored session; returns when its replay has been handled.
+        """Open a stored session; return when its replay has been handled.
 
         `opened` gets the response before any later message of the agent is handled.
         """
@@ -201,23 +201,23 @@ class RemoteAgent(Remote):
         return await self._call("list_sessions", params)
 
     async def session_status(self, params: t.SessionStatusRequest) -> t.SessionStatusResponse:
-        """Return whether a session is open or saved."""
+        """Return whether a session is open or stored."""
         return await self._call("session_status", params)
 
     async def set_session_title(
         self, params: t.SetSessionTitleRequest
     ) -> t.SetSessionTitleResponse:
-        """Store a title; returns what was stored."""
+        """Store a title; return it as stored."""
         return await self._call("set_session_title", params)
 
     async def archive_session(self, params: t.ArchiveSessionRequest) -> t.ArchiveSessionResponse:
-        """Put a session away; one that is archived already is a success."""
+        """Archive a session; succeeds if it is archived already."""
         return await self._call("archive_session", params)
 
     async def unarchive_session(
         self, params: t.UnarchiveSessionRequest
     ) -> t.UnarchiveSessionResponse:
-        """Take a session out of the archive."""
+        """Unarchive a session."""
         return await self._call("unarchive_session", params)
 
     async def prompt(self, params: t.PromptRequest) -> t.PromptResponse:
@@ -237,7 +237,7 @@ class RemoteAgent(Remote):
         return await self._call("set_provider", params)
 
     async def disable_provider(self, params: t.DisableProviderRequest) -> t.DisableProviderResponse:
-        """Switch a provider off."""
+        """Disable a provider."""
         return await self._call("disable_provider", params)
 
     async def notify_mcp(self, params: t.MessageMcpNotification) -> None:

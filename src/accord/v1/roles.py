@@ -32,7 +32,7 @@ class AgentContext(Context):
         self.client = client
 
     def cancel_prompts(self, session_id: t.SessionId) -> None:
-        """Cancel the prompt handlers of a session; each is answered `cancelled`."""
+        """Cancel the prompt handlers of a session; each gets the result `cancelled`."""
         self.connection.cancel_where(
             lambda method, params: method == "session/prompt" and params.session_id == session_id
         )
@@ -51,8 +51,8 @@ class ClientContext(Context):
 class AgentRole(Role):
     """An agent of version 1: override what it serves.
 
-    Each method takes the params and a context and returns the result, plainly or as a
-    coroutine. What is not overridden is not offered, and answered with error -32601.
+    Each method gets the params and a context, and returns the result or an awaitable of it.
+    Methods that are not overridden are not advertised, and requests for them fail (-32601).
     """
 
     spec = SPEC
@@ -65,13 +65,13 @@ class AgentRole(Role):
     auth_methods: Sequence[t.AuthMethod] = ()
 
     def capabilities(self) -> t.AgentCapabilities:
-        """Return what this agent offers; by default those that its methods imply."""
+        """Return the capabilities; by default those that the overridden methods imply."""
         return derived_capabilities(self)
 
     def initialize(
         self, params: t.InitializeRequest, context: AgentContext
     ) -> MaybeAwaitable[t.InitializeResponse]:
-        """Answer with what this agent is and offers; the handshake sets the version."""
+        """Return name, capabilities and auth methods; the handshake sets the version."""
         if self.auth_methods:
             check_offered_methods(self, "auth_methods", "authenticate")  # R-AUTH-04
         return t.InitializeResponse(
@@ -82,7 +82,7 @@ class AgentRole(Role):
         )
 
     def cancel(self, params: t.CancelNotification, context: AgentContext) -> MaybeAwaitable[None]:
-        """Cancel the turn of a session; by default its prompt handler is cancelled."""
+        """Cancel the turn of a session; by default cancel its prompt handler."""
         context.cancel_prompts(params.session_id)
 
     def authenticate(
@@ -100,7 +100,7 @@ class AgentRole(Role):
     def auth_status(
         self, params: t.AuthStatusRequest, context: AgentContext
     ) -> MaybeAwaitable[t.AuthStatusResponse]:
-        """Say whether the user is logged in; never fails with `AuthRequired`."""
+        """Return whether the user is logged in; never raise `AuthRequired`."""
         raise MethodNotFound
 
     def new_session(
@@ -112,7 +112,7 @@ class AgentRole(Role):
     def load_session(
         self, params: t.LoadSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.LoadSessionResponse]:
-        """Open a stored session: replay all of it as updates, then answer (R-SESS-09)."""
+        """Open a stored session: replay it as updates, then return (R-SESS-09)."""
         raise MethodNotFound
 
     def resume_session(
@@ -136,43 +136,43 @@ class AgentRole(Role):
     def session_status(
         self, params: t.SessionStatusRequest, context: AgentContext
     ) -> MaybeAwaitable[t.SessionStatusResponse]:
-        """Say whether a session is open or saved."""
+        """Return whether a session is open or stored."""
         raise MethodNotFound
 
     def set_session_title(
         self, params: t.SetSessionTitleRequest, context: AgentContext
     ) -> MaybeAwaitable[t.SetSessionTitleResponse]:
-        """Store a title and answer with what was stored."""
+        """Store a title and return it as stored."""
         raise MethodNotFound
 
     def archive_session(
         self, params: t.ArchiveSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.ArchiveSessionResponse]:
-        """Put a session away; one that is archived already is a success."""
+        """Archive a session; succeeds if it is archived already."""
         raise MethodNotFound
 
     def unarchive_session(
         self, params: t.UnarchiveSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.UnarchiveSessionResponse]:
-        """Take a session out of the archive."""
+        """Unarchive a session."""
         raise MethodNotFound
 
     def delete_session(
         self, params: t.DeleteSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.DeleteSessionResponse]:
-        """Delete a session for good; an unknown one is a success."""
+        """Delete a session permanently; succeeds for an unknown one."""
         raise MethodNotFound
 
     def close_session(
         self, params: t.CloseSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.CloseSessionResponse]:
-        """Cancel what runs in a session and free it."""
+        """Cancel the work of a session and release it."""
         raise MethodNotFound
 
     def prompt(
         self, params: t.PromptRequest, context: AgentContext
     ) -> MaybeAwaitable[t.PromptResponse]:
-        """Run a turn; answer with the reason it stopped (R-PROMPT-03)."""
+        """Run a turn; return its stop reason (R-PROMPT-03)."""
         raise MethodNotFound
 
     def set_session_mode(
@@ -184,7 +184,7 @@ class AgentRole(Role):
     def set_session_config_option(
         self, params: t.SetSessionConfigOptionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.SetSessionConfigOptionResponse]:
-        """Set a config option; answer with all of them."""
+        """Set a config option; return all options."""
         raise MethodNotFound
 
     def list_providers(
@@ -202,21 +202,21 @@ class AgentRole(Role):
     def disable_provider(
         self, params: t.DisableProviderRequest, context: AgentContext
     ) -> MaybeAwaitable[t.DisableProviderResponse]:
-        """Switch a provider off."""
+        """Disable a provider."""
         raise MethodNotFound
 
     def notify_mcp(
         self, params: t.MessageMcpNotification, context: AgentContext
     ) -> MaybeAwaitable[None]:
-        """Take a notification of an MCP server that the client provides."""
+        """Handle a notification of an MCP server that the client provides."""
         raise MethodNotFound
 
 
 class ClientRole(Role):
     """A client of version 1: override what it serves.
 
-    Each method takes the params and a context and returns the result, plainly or as a
-    coroutine. What is not overridden is not offered, and answered with error -32601.
+    Each method gets the params and a context, and returns the result or an awaitable of it.
+    Methods that are not overridden are not advertised, and requests for them fail (-32601).
     """
 
     spec = SPEC
@@ -227,11 +227,11 @@ class ClientRole(Role):
     info: t.Implementation | None = None
 
     def capabilities(self) -> t.ClientCapabilities:
-        """Return what this client offers; by default those that its methods imply."""
+        """Return the capabilities; by default those that the overridden methods imply."""
         return derived_capabilities(self)
 
     def initialize_params(self) -> t.InitializeRequest:
-        """Return what this client says of itself; the handshake sets the version."""
+        """Return name and capabilities; the handshake sets the version."""
         return t.InitializeRequest(
             protocol_version=1,
             client_info=self.info or t.Implementation(name=type(self).__name__, version="0"),
@@ -248,13 +248,13 @@ class ClientRole(Role):
     def auth_status_update(
         self, params: t.AuthStatusUpdateNotification, context: ClientContext
     ) -> MaybeAwaitable[None]:
-        """Take a change of the login state."""
+        """Handle a change of the auth status."""
         raise MethodNotFound
 
     def session_update(
         self, params: t.SessionNotification, context: ClientContext
     ) -> MaybeAwaitable[None]:
-        """Take what happened in a session; updates come in order."""
+        """Handle an update of a session; updates arrive in order."""
         raise MethodNotFound
 
     def request_permission(
@@ -272,7 +272,7 @@ class ClientRole(Role):
     def complete_elicitation(
         self, params: t.CompleteElicitationNotification, context: ClientContext
     ) -> MaybeAwaitable[None]:
-        """An elicitation by URL is done."""
+        """Handle the end of an elicitation by URL."""
         raise MethodNotFound
 
     def read_text_file(
@@ -290,7 +290,7 @@ class ClientRole(Role):
     def create_terminal(
         self, params: t.CreateTerminalRequest, context: ClientContext
     ) -> MaybeAwaitable[t.CreateTerminalResponse]:
-        """Start a command; answer at once with the id of its terminal."""
+        """Start a command; return the id of its terminal immediately."""
         raise MethodNotFound
 
     def terminal_output(
@@ -302,7 +302,7 @@ class ClientRole(Role):
     def wait_for_terminal_exit(
         self, params: t.WaitForTerminalExitRequest, context: ClientContext
     ) -> MaybeAwaitable[t.WaitForTerminalExitResponse]:
-        """Answer when the command of a terminal has ended."""
+        """Return when the command of a terminal has ended."""
         raise MethodNotFound
 
     def kill_terminal(
@@ -325,7 +325,7 @@ class ClientRole(Role):
 
 
 def run(agent: AgentRole) -> None:
-    """Serve this process' stdin and stdout until the client hangs up."""
+    """Serve one client on stdin and stdout until it disconnects."""
     from accord.transports.stdio import stdio
 
     asyncio.run(serve(stdio(restore=False), agent))

@@ -51,8 +51,8 @@ class ClientContext(Context):
 class AgentRole(Role):
     """An agent of version 2: override what it serves.
 
-    Each method takes the params and a context and returns the result, plainly or as a
-    coroutine. What is not overridden is not offered, and answered with error -32601.
+    Each method gets the params and a context, and returns the result or an awaitable of it.
+    Methods that are not overridden are not advertised, and requests for them fail (-32601).
     """
 
     spec = SPEC
@@ -65,13 +65,13 @@ class AgentRole(Role):
     auth_methods: Sequence[t.AuthMethod] = ()
 
     def capabilities(self) -> t.AgentCapabilities:
-        """Return what this agent offers; by default those that its methods imply."""
+        """Return the capabilities; by default those that the overridden methods imply."""
         return derived_capabilities(self)
 
     def initialize(
         self, params: t.InitializeRequest, context: AgentContext
     ) -> MaybeAwaitable[t.InitializeResponse]:
-        """Answer with what this agent is and offers; the handshake sets the version."""
+        """Return name, capabilities and auth methods; the handshake sets the version."""
         if self.auth_methods:
             check_offered_methods(self, "auth_methods", "login", "logout")  # R-AUTH-04
         return t.InitializeResponse(
@@ -84,7 +84,7 @@ class AgentRole(Role):
     def cancel(
         self, params: t.CancelSessionNotification, context: AgentContext
     ) -> MaybeAwaitable[None]:
-        """Cancel the foreground work; by default prompts that are not inserted yet are (-32800)."""
+        """Cancel the foreground work; by default cancel prompts that are not inserted (-32800)."""
         context.cancel_prompts(params.session_id)
 
     def login(
@@ -102,7 +102,7 @@ class AgentRole(Role):
     def auth_status(
         self, params: t.AuthStatusRequest, context: AgentContext
     ) -> MaybeAwaitable[t.AuthStatusResponse]:
-        """Say whether the user is logged in; never fails with `AuthRequired`."""
+        """Return whether the user is logged in; never raise `AuthRequired`."""
         raise MethodNotFound
 
     def new_session(
@@ -114,7 +114,7 @@ class AgentRole(Role):
     def resume_session(
         self, params: t.ResumeSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.ResumeSessionResponse]:
-        """Open a stored session; replay if asked, send the state, then answer (R-SESS-29)."""
+        """Open a stored session: replay if requested, send the state, return (R-SESS-29)."""
         raise MethodNotFound
 
     def fork_session(
@@ -132,61 +132,61 @@ class AgentRole(Role):
     def session_status(
         self, params: t.SessionStatusRequest, context: AgentContext
     ) -> MaybeAwaitable[t.SessionStatusResponse]:
-        """Say whether a session is open or saved."""
+        """Return whether a session is open or stored."""
         raise MethodNotFound
 
     def set_session_title(
         self, params: t.SetSessionTitleRequest, context: AgentContext
     ) -> MaybeAwaitable[t.SetSessionTitleResponse]:
-        """Store a title and answer with what was stored."""
+        """Store a title and return it as stored."""
         raise MethodNotFound
 
     def archive_session(
         self, params: t.ArchiveSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.ArchiveSessionResponse]:
-        """Put a session away; one that is archived already is a success."""
+        """Archive a session; succeeds if it is archived already."""
         raise MethodNotFound
 
     def unarchive_session(
         self, params: t.UnarchiveSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.UnarchiveSessionResponse]:
-        """Take a session out of the archive."""
+        """Unarchive a session."""
         raise MethodNotFound
 
     def delete_session(
         self, params: t.DeleteSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.DeleteSessionResponse]:
-        """Delete a session for good; an unknown one is a success."""
+        """Delete a session permanently; succeeds for an unknown one."""
         raise MethodNotFound
 
     def close_session(
         self, params: t.CloseSessionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.CloseSessionResponse]:
-        """Cancel what runs in a session and free it."""
+        """Cancel the work of a session and release it."""
         raise MethodNotFound
 
     def prompt(
         self, params: t.PromptRequest, context: AgentContext
     ) -> MaybeAwaitable[t.PromptResponse]:
-        """Insert the user's message; answer with its id once it has its place (R-PROMPT-09)."""
+        """Insert the user's message; return its id once it is inserted (R-PROMPT-09)."""
         raise MethodNotFound
 
     def set_session_config_option(
         self, params: t.SetSessionConfigOptionRequest, context: AgentContext
     ) -> MaybeAwaitable[t.SetSessionConfigOptionResponse]:
-        """Set a config option; answer with all of them."""
+        """Set a config option; return all options."""
         raise MethodNotFound
 
     def cancel_tool_call(
         self, params: t.CancelToolCallRequest, context: AgentContext
     ) -> MaybeAwaitable[t.CancelToolCallResponse]:
-        """Stop one tool call; the answer means accepted (R-TCAN-04)."""
+        """Cancel one tool call; the result means that this is accepted (R-TCAN-04)."""
         raise InvalidParams("The tool call cannot be cancelled")  # R-TCAN-05
 
     def cancel_terminal(
         self, params: t.CancelTerminalRequest, context: AgentContext
     ) -> MaybeAwaitable[t.CancelTerminalResponse]:
-        """Stop one terminal; the answer means accepted (R-TCAN-04)."""
+        """Stop one terminal; the result means that this is accepted (R-TCAN-04)."""
         raise InvalidParams("The terminal cannot be cancelled")  # R-TCAN-05
 
     def list_providers(
@@ -204,21 +204,21 @@ class AgentRole(Role):
     def disable_provider(
         self, params: t.DisableProviderRequest, context: AgentContext
     ) -> MaybeAwaitable[t.DisableProviderResponse]:
-        """Switch a provider off."""
+        """Disable a provider."""
         raise MethodNotFound
 
     def notify_mcp(
         self, params: t.MessageMcpNotification, context: AgentContext
     ) -> MaybeAwaitable[None]:
-        """Take a notification of an MCP server that the client provides."""
+        """Handle a notification of an MCP server that the client provides."""
         raise MethodNotFound
 
 
 class ClientRole(Role):
     """A client of version 2: override what it serves.
 
-    Each method takes the params and a context and returns the result, plainly or as a
-    coroutine. What is not overridden is not offered, and answered with error -32601.
+    Each method gets the params and a context, and returns the result or an awaitable of it.
+    Methods that are not overridden are not advertised, and requests for them fail (-32601).
     """
 
     spec = SPEC
@@ -229,11 +229,11 @@ class ClientRole(Role):
     info: t.Implementation | None = None
 
     def capabilities(self) -> t.ClientCapabilities:
-        """Return what this client offers; by default those that its methods imply."""
+        """Return the capabilities; by default those that the overridden methods imply."""
         return derived_capabilities(self)
 
     def initialize_params(self) -> t.InitializeRequest:
-        """Return what this client says of itself; the handshake sets the version."""
+        """Return name and capabilities; the handshake sets the version."""
         return t.InitializeRequest(
             protocol_version=2,
             info=self.info or t.Implementation(name=type(self).__name__, version="0"),
@@ -256,7 +256,7 @@ class ClientRole(Role):
     def session_update(
         self, params: t.UpdateSessionNotification, context: ClientContext
     ) -> MaybeAwaitable[None]:
-        """Take what happened in a session; updates come in order."""
+        """Handle an update of a session; updates arrive in order."""
         raise MethodNotFound
 
     def request_permission(
@@ -274,18 +274,18 @@ class ClientRole(Role):
     def complete_elicitation(
         self, params: t.CompleteElicitationNotification, context: ClientContext
     ) -> MaybeAwaitable[None]:
-        """An elicitation by URL is done."""
+        """Handle the end of an elicitation by URL."""
         raise MethodNotFound
 
     def auth_status_update(
         self, params: t.AuthStatusUpdateNotification, context: ClientContext
     ) -> MaybeAwaitable[None]:
-        """Take a change of the login state."""
+        """Handle a change of the auth status."""
         raise MethodNotFound
 
 
 def run(agent: AgentRole) -> None:
-    """Serve this process' stdin and stdout until the client hangs up."""
+    """Serve one client on stdin and stdout until it disconnects."""
     from accord.transports.stdio import stdio
 
     asyncio.run(serve(stdio(restore=False), agent))
