@@ -25,7 +25,7 @@ class CompactionHandle:
 
     def __init__(self, core: SessionCore) -> None:
         self._core = core
-        self.id = core.next_id("compaction")
+        self.id: str = core.next_id("compaction")
         self._has_ended = False
 
     async def __aenter__(self) -> CompactionHandle:

@@ -38,12 +38,12 @@ class SubagentToolCallAdapter(ClientAdapter):
         self._session_id = parent.id
         self._call = call
         self.version = adapter.version
-        self.capabilities = adapter.capabilities
+        self.capabilities: Any = adapter.capabilities
         self.client_info = adapter.client_info
-        self.cancelled_permission_cancels_turn = adapter.cancelled_permission_cancels_turn
-        self.reads_files = adapter.reads_files
-        self.writes_files = adapter.writes_files
-        self.has_terminals = adapter.has_terminals
+        self.cancelled_permission_cancels_turn: bool = adapter.cancelled_permission_cancels_turn
+        self.reads_files: bool = adapter.reads_files
+        self.writes_files: bool = adapter.writes_files
+        self.has_terminals: bool = adapter.has_terminals
         self.shows_notices = False
 
     async def send_message_chunk(

@@ -189,7 +189,7 @@ class PolledWriter:
             self._waiting.clear()
             self._done()
         self._over = True
-        self.congested = False
+        self.congested: bool = False
         # Not from within `write`.
         self._loop.call_soon(self._writable)
         self._loop.call_soon(self._broken, error)

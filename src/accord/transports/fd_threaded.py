@@ -258,7 +258,7 @@ class ThreadedWriter(_Worker):
 
     def _break(self, error: OSError) -> None:
         self._waiting.clear()
-        self.congested = False
+        self.congested: bool = False
         if not self._over:
             self._over = True
             self._writable()

@@ -45,8 +45,8 @@ class Mark:
     """The name of a child: "a" for an agent or "c" for a command, and a number."""
 
     def __init__(self, kind: Literal["a", "c"]) -> None:
-        self.owner = _owner.name
-        self.name = f"{kind}{next(_owner.numbers)}"
+        self.owner: str = _owner.name
+        self.name: str = f"{kind}{next(_owner.numbers)}"
         self.is_released = False
         self._made = time.monotonic()
 
@@ -80,7 +80,7 @@ class Mark:
 
     def release(self) -> None:
         """Remove the mark from the guardian: its processes have ended."""
-        self.is_released = True
+        self.is_released: bool = True
         if self.owner == _owner.name and _owner.guarded.pop(self.name, None) is not None:
             _send(f"- {self.name}\n".encode())
 

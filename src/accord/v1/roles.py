@@ -29,7 +29,7 @@ class AgentContext(Context):
 
     def __init__(self, connection: Connection, request_id: RequestId, client: RemoteClient) -> None:
         super().__init__(connection, request_id)
-        self.client = client
+        self.client: RemoteClient = client
 
     def cancel_prompts(self, session_id: t.SessionId) -> None:
         """Cancel the prompt handlers of a session; each gets the result `cancelled`."""
@@ -45,7 +45,7 @@ class ClientContext(Context):
 
     def __init__(self, connection: Connection, request_id: RequestId, agent: RemoteAgent) -> None:
         super().__init__(connection, request_id)
-        self.agent = agent
+        self.agent: RemoteAgent = agent
 
 
 class AgentRole(Role):

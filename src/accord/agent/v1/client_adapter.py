@@ -64,16 +64,16 @@ class ClientAdapterV1(SharedClientAdapter):
         self, params: v1.InitializeRequest, context: v1.AgentContext, *, unstable: bool
     ) -> None:
         super().__init__(v1, context)
-        self.capabilities = params.client_capabilities
+        self.capabilities: Any = params.client_capabilities
         self._tool_content = ToolContentBuffers(self._flush_tool_content_later)
         offered = self.capabilities
-        self.reads_files = offered.fs.read_text_file
-        self.writes_files = offered.fs.write_text_file
-        self.has_terminals = offered.terminal
+        self.reads_files: bool = offered.fs.read_text_file
+        self.writes_files: bool = offered.fs.write_text_file
+        self.has_terminals: bool = offered.terminal
         shown = offered.session
-        self.shows_notices = shown is not None and shown.notices is not None
+        self.shows_notices: bool = shown is not None and shown.notices is not None
         self._shows_compactions = shown is not None and shown.compaction is not None
-        self.shows_subagents = unstable and offered.subagents is not None
+        self.shows_subagents: bool = unstable and offered.subagents is not None
         self._shows_plans = unstable and offered.plan is not None
         if (info := params.client_info) is not None:
             self.client_info = Implementation(info.name, info.version, info.title)

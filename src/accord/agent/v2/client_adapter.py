@@ -76,7 +76,7 @@ class ClientAdapterV2(SharedClientAdapter):
     ) -> None:
         self._unstable = self.shows_subagents = unstable
         super().__init__(v2, context)
-        self.capabilities = params.capabilities
+        self.capabilities: Any = params.capabilities
         info = params.info
         self.client_info = Implementation(info.name, info.version, info.title)
 
