@@ -32,7 +32,7 @@ def test_command_has_these_words(command: str | list[str], words: list[str]) -> 
 
 @pytest.mark.parametrize("command", ["", "  ", [], [""]])
 def test_command_without_words_is_an_error(command: str | list[str]) -> None:
-    with pytest.raises(ValueError, match="Expected a command"):
+    with pytest.raises(ValueError, match="must not be empty"):
         argv_of(command)
 
 
