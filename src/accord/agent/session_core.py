@@ -1,4 +1,4 @@
-"""The state and the output of a session: what everything that runs in it is built on."""
+"""The state and the output of a session, shared by turns, tool calls and subagents."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class SessionCore:
 
     @asynccontextmanager
     async def hold_updates(self) -> AsyncGenerator[None, None]:
-        """Hold back the updates of all others while the block runs, so that it can replay."""
+        """Hold back other updates during the block, so that nothing interrupts a replay."""
         async with self._publish_lock:
             yield
 

@@ -52,7 +52,7 @@ class TurnRunner:
         self.state: TurnState = TurnState()
         self.turn: Turn = Turn(session, core, self.state, Toolbox, content, meta)
         self.core = core
-        self.exit_error: BaseException | None = None  # raise it once the turn's end is sent
+        self.exit_error: BaseException | None = None  # the caller raises it after sending the end
         self._agent = agent
 
     def enqueue(self) -> None:
@@ -164,7 +164,7 @@ class TurnRunner:
 
 
 def _log_clients_fault(what: str, error: AccordError) -> None:
-    """Log what a client can cause any number of times: one line, the traceback at DEBUG."""
+    """Log in one line, because a client can cause this repeatedly; the traceback at DEBUG."""
     log.error("%s: %s", what, one_line(str(error)))
     log.debug("! where the turn failed", exc_info=error)
 

@@ -155,7 +155,7 @@ class ClientServices:
         self.drop_session(session_id)
 
     def drop_session(self, session_id: str) -> None:
-        """Drop a session that is not open, and its subagents."""
+        """Drop a session that is no longer open, and its subagents."""
         self.session_setups.pop(session_id, None)
         leaving = [session_id]
         while leaving:

@@ -14,7 +14,7 @@ __all__ = ("NextEditsScriptAgent", "ScriptNextEdits")
 
 
 class ScriptNextEdits(NextEditsMixin):
-    """Suggests to repeat the line of the cursor, in the documents that the client has opened."""
+    """Suggests repeating the line at the cursor, in the documents that the client has opened."""
 
     def __init__(self) -> None:
         self._documents: dict[str, dict[str, str]] = {}  # texts, by URI, of each session
@@ -28,7 +28,7 @@ class ScriptNextEdits(NextEditsMixin):
         return t.StartNesResponse(session_id=session_id)
 
     async def suggest_nes(self, params: t.SuggestNesRequest) -> t.SuggestNesResponse:
-        """Suggest the line once more, above itself; nothing for what is not known."""
+        """Suggest the line again, above itself. Return no suggestion for an unknown document."""
         lines = self._of(params.session_id).get(params.uri, "").splitlines()
         number = params.position.line
         if number >= len(lines):

@@ -338,7 +338,7 @@ class CloseNesRequest(Wire):
 
 
 class CloseNesResponse(Wire):
-    """The session has ended, and what it held is free."""
+    """The session has ended, and its resources are released."""
 
 
 # Suggestions.

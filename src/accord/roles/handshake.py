@@ -1,4 +1,4 @@
-"""One connection, both versions: `initialize` decides which one is used.
+"""One connection, both versions: `initialize` decides which version is used.
 
 `serve` is the agent's side, `connect` the client's. Each takes a role of one version, or one role
 of each.

@@ -68,7 +68,7 @@ def decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
         except lenient_json.NotJson as exc:
             raise DecodeError(f"Expected JSON: {exc}") from None
         converted = tolerant(value)
-        # If any JSON is allowed, the text of such a number stays as a string.
+        # Where any JSON is allowed, a number out of range is kept as a string.
         return tolerant(lenient_json.loads(text)) if has_large else converted
 
     return decode

@@ -141,7 +141,7 @@ async def _request(
 
 
 def _assemble_answer(text: str, uses: list[ToolUse], finished: Finished) -> Answer:
-    """Return the answer, without its tool uses if it was cut off in them."""
+    """Return the answer, without its tool uses if it was cut off during one."""
     if finished.reason in ("end", "tools"):
         return Answer(text=text, uses=tuple(uses), native=finished.native)
     return Answer(text=text, native=None if uses else finished.native)
@@ -184,7 +184,7 @@ async def compact(turn: Turn, state: CoderSession, model: Model, *, hint: str = 
     messages = repair(state.messages)
     if nothing_to_drop(messages):
         return False
-    if turn.client.version == 1:  # its clients may not show compactions
+    if turn.client.version == 1:  # clients of version 1 might not show compactions
         await turn.think("Compacting the conversation.\n")
     async with turn.compaction() as shown:
         if not model.can_summarise:

@@ -18,8 +18,8 @@ __all__ = ("COMMANDS", "READ_ONLY", "RISKY", "KnownCommand", "Risks")
 class KnownCommand(Struct, frozen=True, kw_only=True):
     """A command and what follows it in a rule that is offered.
 
-    `flags` are letters of options that take no value, `values` those that take one. `looks` is for
-    commands that change nothing: they may name files that other commands may not.
+    `flags` are letters of options that take no value, `values` those that take one. `read_only` is
+    for commands that change nothing: they may name files that other commands may not.
     """
 
     words: tuple[str, ...]

@@ -94,7 +94,7 @@ class ClientContext:
     def judge(
         self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
     ) -> None:
-        """Add a finding about a rule, unless the rule is not of this version."""
+        """Add a finding about a rule, if the rule applies to this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
         self.agent.rules.judge(rule, passed, *seen, expected=expected, got=got)
 

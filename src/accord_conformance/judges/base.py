@@ -2,7 +2,7 @@
 
 A judge names its rules and overrides the methods for the messages that it needs. It sees a message
 before `ConnectionState` does, so `self.state` is the state when the message arrived. A response is
-in `call.response` already; the request is still among the open ones.
+in `call.response` already; the request is still open.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Judge:
         by: Side | None = None,
         authority: Authority | None = None,
     ) -> None:
-        """Report whether a rule was obeyed, unless the rule is not of the agreed version.
+        """Report whether a rule was obeyed, if the rule applies to the agreed version.
 
         `by` may be left out if the rule is about one side only. `authority` is given if the rule
         itself does not fully cover this finding.

@@ -28,7 +28,7 @@ _FAMILY = ("nes/", "document/")
 
 
 class Nes(Judge):
-    """R-NES, but for what a wrong field shows."""
+    """The rules of NES, except those that a wrong field breaks."""
 
     rules = ("R-NES-01", "R-NES-02", "R-NES-04", "R-NES-06", "R-NES-07", "R-NES-09")
 
@@ -71,7 +71,7 @@ class Nes(Judge):
                 pass
 
     def _named(self, seen: Request | Notification) -> None:
-        """The same id in both spaces is not a fault; one that only chats have is."""
+        """An id may name both a chat and an NES session; one that only a chat has is wrong here."""
         ident = seen.session_id
         if ident is None or not seen.method.startswith(_FAMILY):
             return

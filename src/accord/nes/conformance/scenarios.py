@@ -15,7 +15,7 @@ from accord_conformance.traffic.strict_types import format_value
 __all__ = ("SCENARIOS",)
 
 _LOGIN_NEEDED = -32000
-_SHOWS: Json = {**ALL_CAPABILITIES_V1, "nes": {"jump": {}}}  # the other kinds are not to come
+_SHOWS: Json = {**ALL_CAPABILITIES_V1, "nes": {"jump": {}}}  # other kinds must not be sent
 _TEXT = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n"
 
 
@@ -37,7 +37,7 @@ class _Typing:
         self._tell("didOpen", languageId="python", version=1, text=_TEXT)
 
     def type(self) -> None:
-        """Write the last line, told whole or as what changed."""
+        """Write the last line, sent as the full text or as a change."""
         added = "    return "
         start, end = {"line": 5, "character": 0}, {"line": 5, "character": self._column}
         wanted = self._wants.get("didChange")
