@@ -239,7 +239,7 @@ class Peer:
                 return UnexpectedMessage("answers a request given up")
             if message.id is None and message.error is not UNSET:
                 # The peer could not read a message and does not know its id (R-ERR-03).
-                return UnexpectedMessage("the peer could not read a message of ours", level=30)
+                return UnexpectedMessage("the peer could not read one of our messages", level=30)
             return self._unmatched(message.id)
         call = self._calls.pop(message.id)
         if message.error is not UNSET and bytes(message.error) != b"null":
