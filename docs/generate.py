@@ -92,7 +92,7 @@ EVENTS_INTRO = """\
 `accord ask --json` writes one JSON object per line to stdout, in UTF-8, for either version of the
 protocol. The key `event` has the kind of the line. The first line is `session`, then the events of
 the turn follow, and the last line is `end`, or `error` if the turn failed. If the command line is
-invalid or the agent cannot be started, there is no `session` line. After a second Ctrl-C the last
+invalid or the agent does not start, the `session` line is missing. After a second Ctrl-C the last
 line is `end` too.
 
 The user is not asked for permission: requests that `--allow` and `--yes` do not allow are rejected,

@@ -39,7 +39,12 @@ def test_line_that_only_holds_here_is_found_with_its_number(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["/ho" + "me/me/project", "https://example.com/x", "ws://localhost:8080", "$HOME/work/a"],
+    [
+        "/" + "ho" + "me/you/project",
+        "https://example.com/x",
+        "ws:" + "//localhost:8080",
+        "$HOME" + "/wo" + "rk/a",
+    ],
 )
 def test_example_passes(line: str) -> None:
     assert not list(check_tree.problems("a.py", line))
