@@ -13,7 +13,7 @@ from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
     from accord_coder.models.base import Model
     from accord_coder.models.retry import RetryPolicy
     from accord_coder.permissions.project_rules import TrustStore
@@ -63,7 +63,7 @@ class Coder(ApiKeyAuth):
             reason = "is not a directory" if exists else "does not exist"
             raise InvalidParams(f"`cwd` {session.cwd} {reason}", data={"path": session.cwd})
         from accord_coder.commands.registry import first_available_commands
-        from accord_coder.loop.session_state import CoderSession
+        from accord_coder.loop.coder_session import CoderSession
         from accord_coder.models.selection import local_models, model_option
         from accord_coder.permissions.modes import mode_option
         from accord_coder.permissions.project_rules import ProjectRules, TrustStore

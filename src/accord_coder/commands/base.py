@@ -15,7 +15,7 @@ from accord_coder.loop.run_tools import run_tools
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = ("BuiltinCommand", "CommandCall", "parse_command", "say", "use_tool")
 

@@ -14,7 +14,7 @@ from accord_coder.tools.result import Access
 if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.commands.base import CommandCall
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = ("compact", "export", "mode", "model")
 

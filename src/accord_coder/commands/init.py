@@ -16,7 +16,7 @@ from accord_coder.loop.messages import Prompt
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = ("describe_project", "prompt_for", "run")
 

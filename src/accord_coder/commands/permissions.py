@@ -11,7 +11,7 @@ from accord_coder.permissions.rules import KINDS, Rule, rules_from, rules_to
 if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.commands.base import CommandCall
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
     from accord_coder.permissions.project_rules import EffectiveRules
 
 __all__ = ("run",)

@@ -26,7 +26,7 @@ from accord_coder.tools.result import Access
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = (
     "BUILTIN_COMMANDS",

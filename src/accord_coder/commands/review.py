@@ -14,7 +14,7 @@ from accord_coder.loop.messages import Prompt
 
 if TYPE_CHECKING:
     from accord import Turn
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = ("Finding", "findings", "format_review", "prompt_for", "run")
 

@@ -12,7 +12,7 @@ from accord_coder.parent_directories import with_parents
 from accord_coder.permissions.sensitive_files import is_secret
 
 if TYPE_CHECKING:
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = ("MAX_BYTES", "instruction_files", "instructions_for", "says_plan_mode")
 

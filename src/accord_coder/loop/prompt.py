@@ -15,7 +15,7 @@ from accord_coder.loop.messages import repair
 from accord_coder.loop.turn import run_turn
 
 if TYPE_CHECKING:
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
 
 __all__ = ("handle_prompt", "title_of")
 

@@ -17,8 +17,8 @@ from accord import (
 )
 from accord.agent import WorkCancelled
 from accord.local.files import OutsideRoots
+from accord_coder.loop.coder_session import CoderSession
 from accord_coder.loop.messages import Results, ToolResult, ToolUse
-from accord_coder.loop.session_state import CoderSession
 from accord_coder.permissions.gate import PermissionDenied, enforce, evaluate
 from accord_coder.tools.base import Tool
 from accord_coder.tools.result import Outcome, ToolFailed

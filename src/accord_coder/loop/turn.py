@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from itertools import takewhile
 
 from accord import AuthRequired, ContentBlock, Cost, RequestError, TokenUsage, Turn
+from accord_coder.loop.coder_session import CoderSession
 from accord_coder.loop.messages import Answer, Prompt, ToolUse, repair
 from accord_coder.loop.run_tools import run_tools
-from accord_coder.loop.session_state import CoderSession
 from accord_coder.models.base import (
     ContextOverflow,
     Finished,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp.types import Tool as Listed
 
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.session_state import CoderSession
+    from accord_coder.loop.coder_session import CoderSession
     from accord_coder.tools.context import ToolContext
 
 __all__ = ("McpTool", "connect_servers", "offer_tools")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.transports.base import Transport
-from accord_conformance.agent.client import ScenarioClient
+from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import LoginRequired, NotExercised, Scenario

@@ -17,8 +17,8 @@ from accord.rules.negotiation import is_false_v2
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import ScenarioClient
 from accord_conformance.agent.context import AgentContext, Connect
+from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
 from accord_conformance.harness.process_end import SecretMask, describe_exit, last_stderr_lines

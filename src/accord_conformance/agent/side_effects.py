@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Json, ScenarioClient, SentPrompt
+from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentPrompt
 from accord_conformance.traffic.message import Notification, Request
 
 __all__ = ("SideEffectSign", "side_effects", "tool_of")

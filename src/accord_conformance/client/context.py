@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
-from accord_conformance.client.agent import ScenarioAgent
 from accord_conformance.client.opened_session import ActivePrompt, ClientOpenedSession
+from accord_conformance.client.scenario_agent import ScenarioAgent
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised, Scenario
 from accord_conformance.judges.base import Evidence

@@ -12,12 +12,12 @@ from typing import Any
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.transports.base import Transport
-from accord_conformance.client.agent import PAUSE_S, ScenarioAgent
 from accord_conformance.client.client_rules import ClientRules
 from accord_conformance.client.context import ClientContext, ClientGone
 from accord_conformance.client.fixtures import ABSENT_METHOD, COMMAND
 from accord_conformance.client.opened_session import ActivePrompt
 from accord_conformance.client.prompt_command import PromptCommand, parse_prompt_command
+from accord_conformance.client.scenario_agent import PAUSE_S, ScenarioAgent
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised, Scenario
 from accord_conformance.reports.report import Report

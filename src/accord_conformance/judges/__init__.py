@@ -22,8 +22,8 @@ from accord_conformance.judges.permissions import Permissions
 from accord_conformance.judges.providers import Providers
 from accord_conformance.judges.request_cancellation import RequestCancellation
 from accord_conformance.judges.session_list import SessionList
-from accord_conformance.judges.session_state import SessionStates
 from accord_conformance.judges.sessions import Sessions
+from accord_conformance.judges.state_updates import SessionStates
 from accord_conformance.judges.system_prompt import SystemPrompt
 from accord_conformance.judges.tools import Tools
 from accord_conformance.judges.turns import Turns

@@ -15,7 +15,7 @@ from accord_conformance.rules.manifest import Authority, requirements
 from accord_conformance.traffic.connection_state import ConnectionState
 from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import InvalidFrame, Notification, RawMessage, Request
-from accord_conformance.traffic.session_state import Turn
+from accord_conformance.traffic.observed_session import Turn
 
 __all__ = ("Evidence", "Judge", "frames_from", "make_finding")
 

@@ -10,7 +10,7 @@ from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.session_state import Session
+from accord_conformance.traffic.observed_session import Session
 from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Options",)

@@ -9,7 +9,7 @@ from accord.v2.session import ReplayFromStart
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.session_state import Session
+from accord_conformance.traffic.observed_session import Session
 from accord_conformance.traffic.strict_types import find_problems, format_value
 
 __all__ = ("Sessions",)

@@ -11,7 +11,7 @@ from accord_conformance.judges.base import Judge
 from accord_conformance.judges.paths import is_absolute, items
 from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.session_state import ObservedEntity, Session
+from accord_conformance.traffic.observed_session import ObservedEntity, Session
 from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("Tools",)

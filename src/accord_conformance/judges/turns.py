@@ -6,7 +6,7 @@ from accord.text.lenient_json import is_object
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.session_state import Session, Turn
+from accord_conformance.traffic.observed_session import Session, Turn
 from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("NOTICED_S", "Turns", "outcome_of")

@@ -21,7 +21,7 @@ from accord.wire.method import Method
 from accord_conformance.rules.extensions import load_extensions
 from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.session_state import ObservedEntity, Session, Turn
+from accord_conformance.traffic.observed_session import ObservedEntity, Session, Turn
 
 __all__ = ("SETUP_METHODS", "ConnectionState", "add_methods", "id_key", "methods", "update_of")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from accord.script_agent.agent import ScriptAgent
-from accord_conformance.agent.client import ScenarioClient
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
+from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.scenario import Scenario, scenario
 from accord_conformance.judges.base import Judge

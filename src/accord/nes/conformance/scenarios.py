@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import ALL_CAPABILITIES_V1, Json, ScenarioClient
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import ALL_CAPABILITIES_V1, Json, ScenarioClient
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import LoginRequired, NotExercised, scenario
 from accord_conformance.traffic.message import Request

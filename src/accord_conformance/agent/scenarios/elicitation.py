@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accord_conformance.agent.client import ScenarioClient, SentPrompt
 from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.scenario_client import ScenarioClient, SentPrompt
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 

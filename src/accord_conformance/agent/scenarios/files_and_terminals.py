@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import SentPrompt
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import SentPrompt
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Notification, Request
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_object
-from accord_conformance.agent.client import (
+from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.scenario_client import (
     ALL_CAPABILITIES_V1,
     ALL_CAPABILITIES_V2,
     CLIENT_INFO,
@@ -15,7 +16,6 @@ from accord_conformance.agent.client import (
     ScenarioClient,
     SentPrompt,
 )
-from accord_conformance.agent.context import AgentContext, describe_outcome
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request

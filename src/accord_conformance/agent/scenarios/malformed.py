@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from accord_conformance.agent.client import ScenarioClient
 from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.scenarios.cancellation import strays
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario

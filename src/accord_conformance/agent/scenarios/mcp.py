@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_conformance.agent.client import Json
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import Json
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.strict_types import format_value
 

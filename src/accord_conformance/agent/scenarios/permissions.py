@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from accord.text.lenient_json import is_object
-from accord_conformance.agent.client import ScenarioClient, SentPrompt
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import ScenarioClient, SentPrompt
 from accord_conformance.agent.side_effects import SideEffectSign, side_effects, tool_of
 from accord_conformance.harness.scenario import Advisory, NotExercised, scenario
 from accord_conformance.traffic.connection_state import update_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.client import Json, ScenarioClient, SentPrompt
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentPrompt
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Notification
 from accord_conformance.traffic.strict_types import format_value

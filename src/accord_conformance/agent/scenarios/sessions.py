@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_conformance.agent.client import text_block
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import text_block
 from accord_conformance.harness.scenario import scenario
 
 __all__ = ("SCENARIOS",)
