@@ -1,16 +1,16 @@
-"""An agent of layer 6 and a client at the level of the wire, in either version."""
+"""An `accord.Agent` and a wire-level client, in either version."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import pytest
 
 import accord
-from accord import Agent, v1, v2
+from accord import Agent, Turn, v1, v2
 from accord.connection.limits import Limits
 from accord.roles import connect
 from accord.transports.memory import pair
@@ -18,14 +18,24 @@ from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins
 from sides import QUICK
 
-__all__ = ("BOTH", "V1", "V2", "AgentHarness", "talk")
+__all__ = ("BOTH", "V1", "V2", "AgentHarness", "FunctionAgent", "connect_client")
 
 V1, V2 = 1, 2
 BOTH = pytest.mark.parametrize("version", [V1, V2], ids=["v1", "v2"])
 
 
+class FunctionAgent(Agent):
+    """Runs a given function in each turn."""
+
+    def __init__(self, work: Callable[[Turn], Awaitable[Any]]) -> None:
+        self.work = work
+
+    async def prompt(self, turn: Turn) -> None:
+        await self.work(turn)
+
+
 class AgentHarness:
-    """What a test does as the client, and what it has heard."""
+    """Acts as the client, and has what the client received."""
 
     def __init__(self, version: int, cwd: str) -> None:
         self.version = version
@@ -33,7 +43,7 @@ class AgentHarness:
         self.updates: list[Any] = []
         self.changed = asyncio.Event()
         self.session_id = ""
-        self.opened: Any = None  # the answer that opened the session
+        self.opened: Any = None  # The response that opened the session.
         self.allow: Callable[[Any], str | None] = lambda _request: "allow_once"
         self.asked: list[Any] = []
         self.files: dict[str, str] = {}
@@ -44,7 +54,7 @@ class AgentHarness:
         """The package of the version."""
         return v1 if self.version == V1 else v2
 
-    # What it does.
+    # Actions of the client.
 
     async def open(self, **more: Any) -> Any:
         """Open a session."""
@@ -56,13 +66,13 @@ class AgentHarness:
         return self.opened
 
     def send(self, *content: Any) -> asyncio.Task[Any]:
-        """Send a prompt; return its answer when it comes."""
+        """Send a prompt and return its response."""
         blocks = [self.types.TextContent(text=c) if isinstance(c, str) else c for c in content]
         request = self.types.PromptRequest(session_id=self.session_id, prompt=blocks)
         return asyncio.ensure_future(self.remote.prompt(request))
 
     async def prompt(self, *content: Any) -> str | None:
-        """Send a prompt and return the reason why its turn stopped."""
+        """Send a prompt and return the stop reason of its turn."""
         ended = len(self.ends())
         answer = await self.send(*content)
         if self.version == V1:
@@ -71,7 +81,7 @@ class AgentHarness:
         return self.ends()[-1].stop_reason
 
     async def stopped(self, sent: asyncio.Task[Any], *, before: int = 0) -> str | None:
-        """Return why the turn of a prompt that was sent has stopped."""
+        """Return the stop reason of a prompt that was sent."""
         answer = await sent
         if self.version == V1:
             return answer.stop_reason
@@ -79,7 +89,7 @@ class AgentHarness:
         return self.ends()[-1].stop_reason
 
     async def cancel(self) -> None:
-        """Cancel what runs in the session."""
+        """Cancel the turn of the session."""
         cls = v1.CancelNotification if self.version == V1 else v2.CancelSessionNotification
         await self.remote.cancel(cls(session_id=self.session_id))
 
@@ -95,14 +105,14 @@ class AgentHarness:
         cls = types.SetSessionConfigOptionBoolean if switch else types.SetSessionConfigOptionId
         return await self.remote.set_session_config_option(cls(**fields))
 
-    # What it has heard.
+    # What the client received.
 
     def heard(self, update: Any) -> None:
         self.updates.append(update)
         self.changed.set()
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        """Wait for what is heard to make the condition true."""
+        """Wait until the received updates make the condition true."""
         async with asyncio.timeout(20):
             while not condition():
                 self.changed.clear()
@@ -113,11 +123,11 @@ class AgentHarness:
         return [update for update in self.updates if type(update).__name__ in names]
 
     def ends(self) -> list[Any]:
-        """Return the ends of turns that were told as updates."""
+        """Return the turn ends that were sent as updates."""
         return self.of("IdleStateUpdate")
 
     def said(self, *, thought: bool = False) -> str:
-        """Return the text of all messages of the agent."""
+        """Return the text of all agent messages."""
         name = "AgentThoughtChunk" if thought else "AgentMessageChunk"
         return "".join(update.content.text for update in self.of(name))
 
@@ -125,7 +135,7 @@ class AgentHarness:
         return [update.message_id for update in self.of(name)]
 
     def tool(self, tool_id: str | None = None) -> dict[str, Any]:
-        """Return what is known of a tool call, by default of the last one."""
+        """Return the accumulated tool call, by default the last one."""
         calls: dict[str, dict[str, Any]] = {}
         for update in self.of("ToolCall", "ToolCallUpdate", "ToolCallContentChunk"):
             call = calls.setdefault(update.tool_call_id, {"content": []})
@@ -144,7 +154,7 @@ class AgentHarness:
         return [status for status in found if status not in (None, UNSET)]
 
     def options(self, answer: Any = None) -> list[dict[str, Any]]:
-        """Return the config options of an answer, by default of the one that opened it."""
+        """Return the config options of a response, by default of the opening one."""
         shown = (self.opened if answer is None else answer).config_options or []
         return [
             {
@@ -158,11 +168,11 @@ class AgentHarness:
         return to_builtins(update)
 
 
-def _permission(talk: AgentHarness, params: Any) -> Any:
-    talk.asked.append(params)
-    talk.changed.set()
-    types = talk.types
-    chosen = talk.allow(params)
+def _permission(harness: AgentHarness, params: Any) -> Any:
+    harness.asked.append(params)
+    harness.changed.set()
+    types = harness.types
+    chosen = harness.allow(params)
     outcome = (
         types.CancelledPermissionOutcome()
         if chosen is None
@@ -172,35 +182,35 @@ def _permission(talk: AgentHarness, params: Any) -> Any:
 
 
 class ClientV1(v1.ClientRole):
-    def __init__(self, talk: AgentHarness) -> None:
-        self.talk = talk
+    def __init__(self, harness: AgentHarness) -> None:
+        self.harness = harness
 
     def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
-        self.talk.heard(params.update)
+        self.harness.heard(params.update)
 
     async def request_permission(
         self, params: v1.RequestPermissionRequest, context: v1.ClientContext
     ) -> v1.RequestPermissionResponse:
-        return _permission(self.talk, params)
+        return _permission(self.harness, params)
 
 
 class ClientV2(v2.ClientRole):
-    def __init__(self, talk: AgentHarness) -> None:
-        self.talk = talk
+    def __init__(self, harness: AgentHarness) -> None:
+        self.harness = harness
 
     def session_update(
         self, params: v2.UpdateSessionNotification, context: v2.ClientContext
     ) -> None:
-        self.talk.heard(params.update)
+        self.harness.heard(params.update)
 
     async def request_permission(
         self, params: v2.RequestPermissionRequest, context: v2.ClientContext
     ) -> v2.RequestPermissionResponse:
-        return _permission(self.talk, params)
+        return _permission(self.harness, params)
 
 
 @asynccontextmanager
-async def talk(
+async def connect_client(
     agent: Agent,
     version: int,
     *,

@@ -1,4 +1,4 @@
-"""Work that goes on when its turn is over, and what can be stopped by itself."""
+"""Background work: it outlives its turn and can be cancelled individually."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from accord import Agent, InvalidParams, TokenUsage, Turn, v1, v2
 from accord.agent import ToolCallHandle, WorkCancelled
-from agent.harness import BOTH, V1, V2, AgentHarness, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from event_loop import drain_event_loop
 from requirement import requirement
 
@@ -19,7 +19,7 @@ FOREVER = [sys.executable, "-c", "import time; print('up', flush=True); time.sle
 
 
 class Builder(Agent):
-    """Does in the background what it is told."""
+    """Starts the background work that the prompt names."""
 
     unstable = True
 
@@ -91,7 +91,7 @@ class Builder(Agent):
 
 
 def background(client: AgentHarness) -> list[list[tuple[str, str]]]:
-    """Return the work that each state has listed."""
+    """Return the background work that each state lists."""
     found: list[list[tuple[str, str]]] = []
     for state in client.of("RunningStateUpdate", "IdleStateUpdate", "RequiresActionStateUpdate"):
         assert state.background is not None  # R-BGW-02
@@ -127,9 +127,9 @@ async def close(client: AgentHarness) -> None:
 
 @BOTH
 @requirement("R-PROMPT-16", "R-TOOL-11")
-async def test_background_work_goes_on_when_the_turn_is_over(version: int) -> None:
+async def test_background_work_continues_after_its_turn(version: int) -> None:
     agent = Builder()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         assert await client.prompt("build") == "end_turn"
         assert client.tool()["status"] == "in_progress"
         agent.gate.set()
@@ -138,9 +138,9 @@ async def test_background_work_goes_on_when_the_turn_is_over(version: int) -> No
 
 
 @requirement("R-BGW-01", "R-BGW-02", "R-BGW-03")
-async def test_v2_background_work_is_listed_from_its_beginning_to_its_end() -> None:
+async def test_v2_background_work_is_listed_while_it_runs() -> None:
     agent = Builder()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         await client.prompt("build")
         tool_id = client.tool()["tool_call_id"]
         assert client.tool()["capabilities"].cancel is not None
@@ -152,15 +152,15 @@ async def test_v2_background_work_is_listed_from_its_beginning_to_its_end() -> N
         await client.until(lambda: len(background(client)) == 6)
         assert background(client)[5] == []
         assert client.tool(tool_id)["capabilities"] is None  # R-TCAN-03
-        # Its end is told before the list that no longer has it.
+        # Its end is reported before the list without it.
         names = [type(update).__name__ for update in client.updates]
         assert names[-2:] == ["ToolCallUpdate", "IdleStateUpdate"]
-        assert client.ends()[-1].stop_reason is None  # it is no new end of a turn
+        assert client.ends()[-1].stop_reason is None  # The turn does not end a second time.
 
 
 @requirement("R-BGW-03")
-async def test_v2_background_work_is_told_before_it_is_listed() -> None:
-    async with talk(Builder(), V2) as client:
+async def test_v2_background_work_is_reported_before_it_is_listed() -> None:
+    async with connect_client(Builder(), V2) as client:
         await client.prompt("build")
         tool_id = client.tool()["tool_call_id"]
         listed = next(
@@ -179,7 +179,7 @@ async def test_v2_background_work_is_told_before_it_is_listed() -> None:
 @requirement("R-BGW-04", "R-TCAN-04", "R-TCAN-06")
 async def test_v2_background_work_with_a_process_is_listed_as_its_terminal(tmp_path: Path) -> None:
     agent = Builder()
-    async with talk(agent, V2, cwd=str(tmp_path)) as client:
+    async with connect_client(agent, V2, cwd=str(tmp_path)) as client:
         await client.prompt("serve")
         await client.until(lambda: client.of("TerminalOutputChunk"))
         terminal_id = client.of("TerminalUpdate")[0].terminal_id
@@ -197,9 +197,9 @@ async def test_v2_background_work_with_a_process_is_listed_as_its_terminal(tmp_p
 
 
 @requirement("R-BGW-08", "R-CANCEL-13")
-async def test_v2_cancel_leaves_background_work_alone() -> None:
+async def test_v2_cancel_does_not_stop_background_work() -> None:
     agent = Builder()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         sent = client.send("build and wait")
         await client.until(lambda: client.of("ToolCallContentChunk"))
         await client.cancel()
@@ -211,13 +211,13 @@ async def test_v2_cancel_leaves_background_work_alone() -> None:
         assert client.tool()["status"] == "completed"
 
 
-async def test_v1_cancel_stops_background_work_which_nothing_else_could() -> None:
+async def test_v1_cancel_stops_background_work() -> None:
     agent = Builder()
-    async with talk(agent, V1) as client:
+    async with connect_client(agent, V1) as client:
         await client.prompt("build")
         await client.cancel()
         await client.until(lambda: final(client))
-        assert client.tool()["status"] == "failed"  # its word for cancelled
+        assert client.tool()["status"] == "failed"  # v1 reports a cancelled call as failed
         assert agent.ended == ["in_progress"]
 
 
@@ -225,7 +225,7 @@ async def test_v1_cancel_stops_background_work_which_nothing_else_could() -> Non
 @requirement("R-SESS-33")
 async def test_close_stops_background_work_first(version: int) -> None:
     agent = Builder()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("build")
         await close(client)
         assert final(client)
@@ -237,19 +237,19 @@ async def test_close_stops_background_work_first(version: int) -> None:
 
 
 @BOTH
-async def test_background_work_ends_with_the_connection(version: int) -> None:
+async def test_background_work_ends_when_the_connection_ends(version: int) -> None:
     agent = Builder()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("build")
     assert agent.ended == ["in_progress"]
     assert not agent.sessions
 
 
 @BOTH
-async def test_background_work_that_fails_says_so_and_no_more(
+async def test_failed_background_work_is_reported_without_the_exception(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talk(Builder(), version) as client:
+    async with connect_client(Builder(), version) as client:
         await client.prompt("fail")
         await client.until(lambda: final(client))
         assert client.tool()["status"] == "failed"
@@ -261,7 +261,7 @@ async def test_background_work_that_fails_says_so_and_no_more(
 @BOTH
 async def test_agent_cancels_its_background_work(version: int) -> None:
     agent = Builder()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("build")
         agent.calls[0].cancel()
         agent.calls[0].cancel()
@@ -272,8 +272,8 @@ async def test_agent_cancels_its_background_work(version: int) -> None:
 
 
 @BOTH
-async def test_background_work_asks_without_making_a_turn_wait(version: int) -> None:
-    async with talk(Builder(), version) as client:
+async def test_background_work_asks_the_user_while_no_turn_waits(version: int) -> None:
+    async with connect_client(Builder(), version) as client:
         await client.prompt("ask")
         await client.until(lambda: final(client))
         assert len(client.asked) == 1
@@ -282,9 +282,9 @@ async def test_background_work_asks_without_making_a_turn_wait(version: int) -> 
 
 
 @requirement("R-BGW-01")
-async def test_v2_tool_call_that_a_turn_left_behind_is_background_work() -> None:
+async def test_v2_tool_call_left_open_by_a_turn_is_background_work() -> None:
     agent = Builder()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         await client.prompt("leave")
         item = [("tool", client.tool()["tool_call_id"])]
         assert background(client) == [[], item]
@@ -295,9 +295,9 @@ async def test_v2_tool_call_that_a_turn_left_behind_is_background_work() -> None
 
 
 @requirement("R-TCAN-04", "R-TCAN-06")
-async def test_v2_background_work_is_cancelled_by_itself() -> None:
+async def test_v2_background_work_is_cancelled_individually() -> None:
     agent = Builder()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         await client.prompt("build")
         tool_id = client.tool()["tool_call_id"]
         assert await cancel_tool(client, tool_id) == v2.CancelToolCallResponse()
@@ -307,8 +307,8 @@ async def test_v2_background_work_is_cancelled_by_itself() -> None:
 
 
 @requirement("R-TCAN-03", "R-TCAN-04")
-async def test_v2_tool_call_is_cancelled_while_its_turn_goes_on() -> None:
-    async with talk(Builder(), V2) as client:
+async def test_v2_tool_call_is_cancelled_while_its_turn_continues() -> None:
+    async with connect_client(Builder(), V2) as client:
         sent = client.send("alone")
         await client.until(lambda: "in_progress" in client.statuses())
         await cancel_tool(client, client.tool()["tool_call_id"])
@@ -319,8 +319,8 @@ async def test_v2_tool_call_is_cancelled_while_its_turn_goes_on() -> None:
 
 
 @BOTH
-async def test_cancel_of_a_turn_is_no_cancel_of_one_tool_call(version: int) -> None:
-    async with talk(Builder(), version) as client:
+async def test_cancelling_a_turn_is_not_cancelling_one_tool_call(version: int) -> None:
+    async with connect_client(Builder(), version) as client:
         sent = client.send("alone")
         await client.until(lambda: "in_progress" in client.statuses())
         await client.cancel()
@@ -329,9 +329,9 @@ async def test_cancel_of_a_turn_is_no_cancel_of_one_tool_call(version: int) -> N
 
 
 @requirement("R-TCAN-01", "R-TCAN-05")
-async def test_v2_tool_call_that_cannot_be_cancelled_is_not() -> None:
+async def test_v2_tool_call_that_is_not_cancellable_is_not_cancelled() -> None:
     agent = Builder()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         sent = client.send("together")
         await client.until(lambda: "in_progress" in client.statuses())
         assert "capabilities" not in client.tool()
@@ -343,9 +343,9 @@ async def test_v2_tool_call_that_cannot_be_cancelled_is_not() -> None:
 
 
 @requirement("R-TCAN-05")
-async def test_v2_tool_call_that_has_ended_cannot_be_cancelled() -> None:
+async def test_v2_tool_call_that_has_ended_is_not_cancelled() -> None:
     agent = Builder()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         agent.gate.set()
         await client.prompt("build")
         await client.until(lambda: final(client))
@@ -353,8 +353,8 @@ async def test_v2_tool_call_that_has_ended_cannot_be_cancelled() -> None:
             await cancel_tool(client, client.tool()["tool_call_id"])
 
 
-async def test_v2_command_of_a_turn_is_cancelled_by_itself(tmp_path: Path) -> None:
-    async with talk(Builder(), V2, cwd=str(tmp_path)) as client:
+async def test_v2_command_of_a_turn_is_cancelled_individually(tmp_path: Path) -> None:
+    async with connect_client(Builder(), V2, cwd=str(tmp_path)) as client:
         sent = client.send("run")
         await client.until(lambda: client.of("TerminalOutputChunk"))
         await cancel_terminal(client, client.of("TerminalUpdate")[0].terminal_id)
@@ -363,23 +363,23 @@ async def test_v2_command_of_a_turn_is_cancelled_by_itself(tmp_path: Path) -> No
 
 
 class Counts(Agent):
-    """Says what its turns take."""
+    """Reports the tokens of its turns."""
 
     async def prompt(self, turn: Turn) -> None:
         turn.token_usage = TokenUsage(total=30, input=20, output=10, thought=5)
 
 
-class CountsOpenly(Counts):
+class UnstableCounts(Counts):
     unstable = True
 
 
 @BOTH
 @requirement("R-PROMPT-23")
-@pytest.mark.parametrize("agent", [Counts, CountsOpenly])
-async def test_tokens_are_told_at_the_end_of_a_turn_by_an_agent_that_is_unstable(
+@pytest.mark.parametrize("agent", [Counts, UnstableCounts])
+async def test_unstable_agent_reports_token_usage_at_the_end_of_a_turn(
     version: int, agent: type[Counts]
 ) -> None:
-    async with talk(agent(), version) as client:
+    async with connect_client(agent(), version) as client:
         answer = await client.send("count")
         if version == V2:
             await client.until(client.ends)
@@ -393,7 +393,7 @@ async def test_tokens_are_told_at_the_end_of_a_turn_by_an_agent_that_is_unstable
 
 
 @BOTH
-async def test_background_work_that_cannot_start_a_command_is_in_the_log(
+async def test_command_that_cannot_start_in_the_background_is_logged(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Starts(Agent):
@@ -405,6 +405,6 @@ async def test_background_work_that_cannot_start_a_command_is_in_the_log(
         async def serve(self, call: ToolCallHandle) -> None:
             await call.session.terminals.run("no-such-command")
 
-    async with talk(Starts(), version) as client:
+    async with connect_client(Starts(), version) as client:
         await client.prompt("go")
     assert "background work failed: Serve" in caplog.text

@@ -1,4 +1,4 @@
-"""Files: the client's when it offers them, else local ones, and only inside the roots."""
+"""Files: the client's if it offers them, otherwise local ones, and only below the roots."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ import pytest
 from accord import Turn, v1
 from accord.errors import ResourceNotFound
 from accord.local.files import OutsideRoots
-from agent.harness import BOTH, V1, AgentHarness, ClientV1, talk
-from agent.test_tool import Does
+from agent.harness import BOTH, V1, AgentHarness, ClientV1, FunctionAgent, connect_client
 from requirement import requirement
 
 
 class Editor(ClientV1):
-    """Has unsaved text."""
+    """Has a file with unsaved text."""
 
     def read_text_file(
         self, params: v1.ReadTextFileRequest, context: v1.ClientContext
     ) -> v1.ReadTextFileResponse:
         try:
-            text = self.talk.files[params.path]
+            text = self.harness.files[params.path]
         except KeyError:
             raise ResourceNotFound from None
         if params.line is not None:
@@ -34,20 +33,20 @@ class Editor(ClientV1):
     def write_text_file(
         self, params: v1.WriteTextFileRequest, context: v1.ClientContext
     ) -> v1.WriteTextFileResponse:
-        self.talk.files[params.path] = params.content
+        self.harness.files[params.path] = params.content
         return v1.WriteTextFileResponse()
 
 
 @BOTH
 @requirement("R-FS-01", "R-FS-08")
-async def test_local_files_are_used_when_the_client_has_none(version: int, tmp_path: Path) -> None:
+async def test_local_files_are_used_if_the_client_has_none(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
 
     async def work(turn: Turn) -> None:
         await turn.say(await turn.files.read("a.txt", line=2))
         await turn.files.write(str(tmp_path / "new" / "b.txt"), "three")
 
-    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.said() == "two\n"
         assert (tmp_path / "new" / "b.txt").read_text() == "three"
@@ -55,7 +54,7 @@ async def test_local_files_are_used_when_the_client_has_none(version: int, tmp_p
 
 
 @requirement("R-FS-02", "R-FS-05")
-async def test_v1_files_of_the_client_come_first(tmp_path: Path) -> None:
+async def test_v1_files_of_the_client_are_preferred(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved")
 
     async def work(turn: Turn) -> None:
@@ -65,7 +64,7 @@ async def test_v1_files_of_the_client_come_first(tmp_path: Path) -> None:
         assert turn.client.reads_files
         assert turn.client.writes_files
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=Editor) as client:
+    async with connect_client(FunctionAgent(work), V1, cwd=str(tmp_path), client=Editor) as client:
         client.files[str(tmp_path / "a.txt")] = "unsaved, "
         assert await client.prompt("go") == "end_turn"
         assert client.said() == "unsaved, line 3, 2"
@@ -74,7 +73,7 @@ async def test_v1_files_of_the_client_come_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [None, Editor], ids=["local", "client"])
-async def test_missing_file_is_missing_wherever_it_is(
+async def test_missing_file_is_the_same_error_everywhere(
     tmp_path: Path, make: Callable[[AgentHarness], Any] | None
 ) -> None:
     async def work(turn: Turn) -> None:
@@ -83,7 +82,7 @@ async def test_missing_file_is_missing_wherever_it_is(
         except FileNotFoundError:
             await turn.say("missing")
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=make) as client:
+    async with connect_client(FunctionAgent(work), V1, cwd=str(tmp_path), client=make) as client:
         await client.prompt("go")
         assert client.said() == "missing"
 
@@ -91,7 +90,7 @@ async def test_missing_file_is_missing_wherever_it_is(
 @pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
 @pytest.mark.parametrize("make", [None, Editor], ids=["local", "client"])
 @requirement("R-DIR-05", "R-DIR-10")
-async def test_files_outside_of_the_roots_are_out_of_reach(
+async def test_files_outside_of_the_roots_are_rejected(
     tmp_path: Path, make: Callable[[AgentHarness], Any] | None
 ) -> None:
     (tmp_path / "secret").write_text("secret")
@@ -110,7 +109,7 @@ async def test_files_outside_of_the_roots_are_out_of_reach(
                     refused.append(path)
         await turn.files.write(str(other / "a"), "x")
 
-    async with talk(Does(work), V1, opened=False, client=make) as client:
+    async with connect_client(FunctionAgent(work), V1, opened=False, client=make) as client:
         await client.open(cwd=str(root), additional_directories=[str(other)])
         assert await client.prompt("go") == "end_turn"
         assert len(refused) == 6
@@ -118,9 +117,7 @@ async def test_files_outside_of_the_roots_are_out_of_reach(
 
 
 @BOTH
-async def test_written_file_is_a_diff_in_the_tool_call_around_it(
-    version: int, tmp_path: Path
-) -> None:
+async def test_written_file_is_a_diff_in_its_tool_call(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n")
 
     async def work(turn: Turn) -> None:
@@ -131,7 +128,7 @@ async def test_written_file_is_a_diff_in_the_tool_call_around_it(
             await turn.files.write("b.txt", "new\n")
             await turn.files.write("c.txt", "new\n", show=False)
 
-    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
         await client.prompt("go")
         first, second = client.tool()["content"]
         if version == V1:

@@ -1,4 +1,4 @@
-"""What only sessions need is imported with the first of them: editors start agents often."""
+"""Modules that only sessions need are imported with the first session, to keep start-up fast."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def main() -> None:
 asyncio.run(main())
 """
 
-# Parts of the agent package that `initialize` needs nothing of.
+# Modules of the agent package that `initialize` does not need.
 LATER = {
     "accord.agent.background",
     "accord.agent.handlers",

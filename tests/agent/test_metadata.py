@@ -1,4 +1,4 @@
-"""Annotations and `_meta` go with content, prompts, turns and events, and come as they went."""
+"""Annotations and `_meta` of content, prompts, turns and events arrive unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
-from agent.harness import BOTH, V1, talk
+from agent.harness import BOTH, V1, connect_client
 from sides import QUICK
 from versions import only
 
@@ -54,7 +54,7 @@ CONTENTS: list[Any] = [
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether content is the same, annotations of text too, which compare as text."""
+    """Return whether content is equal, with the annotations of text, which compares as text."""
     return one == other and repr(one) == repr(other)
 
 
@@ -69,13 +69,13 @@ def test_content_is_read_as_it_was_written(content: ContentBlock, wire: Any) -> 
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
-def test_content_is_stored_with_what_goes_with_it(content: ContentBlock) -> None:
+def test_content_is_stored_with_its_metadata(content: ContentBlock) -> None:
     stored = decode_update(encode_update(MessageUpdate("agent", "m", (content,))))
     assert isinstance(stored, MessageUpdate)
     assert _same(stored.content[0], content)
 
 
-def test_icons_of_version_2_are_kept() -> None:
+def test_v2_icons_are_kept() -> None:
     icon = v2.Icon(src="https://example.com/a.png", sizes=["48x48"])
     block = v2.ResourceLink(name="a", uri="file:///a", icons=[icon])
     link = convert_v2.content_from_wire(block)
@@ -130,7 +130,7 @@ async def test_script_agent_echoes_content_unchanged(version: int, tmp_path: Pat
 
 
 class _Metadata(Agent):
-    """Says what came with the prompt, and sends the same with all that it says."""
+    """Records the metadata of the prompt, and sends the same with all its messages."""
 
     prompt_capabilities = frozenset({"image"})
 
@@ -148,7 +148,7 @@ class _Metadata(Agent):
 
 @BOTH
 @pytest.mark.parametrize("kept", [False, True], ids=["no store", "store"])
-async def test_meta_goes_with_the_prompt_what_is_said_and_the_end(
+async def test_meta_arrives_with_the_prompt_the_messages_and_the_end(
     version: int, kept: bool, tmp_path: Path
 ) -> None:
     meta = {"example.com/trace": "abc"}
@@ -169,7 +169,7 @@ async def test_meta_goes_with_the_prompt_what_is_said_and_the_end(
 
 @BOTH
 async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
-    """What an agent of the wire sends with each update comes with its event."""
+    """The `_meta` of each update from a wire-level agent is in its event."""
     from accord.client.transcript import Transcript
     from accord.client.v1.updates import events_from_update as read_v1
     from accord.client.v2.updates import events_from_update as read_v2
@@ -192,7 +192,7 @@ async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
     assert again.changed == ("meta",)
 
 
-def test_line_has_what_goes_with_an_event_where_there_is_something() -> None:
+def test_json_line_has_the_meta_of_its_event() -> None:
     assert event_line(Text("a")) == {"event": "text", "text": "a", "message_id": None}
     line = event_line(Text("a", None, NOTES["annotations"], {"b": 1}, {"c": 2}))
     assert line["annotations"]["audience"] == ["user"]
@@ -202,7 +202,7 @@ def test_line_has_what_goes_with_an_event_where_there_is_something() -> None:
 
 
 @BOTH
-async def test_annotated_text_stands_by_itself_in_a_tool_call(version: int) -> None:
+async def test_annotated_text_is_a_block_of_its_own_in_a_tool_call(version: int) -> None:
     class Shows(Agent):
         async def prompt(self, turn: Turn) -> None:
             async with turn.tool("Look") as call:
@@ -210,7 +210,7 @@ async def test_annotated_text_stands_by_itself_in_a_tool_call(version: int) -> N
                 await call.append_text("a")
                 await call.append_text("b")
 
-    async with talk(Shows(), version) as client:
+    async with connect_client(Shows(), version) as client:
         await client.prompt("go")
         content = client.tool()["content"]
         assert content[0].content.annotations.priority == 0.5

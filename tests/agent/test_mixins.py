@@ -1,4 +1,4 @@
-"""What some agents serve in addition to sessions: logins and providers."""
+"""The mixins: authentication and providers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from accord.agent.mixins import (
     TerminalAuthMethod,
 )
 from accord.errors import NotOffered
-from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, talk
+from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 
 
 class Guarded(AuthenticationMixin, Agent):
-    """Lets nobody in who has not logged in."""
+    """Requires a login."""
 
     auth_methods = (
         AgentAuthMethod("key", "With a key", "Asks for it"),
@@ -78,7 +78,7 @@ async def logout(client: AgentHarness) -> None:
 @BOTH
 @requirement("R-AUTH-01")
 async def test_logins_are_listed_with_id_and_name(version: int) -> None:
-    async with talk(Guarded(), version, opened=False) as client:
+    async with connect_client(Guarded(), version, opened=False) as client:
         (method,) = client.remote.initialized.auth_methods
         assert (method.id if version == V1 else method.method_id) == "key"
         assert (method.name, method.description) == ("With a key", "Asks for it")
@@ -87,15 +87,15 @@ async def test_logins_are_listed_with_id_and_name(version: int) -> None:
 @BOTH
 @requirement("R-AUTH-11")
 async def test_session_requires_a_login(version: int) -> None:
-    async with talk(Guarded(), version, opened=False) as client:
+    async with connect_client(Guarded(), version, opened=False) as client:
         with pytest.raises(AuthRequired):
             await client.open()
 
 
 @BOTH
 @requirement("R-AUTH-04", "R-AUTH-10")
-async def test_user_gets_in_by_a_login(version: int) -> None:
-    async with talk(Guarded(), version, opened=False) as client:
+async def test_login_opens_the_agent(version: int) -> None:
+    async with connect_client(Guarded(), version, opened=False) as client:
         await login(client, "key")
         await client.open()
         await client.prompt("hi")
@@ -104,8 +104,8 @@ async def test_user_gets_in_by_a_login(version: int) -> None:
 
 @BOTH
 @requirement("R-AUTH-26")
-async def test_logout_takes_effect_on_prompts_and_on_new_sessions(version: int) -> None:
-    async with talk(Guarded(), version, opened=False) as client:
+async def test_logout_applies_to_prompts_and_new_sessions(version: int) -> None:
+    async with connect_client(Guarded(), version, opened=False) as client:
         await login(client, "key")
         await client.open()
         await logout(client)
@@ -120,15 +120,15 @@ async def test_logout_takes_effect_on_prompts_and_on_new_sessions(version: int) 
 
 @BOTH
 @requirement("R-AUTH-13", "R-AUTH-15", "R-AUTH-22")
-async def test_terminal_login_is_for_clients_that_have_terminals(version: int) -> None:
+async def test_terminal_login_is_advertised_to_clients_with_terminals(version: int) -> None:
     def ids(client: AgentHarness) -> list[str]:
         methods = client.remote.initialized.auth_methods
         return [m.id if version == V1 else m.method_id for m in methods]
 
-    async with talk(Guarded(), version, opened=False) as client:
+    async with connect_client(Guarded(), version, opened=False) as client:
         assert ids(client) == ["key"]
     make = TerminalsV1 if version == V1 else TerminalsV2
-    async with talk(Guarded(), version, opened=False, client=make) as client:
+    async with connect_client(Guarded(), version, opened=False, client=make) as client:
         assert ids(client) == ["key", "tty"]
         terminal = client.remote.initialized.auth_methods[1]
         assert terminal.args == ["login"]
@@ -138,8 +138,8 @@ async def test_terminal_login_is_for_clients_that_have_terminals(version: int) -
 
 @BOTH
 @requirement("R-AUTH-09")
-async def test_login_that_was_not_offered_is_refused(version: int) -> None:
-    async with talk(Guarded(), version, opened=False) as client:
+async def test_unknown_login_is_rejected(version: int) -> None:
+    async with connect_client(Guarded(), version, opened=False) as client:
         method = "authenticate" if version == V1 else "auth/login"
         for login_id in ("other", "tty"):
             with pytest.raises(InvalidParams):
@@ -148,8 +148,8 @@ async def test_login_that_was_not_offered_is_refused(version: int) -> None:
 
 @requirement("R-ASTAT-02")
 @BOTH
-async def test_who_is_logged_in_is_told(version: int) -> None:
-    async with talk(Guarded(), version, opened=False) as client:
+async def test_auth_status_is_sent(version: int) -> None:
+    async with connect_client(Guarded(), version, opened=False) as client:
         request = client.types.AuthStatusRequest
         assert (await client.remote.auth_status(request())).state == "unauthenticated"
         await login(client, "key")
@@ -162,7 +162,7 @@ async def test_who_is_logged_in_is_told(version: int) -> None:
 
 
 class Routed(ProvidersMixin, Agent):
-    """Has one provider that it needs and one that it does not."""
+    """Has one required and one optional provider."""
 
     def __init__(self) -> None:
         self.found = {
@@ -213,7 +213,7 @@ async def listed_providers(client: AgentHarness) -> dict[str, Any]:
 @BOTH
 @requirement("R-PROV-01")
 async def test_agent_with_providers_advertises_them(version: int) -> None:
-    async with talk(Routed(), version) as client:
+    async with connect_client(Routed(), version) as client:
         initialized = client.remote.initialized
         offered = initialized.agent_capabilities if version == V1 else initialized.capabilities
         assert offered.providers is not None
@@ -222,7 +222,7 @@ async def test_agent_with_providers_advertises_them(version: int) -> None:
 @BOTH
 @requirement("R-PROV-04")
 async def test_providers_are_listed_without_headers(version: int) -> None:
-    async with talk(Routed(), version) as client:
+    async with connect_client(Routed(), version) as client:
         await set_provider(client, "extra", "openai", headers={"key": "secret"})
         found = await listed_providers(client)
         assert {name: one.required for name, one in found.items()} == {"main": True, "extra": False}
@@ -232,9 +232,9 @@ async def test_providers_are_listed_without_headers(version: int) -> None:
 
 @BOTH
 @requirement("R-PROV-06")
-async def test_setting_a_provider_replaces_all_of_it(version: int) -> None:
+async def test_setting_a_provider_replaces_all_its_values(version: int) -> None:
     agent = Routed()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await set_provider(client, "extra", "anthropic", headers={"key": "1"})
         assert agent.found["extra"].base_url == "https://b.example"
         assert agent.headers == {"key": "1"}
@@ -246,10 +246,8 @@ async def test_setting_a_provider_replaces_all_of_it(version: int) -> None:
 @BOTH
 @requirement("R-PROV-07")
 @pytest.mark.parametrize(("provider_id", "api_type"), [("main", "anthropic"), ("other", "openai")])
-async def test_provider_that_cannot_be_set_is_refused(
-    version: int, provider_id: str, api_type: str
-) -> None:
-    async with talk(Routed(), version) as client:
+async def test_invalid_provider_is_rejected(version: int, provider_id: str, api_type: str) -> None:
+    async with connect_client(Routed(), version) as client:
         with pytest.raises(InvalidParams):
             await set_provider(client, provider_id, api_type)
 
@@ -257,10 +255,10 @@ async def test_provider_that_cannot_be_set_is_refused(
 @BOTH
 @requirement("R-PROV-05", "R-PROV-09")
 async def test_disabled_provider_is_listed_without_a_current_configuration(version: int) -> None:
-    async with talk(Routed(), version) as client:
+    async with connect_client(Routed(), version) as client:
         await set_provider(client, "extra", "anthropic")
         await disable_provider(client, "extra")
-        await disable_provider(client, "other")  # an unknown one is no error
+        await disable_provider(client, "other")  # an unknown provider is not an error
         found = await listed_providers(client)
         assert list(found) == ["main", "extra"]
         assert found["extra"].current is None
@@ -268,15 +266,15 @@ async def test_disabled_provider_is_listed_without_a_current_configuration(versi
 
 @BOTH
 @requirement("R-PROV-08")
-async def test_required_provider_is_not_disabled(version: int) -> None:
-    async with talk(Routed(), version) as client:
+async def test_required_provider_cannot_be_disabled(version: int) -> None:
+    async with connect_client(Routed(), version) as client:
         with pytest.raises(InvalidParams):
             await disable_provider(client, "main")
         assert (await listed_providers(client))["main"].current is not None
 
 
 @BOTH
-async def test_mixins_go_together_and_with_a_store(version: int) -> None:
+async def test_mixins_combine_with_each_other_and_a_store(version: int) -> None:
     from accord import MemoryStore
 
     class All(Guarded, Routed):
@@ -286,7 +284,7 @@ async def test_mixins_go_together_and_with_a_store(version: int) -> None:
             Guarded.__init__(self)
             Routed.__init__(self)
 
-    async with talk(All(), version, opened=False) as client:
+    async with connect_client(All(), version, opened=False) as client:
         await login(client, "key")
         await client.open()
         listed = await client.remote.list_sessions(client.types.ListSessionsRequest())
@@ -296,7 +294,7 @@ async def test_mixins_go_together_and_with_a_store(version: int) -> None:
 
 
 class Quiet(Guarded):
-    """Has nothing to say on who is logged in but what is derived."""
+    """Does not override `auth_status`."""
 
     auth_status = AuthenticationMixin.auth_status
 
@@ -305,14 +303,14 @@ class QuietlyUnstable(Quiet):
     unstable = True
 
 
-def listening(talk: AgentHarness) -> Any:
-    base: Any = ClientV1 if talk.version == V1 else ClientV2
+def listening(harness: AgentHarness) -> Any:
+    base: Any = ClientV1 if harness.version == V1 else ClientV2
 
     class Listening(base):
         def auth_status_update(self, params: Any, context: Any) -> None:
-            self.talk.heard((params.state, [account.label for account in params.accounts]))
+            self.harness.heard((params.state, [account.label for account in params.accounts]))
 
-    return Listening(talk)
+    return Listening(harness)
 
 
 async def log_in(client: AgentHarness) -> None:
@@ -324,19 +322,19 @@ async def log_in(client: AgentHarness) -> None:
 
 @BOTH
 @requirement("R-ASTAT-06")
-async def test_every_client_hears_once_that_who_is_logged_in_has_changed(version: int) -> None:
+async def test_every_client_is_notified_once_of_a_changed_auth_status(version: int) -> None:
     agent = Guarded()
     async with (
-        talk(agent, version, client=listening, opened=False) as one,
-        talk(agent, version, client=listening, opened=False) as two,
+        connect_client(agent, version, client=listening, opened=False) as one,
+        connect_client(agent, version, client=listening, opened=False) as two,
     ):
-        for client in (one, two):  # who asks knows of it
+        for client in (one, two):  # the caller of the method has the result
             await client.remote.auth_status(client.types.AuthStatusRequest())
         await log_in(one)
         for client in (one, two):
             await client.until(lambda client=client: client.updates)
             assert client.updates == [("authenticated", ["key"])]
-        await agent.notify_auth_status()  # it has not
+        await agent.notify_auth_status()  # this one does not
         logout = v1.LogoutRequest() if version == V1 else v2.LogoutAuthRequest()
         await two.remote.logout(logout)
         for client in (one, two):
@@ -346,15 +344,15 @@ async def test_every_client_hears_once_that_who_is_logged_in_has_changed(version
 
 @BOTH
 @requirement("R-ASTAT-01")
-async def test_who_is_logged_in_is_told_by_agents_that_say_so_or_are_unstable(
+async def test_auth_status_is_advertised_if_overridden_or_unstable(
     version: int,
 ) -> None:
-    async with talk(Quiet(), version, client=listening, opened=False) as client:
+    async with connect_client(Quiet(), version, client=listening, opened=False) as client:
         await log_in(client)
         with pytest.raises(NotOffered):
             await client.remote.auth_status(client.types.AuthStatusRequest())
         assert client.updates == []
-    async with talk(QuietlyUnstable(), version, client=listening, opened=False) as client:
+    async with connect_client(QuietlyUnstable(), version, client=listening, opened=False) as client:
         await client.remote.auth_status(client.types.AuthStatusRequest())
         await log_in(client)
         await client.until(lambda: client.updates)

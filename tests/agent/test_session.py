@@ -1,4 +1,4 @@
-"""What a session shows besides messages: plans, options, modes, commands, title, usage."""
+"""What a session shows in addition to messages: plans, options, commands, title, usage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from accord import (
     v1,
     v2,
 )
-from agent.harness import BOTH, V1, V2, AgentHarness, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from requirement import requirement
 
 MODE = SelectOption(
@@ -46,8 +46,8 @@ MODEL = SelectOption(
 THINK = BooleanOption(id="think", name="Think", value=True)
 
 
-class Chooses(Agent):
-    """Has options, a mode among them, and commands."""
+class HasOptions(Agent):
+    """Has options, one of them a mode, and commands."""
 
     def __init__(self, work: Callable[[Turn], Awaitable[Any]] | None = None) -> None:
         self.work = work
@@ -93,8 +93,8 @@ def plans_of(client: AgentHarness) -> list[list[tuple[str, str, str]]]:
 
 @BOTH
 @requirement("R-PLAN-02", "R-PLAN-05")
-async def test_plan_is_shown_whole_at_every_change(version: int) -> None:
-    async with talk(Chooses(make_plan), version) as client:
+async def test_complete_plan_is_sent_with_every_change(version: int) -> None:
+    async with connect_client(HasOptions(make_plan), version) as client:
         await client.prompt("go")
         assert plans_of(client)[:3] == [
             [("Find", "pending", "medium"), ("Fix", "pending", "high")],
@@ -105,23 +105,23 @@ async def test_plan_is_shown_whole_at_every_change(version: int) -> None:
 
 @BOTH
 @requirement("R-PLAN-01", "R-PLAN-04")
-async def test_plan_is_replaced_as_work_proceeds(version: int) -> None:
-    async with talk(Chooses(make_plan), version) as client:
+async def test_plan_can_be_replaced(version: int) -> None:
+    async with connect_client(HasOptions(make_plan), version) as client:
         await client.prompt("go")
         assert len(plans_of(client)) == 4
         assert plans_of(client)[-1] == [("Rest", "pending", "medium")]
 
 
 @requirement("R-PLAN-09")
-async def test_v1_client_without_plan_updates_gets_plans() -> None:
-    async with talk(Chooses(make_plan), V1) as client:
+async def test_v1_client_without_plan_updates_receives_plans() -> None:
+    async with connect_client(HasOptions(make_plan), V1) as client:
         assert client.remote.initialized is not None
         await client.prompt("go")
         assert len(client.of("Plan")) == 4
         assert client.of("PlanUpdate") == []
 
 
-async def test_entry_that_is_not_in_the_plan_is_an_error() -> None:
+async def test_changing_an_entry_outside_of_the_plan_is_an_error() -> None:
     caught: list[str] = []
 
     async def work(turn: Turn) -> None:
@@ -131,17 +131,19 @@ async def test_entry_that_is_not_in_the_plan_is_an_error() -> None:
         except KeyError as exc:
             caught.append(exc.args[0])
 
-    async with talk(Chooses(work), V1) as client:
+    async with connect_client(HasOptions(work), V1) as client:
         await client.prompt("go")
         assert caught == ["Fix"]
 
 
 @pytest.mark.parametrize(("version", "status"), [(V1, "completed"), (V2, "cancelled")])
-async def test_step_that_was_given_up_is_told_as_the_version_can(version: int, status: str) -> None:
+async def test_cancelled_entry_is_sent_in_the_form_of_the_version(
+    version: int, status: str
+) -> None:
     async def work(turn: Turn) -> None:
         await turn.plan([PlanEntry("Find", "cancelled")])
 
-    async with talk(Chooses(work), version) as client:
+    async with connect_client(HasOptions(work), version) as client:
         await client.prompt("go")
         (update,) = client.of("Plan", "PlanUpdate")
         (entry,) = update.entries if version == V1 else update.plan.entries
@@ -153,12 +155,12 @@ async def test_step_that_was_given_up_is_told_as_the_version_can(version: int, s
 
 @requirement("R-USAGE-01", "R-USAGE-02")
 @BOTH
-async def test_title_and_usage_are_told(version: int) -> None:
+async def test_title_and_usage_are_sent(version: int) -> None:
     async def work(turn: Turn) -> None:
         await turn.set_title("The red build")
         await turn.set_context_usage(10, 200, cost=Cost(0.5, "EUR"))
 
-    async with talk(Chooses(work), version) as client:
+    async with connect_client(HasOptions(work), version) as client:
         await client.prompt("go")
         (info,) = client.of("SessionInfoUpdate")
         assert info.title == "The red build"
@@ -169,11 +171,11 @@ async def test_title_and_usage_are_told(version: int) -> None:
 
 @BOTH
 @requirement("R-CMD-01", "R-CMD-04", "R-CMD-05", "R-CMD-06")
-async def test_commands_are_told_when_the_session_is_open(version: int) -> None:
+async def test_commands_are_sent_when_the_session_is_open(version: int) -> None:
     async def work(turn: Turn) -> None:
         await turn.set_commands([AvailableCommand("stop", "Stops")])
 
-    async with talk(Chooses(work), version) as client:
+    async with connect_client(HasOptions(work), version) as client:
         if version == V1:
             await client.until(lambda: client.of("AvailableCommandsUpdate"))
             commands = client.of("AvailableCommandsUpdate")[0].available_commands
@@ -188,10 +190,10 @@ async def test_commands_are_told_when_the_session_is_open(version: int) -> None:
         assert [command.name for command in update.available_commands] == ["stop"]
 
 
-# Options and modes: declared once.
+# Options and modes are declared once.
 
 
-def all_options(talk: AgentHarness) -> Any:
+def all_options(harness: AgentHarness) -> Any:
     class Client(v1.ClientRole):
         def capabilities(self) -> v1.ClientCapabilities:
             return v1.ClientCapabilities(
@@ -203,14 +205,14 @@ def all_options(talk: AgentHarness) -> Any:
             )
 
         def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
-            talk.heard(params.update)
+            harness.heard(params.update)
 
     return Client()
 
 
 @requirement("R-SESS-06", "R-MODE-01", "R-MODE-05", "R-CONF-01")
 async def test_v1_mode_is_a_mode_and_an_option() -> None:
-    async with talk(Chooses(), V1, client=all_options) as client:
+    async with connect_client(HasOptions(), V1, client=all_options) as client:
         assert client.opened.modes == v1.SessionModeState(
             current_mode_id="ask",
             available_modes=[
@@ -225,8 +227,8 @@ async def test_v1_mode_is_a_mode_and_an_option() -> None:
 
 
 @requirement("R-CONF-08")
-async def test_v1_switches_are_for_clients_that_show_them() -> None:
-    async with talk(Chooses(), V1) as client:
+async def test_v1_boolean_options_are_sent_to_clients_that_support_them() -> None:
+    async with connect_client(HasOptions(), V1) as client:
         assert [option["id"] for option in client.options()] == ["mode", "model"]
         answer = await client.set_option("model", "large")
         assert [option["id"] for option in client.options(answer)] == ["mode", "model"]
@@ -234,7 +236,7 @@ async def test_v1_switches_are_for_clients_that_show_them() -> None:
 
 @requirement("R-MODE-06")
 async def test_v2_mode_is_an_option() -> None:
-    async with talk(Chooses(), V2) as client:
+    async with connect_client(HasOptions(), V2) as client:
         assert client.options() == [
             {"id": "mode", "value": "ask"},
             {"id": "model", "value": "small"},
@@ -244,9 +246,11 @@ async def test_v2_mode_is_an_option() -> None:
 
 @BOTH
 @requirement("R-CONF-02", "R-CONF-18")
-async def test_user_chooses_an_option(version: int) -> None:
-    agent = Chooses()
-    async with talk(agent, version, client=all_options if version == V1 else None) as client:
+async def test_user_sets_an_option(version: int) -> None:
+    agent = HasOptions()
+    async with connect_client(
+        agent, version, client=all_options if version == V1 else None
+    ) as client:
         answer = await client.set_option("model", "large")
         assert {"id": "model", "value": "large"} in client.options(answer)
         await client.set_option("think", value=False)
@@ -260,19 +264,21 @@ async def test_user_chooses_an_option(version: int) -> None:
 @pytest.mark.parametrize(
     ("option_id", "value"), [("model", "huge"), ("colour", "red"), ("think", "no"), ("model", True)]
 )
-async def test_choice_that_does_not_exist_is_refused_and_changes_nothing(
+async def test_unknown_choice_is_rejected_and_changes_nothing(
     version: int, option_id: str, value: str | bool
 ) -> None:
-    agent = Chooses()
-    async with talk(agent, version, client=all_options if version == V1 else None) as client:
+    agent = HasOptions()
+    async with connect_client(
+        agent, version, client=all_options if version == V1 else None
+    ) as client:
         with pytest.raises(InvalidParams):
             await client.set_option(option_id, value)
         assert not agent.chosen
 
 
 @requirement("R-CONF-11")
-async def test_v2_value_of_an_unknown_type_is_refused() -> None:
-    async with talk(Chooses(), V2) as client:
+async def test_v2_value_of_an_unknown_type_is_rejected() -> None:
+    async with connect_client(HasOptions(), V2) as client:
         params = {
             "sessionId": client.session_id,
             "configId": "model",
@@ -284,10 +290,10 @@ async def test_v2_value_of_an_unknown_type_is_refused() -> None:
 
 
 @BOTH
-async def test_agent_can_refuse_a_choice(version: int) -> None:
-    agent = Chooses()
+async def test_agent_can_reject_a_choice(version: int) -> None:
+    agent = HasOptions()
     agent.refuse = True
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         with pytest.raises(InvalidParams, match="not now"):
             await client.set_option("model", "large")
         await client.prompt("which?")
@@ -295,9 +301,9 @@ async def test_agent_can_refuse_a_choice(version: int) -> None:
 
 
 @requirement("R-MODE-02", "R-MODE-05")
-async def test_v1_mode_that_is_set_is_the_option_too() -> None:
-    agent = Chooses()
-    async with talk(agent, V1) as client:
+async def test_v1_setting_the_mode_sets_the_option() -> None:
+    agent = HasOptions()
+    async with connect_client(agent, V1) as client:
         await client.remote.set_session_mode(
             v1.SetSessionModeRequest(session_id=client.session_id, mode_id="code")
         )
@@ -311,19 +317,19 @@ async def test_v1_mode_that_is_set_is_the_option_too() -> None:
 
 
 @requirement("R-MODE-05")
-async def test_v1_option_that_is_set_is_the_mode_too() -> None:
-    async with talk(Chooses(), V1) as client:
+async def test_v1_setting_the_option_sets_the_mode() -> None:
+    async with connect_client(HasOptions(), V1) as client:
         await client.set_option("mode", "code")
         assert client.of("CurrentModeUpdate") == [v1.CurrentModeUpdate(current_mode_id="code")]
 
 
 @BOTH
 @requirement("R-MODE-03", "R-CONF-03", "R-CONF-16")
-async def test_agent_changes_an_option_itself(version: int) -> None:
+async def test_agent_sets_an_option(version: int) -> None:
     async def work(turn: Turn) -> None:
         await turn.session.set_option("mode", "code")
 
-    async with talk(Chooses(work), version) as client:
+    async with connect_client(HasOptions(work), version) as client:
         await client.prompt("go")
         (update,) = client.of("ConfigOptionUpdate")
         assert client.options(update)[0] == {"id": "mode", "value": "code"}
@@ -331,8 +337,8 @@ async def test_agent_changes_an_option_itself(version: int) -> None:
         assert modes == ([v1.CurrentModeUpdate(current_mode_id="code")] if version == V1 else [])
 
 
-async def test_v1_session_without_modes_has_none_to_set() -> None:
-    async with talk(Agent(), V1) as client:
+async def test_v1_setting_a_mode_without_modes_is_an_error() -> None:
+    async with connect_client(Agent(), V1) as client:
         assert client.opened.modes is None
         with pytest.raises(InvalidParams):
             await client.remote.set_session_mode(
@@ -341,13 +347,13 @@ async def test_v1_session_without_modes_has_none_to_set() -> None:
 
 
 @requirement("R-CONF-17")
-async def test_option_whose_value_is_no_choice_is_an_error_of_the_agent() -> None:
+async def test_option_with_an_unknown_choice_is_an_error_of_the_agent() -> None:
     class Wrong(Agent):
         async def open_session(self, session: Session) -> None:
             with pytest.raises(ValueError, match="not one of"):
                 await session.set_options([SelectOption(id="a", name="A", value="x", choices=())])
 
-    async with talk(Wrong(), V1) as client:
+    async with connect_client(Wrong(), V1) as client:
         assert not client.opened.config_options
 
 
@@ -356,9 +362,9 @@ async def test_option_whose_value_is_no_choice_is_an_error_of_the_agent() -> Non
 
 @requirement("R-PROMPT-16", "R-PROMPT-20")
 @BOTH
-async def test_session_can_speak_outside_of_a_turn_until_it_is_closed(version: int) -> None:
-    agent = Chooses()
-    async with talk(agent, version) as client:
+async def test_session_can_send_outside_of_a_turn_until_it_is_closed(version: int) -> None:
+    agent = HasOptions()
+    async with connect_client(agent, version) as client:
         session = agent.sessions[client.session_id]
         await session.say("By the way.")
         await client.until(client.said)
@@ -371,9 +377,9 @@ async def test_session_can_speak_outside_of_a_turn_until_it_is_closed(version: i
 
 @BOTH
 @requirement("R-SESS-04", "R-DIR-05")
-async def test_session_knows_where_it_works(version: int) -> None:
-    agent = Chooses()
-    async with talk(agent, version, opened=False) as client:
+async def test_session_has_its_directories(version: int) -> None:
+    agent = HasOptions()
+    async with connect_client(agent, version, opened=False) as client:
         await client.open(additional_directories=["/other", "/project", "/other"])
         session = agent.sessions[client.session_id]
         assert session.cwd == "/project"
@@ -388,9 +394,9 @@ class UsesMcp(Agent):
 
 @BOTH
 @requirement("R-MCP-01", "R-MCP-04", "R-MCP-05")
-async def test_mcp_servers_are_given_to_the_session(version: int) -> None:
+async def test_mcp_servers_are_passed_to_the_session(version: int) -> None:
     agent = UsesMcp()
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         types = client.types
         variable = types.EnvVariable(name="A", value="b")
         header = types.HttpHeader(name="Key", value="1")
@@ -408,8 +414,8 @@ async def test_mcp_servers_are_given_to_the_session(version: int) -> None:
 
 @requirement("R-MCP-06")
 @pytest.mark.parametrize("kind", ["http", "_own"])
-async def test_v2_mcp_transport_that_was_not_offered_is_refused(kind: str) -> None:
-    async with talk(Agent(), V2) as client:
+async def test_v2_unsupported_mcp_transport_is_rejected(kind: str) -> None:
+    async with connect_client(Agent(), V2) as client:
         server = {"type": kind, "name": "a", "url": "https://a.example"}
         params = {"cwd": "/project", "mcpServers": [server]}
         with pytest.raises(InvalidParams):
@@ -418,8 +424,8 @@ async def test_v2_mcp_transport_that_was_not_offered_is_refused(kind: str) -> No
 
 @BOTH
 @requirement("R-MCP-15")
-async def test_mcp_servers_have_names_of_their_own(version: int) -> None:
-    async with talk(UsesMcp(), version) as client:
+async def test_mcp_servers_need_unique_names(version: int) -> None:
+    async with connect_client(UsesMcp(), version) as client:
         server = client.types.McpServerStdio(name="a", command="/bin/a", args=[], env=[])
         with pytest.raises(InvalidParams) as caught:
             await client.open(mcp_servers=[server, server])
@@ -427,8 +433,8 @@ async def test_mcp_servers_have_names_of_their_own(version: int) -> None:
 
 
 @requirement("R-SESS-29", "R-SESS-13")
-async def test_v2_resume_of_an_open_session_tells_its_state() -> None:
-    async with talk(Chooses(), V2) as client:
+async def test_v2_resuming_an_open_session_sends_its_state() -> None:
+    async with connect_client(HasOptions(), V2) as client:
         answer = await client.remote.resume_session(
             v2.ResumeSessionRequest(session_id=client.session_id, cwd="/project")
         )
@@ -437,8 +443,8 @@ async def test_v2_resume_of_an_open_session_tells_its_state() -> None:
 
 
 @requirement("R-SESS-16")
-async def test_v2_replay_from_an_unknown_place_is_refused() -> None:
-    async with talk(Chooses(), V2) as client:
+async def test_v2_replay_from_an_unknown_point_is_rejected() -> None:
+    async with connect_client(HasOptions(), V2) as client:
         params = {
             "sessionId": client.session_id,
             "cwd": "/project",

@@ -1,4 +1,4 @@
-"""Stores: the contract, kept by ours; and that a killed process loses nothing that was sent."""
+"""Stores: the contract, the stored form, and that a killed process loses no sent update."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TestSqliteStore(StoreContract):
         return SqliteStore(self.path)
 
 
-async def test_two_stores_may_share_a_file(tmp_path: Path) -> None:
+async def test_two_stores_can_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     first, second = SqliteStore(path), SqliteStore(path)
     try:
@@ -74,7 +74,7 @@ async def test_two_stores_may_share_a_file(tmp_path: Path) -> None:
         await second.aclose()
 
 
-async def test_file_of_a_newer_accord_is_left_alone(tmp_path: Path) -> None:
+async def test_file_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
@@ -135,18 +135,18 @@ EVERYTHING: list[Update] = [
 
 
 @pytest.mark.parametrize("report", EVERYTHING, ids=lambda report: type(report).__name__)
-def test_report_is_read_as_it_was_written(report: Update) -> None:
+def test_update_is_decoded_as_it_was_encoded(report: Update) -> None:
     entry = encode_update(report)
     json.loads(entry)
     assert decode_update(entry) == report
 
 
 @pytest.mark.parametrize("entry", [b"{", b"[]", b'{"type":"later"}', b'{"type":"said","role":"x"}'])
-def test_entry_that_nobody_here_knows_is_passed_over(entry: bytes) -> None:
+def test_unknown_entry_is_skipped(entry: bytes) -> None:
     assert decode_update(entry) is None
 
 
-async def test_title_may_have_half_a_character(tmp_path: Path) -> None:
+async def test_title_can_have_a_lone_surrogate(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     try:
         await store.create(StoredSession(id="s", cwd="/", title="\ud83d cut"))
@@ -157,11 +157,11 @@ async def test_title_may_have_half_a_character(tmp_path: Path) -> None:
     assert stored.title == "? cut"
 
 
-# What is shown again.
+# Replays.
 
 
 @requirement("R-SESS-14", "R-SESS-15", "R-DTERM-13")
-def test_conversation_is_shown_with_each_thing_once() -> None:
+def test_replay_shows_each_item_once() -> None:
     reports: list[Update] = [
         MessageUpdate("user", "m1", ("a", "b")),
         MessageUpdate("agent", "m2", ("Hel",)),
@@ -200,7 +200,7 @@ def test_conversation_is_shown_with_each_thing_once() -> None:
     ]
 
 
-def test_what_had_not_ended_is_cancelled_unless_it_runs() -> None:
+def test_open_tool_calls_are_replayed_as_cancelled_unless_they_run() -> None:
     reports: list[Update] = [
         ToolCallUpdate(id="t", is_new=True, title="Run", status="in_progress"),
         TerminalStarted("x", "ls", "/"),

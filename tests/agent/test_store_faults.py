@@ -1,4 +1,4 @@
-"""Stores when the disk is full, the file is locked or the session is long."""
+"""Stores with a full disk, a locked file or a long session."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from accord.agent.store.records import encode_update
 from accord.agent.store.session_log import SessionLog
 from accord.agent.updates import MessageUpdate, ToolCallUpdate, ToolContentUpdate, Update
 from accord.testing import StoreContract
-from agent.harness import BOTH, V1, talk
+from agent.harness import BOTH, V1, connect_client
 from event_loop import drain_event_loop
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes of files are of POSIX")
 
 
 class Echo(Agent):
-    """Says what it is told."""
+    """Repeats the prompt."""
 
     def __init__(self, store: SessionStore) -> None:
         self.store = store
@@ -63,7 +63,9 @@ class Locked:
 
 
 @pytest.mark.parametrize("work", ["create", "append", "update", "delete", "copy"])
-async def test_loop_goes_on_while_another_process_has_the_file(tmp_path: Path, work: str) -> None:
+async def test_event_loop_runs_while_another_process_locks_the_file(
+    tmp_path: Path, work: str
+) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path)
     await store.create(_session())
@@ -76,7 +78,7 @@ async def test_loop_goes_on_while_another_process_has_the_file(tmp_path: Path, w
         "copy": lambda: store.copy("a", _session("b")),
     }
     doing = asyncio.ensure_future(does[work]())
-    await drain_event_loop()  # the loop is not blocked
+    await drain_event_loop()  # the event loop is not blocked
     assert await asyncio.wait_for(_read_elsewhere(path), 10) == []
     assert not doing.done()
     other.release()
@@ -133,11 +135,11 @@ async def _filled(store: SessionStore, entries: Sequence[Update]) -> SessionLog:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_others_get_their_turn_while_a_long_session_is_loaded(
+async def test_other_sessions_run_while_a_long_session_is_loaded(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "sessions.db")
-    # Of each kind: some long messages, and many short tool calls.
+    # A mix of some long messages and many short tool calls.
     entries: list[Update] = []
     for number in range(4000):
         entries += [
@@ -174,7 +176,7 @@ async def test_others_get_their_turn_while_a_long_session_is_loaded(
     await store.aclose()
 
 
-async def test_large_entries_come_few_at_a_time(tmp_path: Path) -> None:
+async def test_large_entries_are_read_in_small_pages(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     await store.create(_session(), [b"x" * 500_000] * 12)
     pages = [len(page) async for page in store.read_pages("a")]
@@ -183,7 +185,7 @@ async def test_large_entries_come_few_at_a_time(tmp_path: Path) -> None:
     await store.aclose()
 
 
-async def test_what_is_added_while_a_session_is_read_is_not_part_of_it(tmp_path: Path) -> None:
+async def test_entries_added_during_a_read_are_not_part_of_it(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     await store.create(_session(), [b"1"] * 1000)
     count = 0
@@ -194,7 +196,7 @@ async def test_what_is_added_while_a_session_is_read_is_not_part_of_it(tmp_path:
     await store.aclose()
 
 
-async def test_long_session_takes_the_memory_of_what_it_shows(tmp_path: Path) -> None:
+async def test_loading_a_long_session_takes_memory_for_the_replay_only(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db")
     count = 30_000
     output: list[Update] = [ToolCallUpdate(id="tool-1", is_new=True, title="Look")]
@@ -216,7 +218,7 @@ async def test_long_session_takes_the_memory_of_what_it_shows(tmp_path: Path) ->
 
 
 class Slow(MemoryStore):
-    """Lets others do something between two pages."""
+    """Runs other code between two pages."""
 
     between: Any = None
 
@@ -228,7 +230,7 @@ class Slow(MemoryStore):
 
 
 @BOTH
-async def test_what_is_said_during_a_replay_is_shown_once_and_behind_it(version: int) -> None:
+async def test_message_sent_during_a_replay_is_shown_once_after_it(version: int) -> None:
     store = Slow()
     said = asyncio.Event()
     more = asyncio.Event()
@@ -242,7 +244,7 @@ async def test_what_is_said_during_a_replay_is_shown_once_and_behind_it(version:
 
     agent = Talks()
     agent.store = store
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("go")
         await said.wait()
         await client.until(lambda: client.said() == "one ")
@@ -281,7 +283,7 @@ class TestFallbackStore(StoreContract):
 
 
 class Full(SqliteStore):
-    """On a disk that can be filled."""
+    """A store on a disk that can be filled."""
 
     async def fill(self) -> None:
         def work(db: sqlite3.Connection) -> None:
@@ -295,18 +297,18 @@ class Full(SqliteStore):
 
 
 @BOTH
-async def test_agent_goes_on_when_the_disk_is_full(
+async def test_agent_continues_when_the_disk_is_full(
     version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = Full(tmp_path / "sessions.db")
     long = "x" * 20_000
-    async with talk(Echo(FallbackStore(disk)), version) as client:
+    async with connect_client(Echo(FallbackStore(disk)), version) as client:
         assert await client.prompt("first") == "end_turn"
         await disk.fill()
         for _ in range(3):
             assert await client.prompt(long) == "end_turn"
         old = client.session_id
-        await client.open()  # another one
+        await client.open()  # a new session
         assert await client.prompt(long) == "end_turn"
         assert client.session_id != old
         listed = await client.remote.list_sessions(client.types.ListSessionsRequest())
@@ -314,7 +316,7 @@ async def test_agent_goes_on_when_the_disk_is_full(
     assert caplog.text.count("sessions are no longer stored") == 1
 
 
-async def test_store_gets_what_it_has_missed_when_it_works_again(
+async def test_store_receives_missed_entries_when_it_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = Full(tmp_path / "sessions.db")
@@ -345,7 +347,7 @@ async def test_store_gets_what_it_has_missed_when_it_works_again(
     await store.aclose()
 
 
-async def test_full_disk_takes_back_all_of_a_transaction(tmp_path: Path) -> None:
+async def test_full_disk_rolls_back_the_whole_transaction(tmp_path: Path) -> None:
     disk = Full(tmp_path / "sessions.db")
     await disk.create(_session("a"))
     await disk.fill()
@@ -358,12 +360,12 @@ async def test_full_disk_takes_back_all_of_a_transaction(tmp_path: Path) -> None
     await disk.aclose()
 
 
-# Who can read it.
+# File permissions.
 
 
 @POSIX
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-async def test_only_the_owner_can_read_what_is_stored(tmp_path: Path, umask: int) -> None:
+async def test_only_the_owner_can_read_the_store(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o775)
@@ -380,7 +382,7 @@ async def test_only_the_owner_can_read_what_is_stored(tmp_path: Path, umask: int
 
 
 @POSIX
-async def test_file_that_others_could_read_is_the_owners_from_now_on(tmp_path: Path) -> None:
+async def test_readable_file_is_restricted_to_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path)
     await store.create(_session(), [b"1"])
@@ -394,7 +396,7 @@ async def test_file_that_others_could_read_is_the_owners_from_now_on(tmp_path: P
 
 
 @POSIX
-async def test_file_may_be_shared_where_that_is_wanted(tmp_path: Path) -> None:
+async def test_file_can_be_shared_explicitly(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = SqliteStore(path, mode=0o660)
     await store.create(_session())

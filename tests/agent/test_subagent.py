@@ -1,4 +1,4 @@
-"""Work of other agents inside of a session: shown apart, or as a tool call."""
+"""Subagents: shown as sessions of their own, or as a tool call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from accord import Agent, InvalidParams, MemoryStore, PermissionOption, TokenUsage, Turn, v1, v2
 from accord.agent import WorkCancelled
 from accord.errors import ResourceNotFound
-from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, connect_client
 from event_loop import drain_event_loop
 from requirement import requirement
 
@@ -18,7 +18,7 @@ ONE = (PermissionOption("allow_once", "Allow", "allow_once"),)
 
 
 class Boss(Agent):
-    """Has others work for it."""
+    """Starts subagents."""
 
     unstable = True
 
@@ -75,23 +75,23 @@ class Stable(Boss):
     unstable = False
 
 
-def showing(talk: AgentHarness) -> Any:
-    """Return a client that shows subagents, and keeps apart what it hears of them."""
-    base: Any = ClientV1 if talk.version == V1 else ClientV2
-    family: Any = talk
+def client_with_subagents(harness: AgentHarness) -> Any:
+    """Return a client that supports subagents and keeps their updates apart."""
+    base: Any = ClientV1 if harness.version == V1 else ClientV2
+    family: Any = harness
     family.by_session = {}
 
     class Showing(base):
         def capabilities(self) -> Any:
-            if talk.version == V1:
+            if harness.version == V1:
                 return v1.ClientCapabilities(subagents=v1.SubagentCapabilities())
             return super().capabilities()
 
         def session_update(self, params: Any, context: Any) -> None:
             family.by_session.setdefault(params.session_id, []).append(params.update)
-            self.talk.heard(params.update)
+            self.harness.heard(params.update)
 
-    return Showing(talk)
+    return Showing(harness)
 
 
 def child_of(client: Any) -> str:
@@ -111,8 +111,8 @@ def names(updates: list[Any]) -> list[str]:
 
 @BOTH
 @requirement("R-SUBAG-01", "R-SUBAG-02", "R-SUBAG-03", "R-SUBAG-08")
-async def test_subagent_is_announced_and_speaks_for_itself(version: int) -> None:
-    async with talk(Boss(), version, client=showing) as client:
+async def test_subagent_is_announced_before_its_own_updates(version: int) -> None:
+    async with connect_client(Boss(), version, client=client_with_subagents) as client:
         family: Any = client
         assert await client.prompt("review") == "end_turn"
         child = child_of(client)
@@ -126,15 +126,15 @@ async def test_subagent_is_announced_and_speaks_for_itself(version: int) -> None
         assert "".join(said) == "Looks good."
         assert "ToolCallUpdate" in names(family.by_session[child])
         assert "ToolCallUpdate" not in names(family.by_session[client.session_id])
-        # Nothing names it before it is announced.
+        # No update names it before it is announced.
         order = [id(update) for update in client.updates]
         assert order.index(id(first)) < order.index(id(family.by_session[child][0]))
 
 
 @BOTH
 @requirement("R-SUBAG-11")
-async def test_messages_between_sessions_are_told_to_both(version: int) -> None:
-    async with talk(Boss(), version, client=showing) as client:
+async def test_messages_between_sessions_are_sent_to_both(version: int) -> None:
+    async with connect_client(Boss(), version, client=client_with_subagents) as client:
         family: Any = client
         await client.prompt("review")
         parent, child = client.session_id, child_of(client)
@@ -155,8 +155,8 @@ async def test_messages_between_sessions_are_told_to_both(version: int) -> None:
 
 
 @requirement("R-SUBAG-07")
-async def test_v2_state_of_a_subagent_is_told_in_both_sessions() -> None:
-    async with talk(Boss(), V2, client=showing) as client:
+async def test_v2_state_of_a_subagent_is_sent_to_both_sessions() -> None:
+    async with connect_client(Boss(), V2, client=client_with_subagents) as client:
         family: Any = client
         await client.prompt("ask")
         child = child_of(client)
@@ -178,10 +178,10 @@ async def test_v2_state_of_a_subagent_is_told_in_both_sessions() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("client", [showing, None], ids=["shown", "in a call"])
+@pytest.mark.parametrize("client", [client_with_subagents, None], ids=["shown", "in a call"])
 async def test_subagent_asks_the_user(version: int, client: Any) -> None:
     agent = Boss() if client else Stable()
-    async with talk(agent, version, client=client) as side:
+    async with connect_client(agent, version, client=client) as side:
         assert await side.prompt("ask") == "end_turn"
         assert len(side.asked) == 1
         assert agent.chosen == [ONE[0]]
@@ -189,8 +189,8 @@ async def test_subagent_asks_the_user(version: int, client: Any) -> None:
 
 
 @BOTH
-async def test_subagent_that_fails_says_so(version: int, caplog: pytest.LogCaptureFixture) -> None:
-    async with talk(Boss(), version, client=showing) as client:
+async def test_failed_subagent_is_reported(version: int, caplog: pytest.LogCaptureFixture) -> None:
+    async with connect_client(Boss(), version, client=client_with_subagents) as client:
         sent = client.send("fail")
         await asyncio.gather(sent, return_exceptions=True)
         await client.until(lambda: "IdleState" in states(client))
@@ -201,8 +201,8 @@ async def test_subagent_that_fails_says_so(version: int, caplog: pytest.LogCaptu
 
 @BOTH
 @requirement("R-SUBAG-09")
-async def test_subagent_works_where_it_is_told_to(version: int) -> None:
-    async with talk(Boss(), version, client=showing) as client:
+async def test_subagent_works_in_its_own_directory(version: int) -> None:
+    async with connect_client(Boss(), version, client=client_with_subagents) as client:
         await client.prompt("elsewhere")
         update = client.of("SubagentUpdate")[0]
         assert (update.cwd, update.additional_directories) == ("/else", ["/more"])
@@ -211,9 +211,9 @@ async def test_subagent_works_where_it_is_told_to(version: int) -> None:
 
 @BOTH
 @requirement("R-SUBAG-05")
-async def test_subagent_is_cancelled_by_itself(version: int) -> None:
+async def test_subagent_is_cancelled_individually(version: int) -> None:
     agent = Boss()
-    async with talk(agent, version, client=showing) as client:
+    async with connect_client(agent, version, client=client_with_subagents) as client:
         parent = client.session_id
         sent = client.send("alone")
         await client.until(lambda: client.said() == "I wait.")
@@ -230,9 +230,9 @@ async def test_subagent_is_cancelled_by_itself(version: int) -> None:
 
 
 @BOTH
-async def test_subagent_that_does_not_offer_it_is_not_cancelled_by_itself(version: int) -> None:
+async def test_subagent_that_is_not_cancellable_is_not_cancelled(version: int) -> None:
     agent = Boss()
-    async with talk(agent, version, client=showing) as client:
+    async with connect_client(agent, version, client=client_with_subagents) as client:
         parent = client.session_id
         sent = client.send("together")
         await client.until(lambda: client.said() == "I wait.")
@@ -242,7 +242,7 @@ async def test_subagent_that_does_not_offer_it_is_not_cancelled_by_itself(versio
         assert not sent.done() or version == V2
         assert "IdleState" not in states(client)
         with pytest.raises(ResourceNotFound):
-            await client.send("You there")  # it takes no prompts
+            await client.send("You there")  # it accepts no prompts
         client.session_id = parent
         await client.cancel()
         await client.until(lambda: "IdleState" in states(client))
@@ -251,9 +251,9 @@ async def test_subagent_that_does_not_offer_it_is_not_cancelled_by_itself(versio
 
 
 @requirement("R-BGW-05")
-async def test_v2_subagent_that_a_turn_left_behind_is_background_work() -> None:
+async def test_v2_subagent_left_open_by_a_turn_is_background_work() -> None:
     agent = Boss()
-    async with talk(agent, V2, client=showing) as client:
+    async with connect_client(agent, V2, client=client_with_subagents) as client:
         await client.prompt("beside")
         child = child_of(client)
         end = client.ends()[-1]
@@ -265,9 +265,9 @@ async def test_v2_subagent_that_a_turn_left_behind_is_background_work() -> None:
 
 @BOTH
 @requirement("R-SUBAG-01")
-async def test_subagent_is_a_tool_call_where_none_is_shown(version: int) -> None:
+async def test_subagent_is_a_tool_call_for_clients_without_subagents(version: int) -> None:
     agent = Boss() if version == V1 else Stable()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         assert await client.prompt("review") == "end_turn"
         assert client.of("SubagentUpdate", "SessionMessage") == []
         call = client.tool()
@@ -277,9 +277,9 @@ async def test_subagent_is_a_tool_call_where_none_is_shown(version: int) -> None
         assert client.said() == "Reviewed."
 
 
-async def test_v2_tool_call_that_stands_for_a_subagent_is_cancelled_by_itself() -> None:
+async def test_v2_tool_call_of_a_subagent_is_cancelled_individually() -> None:
     agent = Stable()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         sent = client.send("alone")
         await client.until(lambda: client.of("ToolCallContentChunk"))
         await client.remote.cancel_tool_call(
@@ -294,8 +294,8 @@ async def test_v2_tool_call_that_stands_for_a_subagent_is_cancelled_by_itself() 
 
 @BOTH
 @requirement("R-CANCEL-04")
-async def test_cancel_of_the_turn_ends_its_subagents(version: int) -> None:
-    async with talk(Boss(), version) as client:
+async def test_cancelling_a_turn_ends_its_subagents(version: int) -> None:
+    async with connect_client(Boss(), version) as client:
         sent = client.send("together")
         await client.until(lambda: client.of("ToolCall", "ToolCallUpdate", "SubagentUpdate"))
         await client.cancel()
@@ -303,8 +303,8 @@ async def test_cancel_of_the_turn_ends_its_subagents(version: int) -> None:
 
 
 @requirement("R-TCAN-05")
-async def test_v2_calls_of_a_subagent_are_looked_up_there() -> None:
-    async with talk(Boss(), V2, client=showing) as client:
+async def test_v2_tool_calls_of_a_subagent_are_cancelled_in_its_session() -> None:
+    async with connect_client(Boss(), V2, client=client_with_subagents) as client:
         sent = client.send("together")
         await client.until(lambda: client.of("SubagentUpdate"))
         with pytest.raises(InvalidParams):
@@ -322,8 +322,8 @@ class Keeps(Boss):
 
 
 @BOTH
-async def test_subagents_are_replayed_as_they_ended(version: int) -> None:
-    async with talk(Keeps(), version, client=showing) as client:
+async def test_subagents_are_replayed_with_their_last_status(version: int) -> None:
+    async with connect_client(Keeps(), version, client=client_with_subagents) as client:
         await client.prompt("review")
         child = child_of(client)
         client.updates.clear()

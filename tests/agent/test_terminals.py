@@ -1,4 +1,4 @@
-"""Commands: in the client's terminals when it has them, else on this machine, shown as they run."""
+"""Commands run in the client's terminals if it has them, else on this machine, with live output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 from accord import Turn, v1
 from accord.agent.terminals import CommandResult
 from accord.errors import RequestError, StartError
-from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, talk
-from agent.test_tool import Does
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, FunctionAgent, connect_client
 from requirement import requirement
 
 HELLO = "import os; print('hello', os.environ.get('A')); print(os.getcwd())"
@@ -22,13 +21,13 @@ SLOW = "import time; print('begun', flush=True); time.sleep(60)"
 
 
 class Terminal(ClientV1):
-    """Runs what it is told to, in its head."""
+    """Simulates running commands."""
 
-    def __init__(self, talk: AgentHarness) -> None:
-        super().__init__(talk)
+    def __init__(self, harness: AgentHarness) -> None:
+        super().__init__(harness)
         self.calls: list[Any] = []
         self.exits = asyncio.Event()
-        talk.terminal = self  # type: ignore[attr-defined]  # for the test to look at
+        harness.terminal = self  # type: ignore[attr-defined]  # for the test to look at
 
     def create_terminal(
         self, params: v1.CreateTerminalRequest, context: v1.ClientContext
@@ -60,7 +59,7 @@ class Terminal(ClientV1):
         self, params: v1.ReleaseTerminalRequest, context: v1.ClientContext
     ) -> v1.ReleaseTerminalResponse:
         self.calls.append("release")
-        self.talk.changed.set()
+        self.harness.changed.set()
         return v1.ReleaseTerminalResponse()
 
 
@@ -76,7 +75,9 @@ async def test_v1_terminal_of_the_client_runs_the_command(tmp_path: Path) -> Non
                 )
             )
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=Terminal) as client:
+    async with connect_client(
+        FunctionAgent(work), V1, cwd=str(tmp_path), client=Terminal
+    ) as client:
         assert await client.prompt("go") == "end_turn"
         assert ran == [CommandResult(3, None, "there", truncated=True)]
         assert not ran[0].ok
@@ -94,13 +95,15 @@ async def test_v1_terminal_of_the_client_runs_the_command(tmp_path: Path) -> Non
 
 
 @requirement("R-TERM-09", "R-TERM-12")
-async def test_v1_terminal_of_the_client_is_killed_in_time_and_released(tmp_path: Path) -> None:
+async def test_v1_terminal_of_the_client_is_killed_on_timeout_and_released(tmp_path: Path) -> None:
     ran: list[CommandResult] = []
 
     async def work(turn: Turn) -> None:
         ran.append(await turn.terminals.run("sleep", timeout_s=0.01))
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=Terminal) as client:
+    async with connect_client(
+        FunctionAgent(work), V1, cwd=str(tmp_path), client=Terminal
+    ) as client:
         assert await client.prompt("go") == "end_turn"
         assert ran[0].timed_out
         calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
@@ -112,7 +115,9 @@ async def test_v1_terminal_of_a_cancelled_turn_is_released(tmp_path: Path) -> No
     async def work(turn: Turn) -> None:
         await turn.terminals.run("sleep")
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=Terminal) as client:
+    async with connect_client(
+        FunctionAgent(work), V1, cwd=str(tmp_path), client=Terminal
+    ) as client:
         sent = client.send("go")
         await client.until(lambda: client.of("ToolCallUpdate")[1:])
         await client.cancel()
@@ -122,7 +127,7 @@ async def test_v1_terminal_of_a_cancelled_turn_is_released(tmp_path: Path) -> No
 
 
 class ClosingTerminal(Terminal):
-    """Releases nothing any more."""
+    """FunctionAgent not respond to a release."""
 
     def release_terminal(
         self, params: v1.ReleaseTerminalRequest, context: v1.ClientContext
@@ -131,40 +136,44 @@ class ClosingTerminal(Terminal):
         raise RequestError("The client is closing")
 
 
-async def test_v1_terminal_that_the_client_does_not_release_any_more_is_no_error(
+async def test_v1_terminal_that_the_client_does_not_release_is_not_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(turn: Turn) -> None:
         await turn.terminals.run("pytest", "-q")
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=ClosingTerminal) as client:
+    async with connect_client(
+        FunctionAgent(work), V1, cwd=str(tmp_path), client=ClosingTerminal
+    ) as client:
         assert await client.prompt("go") == "end_turn"
         calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
         await client.until(lambda: "release" in calls)
-        assert await client.prompt("again") == "end_turn"  # the answer has come by now
+        assert await client.prompt("again") == "end_turn"  # the response has arrived
     assert [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")] == []
 
 
 class SlowTerminal(Terminal):
-    """Takes its time to make a terminal."""
+    """Creates a terminal only when the test allows it."""
 
     async def create_terminal(  # type: ignore[override]  # awaited, here
         self, params: v1.CreateTerminalRequest, context: v1.ClientContext
     ) -> v1.CreateTerminalResponse:
         self.calls.append(params)
-        self.talk.changed.set()
+        self.harness.changed.set()
         await self.exits.wait()
         return v1.CreateTerminalResponse(terminal_id="t-1")
 
 
 @requirement("R-TERM-09")
-async def test_v1_terminal_that_is_made_when_the_turn_is_cancelled_is_released(
+async def test_v1_terminal_created_during_a_cancel_is_released(
     tmp_path: Path,
 ) -> None:
     async def work(turn: Turn) -> None:
         await turn.terminals.run("sleep")
 
-    async with talk(Does(work), V1, cwd=str(tmp_path), client=SlowTerminal) as client:
+    async with connect_client(
+        FunctionAgent(work), V1, cwd=str(tmp_path), client=SlowTerminal
+    ) as client:
         sent = client.send("go")
         calls = client.terminal.calls  # type: ignore[attr-defined]  # set by the client
         await client.until(lambda: bool(calls))
@@ -184,7 +193,7 @@ async def test_local_command_is_shown_with_its_output(version: int, tmp_path: Pa
         async with turn.tool("Say hello", kind="execute"):
             ran.append(await turn.terminals.run(sys.executable, "-c", HELLO, env={"A": "b"}))
 
-    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
         assert await client.prompt("go") == "end_turn"
         (result,) = ran
         assert result.ok
@@ -205,11 +214,11 @@ async def test_local_command_is_shown_with_its_output(version: int, tmp_path: Pa
 
 
 @BOTH
-async def test_command_outside_of_a_tool_call_has_its_own(version: int, tmp_path: Path) -> None:
+async def test_command_outside_of_a_tool_call_starts_one(version: int, tmp_path: Path) -> None:
     async def work(turn: Turn) -> None:
         await turn.terminals.run(sys.executable, "-c", "raise SystemExit(1)")
 
-    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
         await client.prompt("go")
         call = client.tool()
         assert call["kind"] == "execute"
@@ -223,7 +232,7 @@ async def test_cancel_kills_the_local_command(version: int, tmp_path: Path) -> N
     async def work(turn: Turn) -> None:
         await turn.terminals.run(sys.executable, "-c", SLOW)
 
-    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
         sent = client.send("go")
         if version == V1:
             await client.until(lambda: client.of("ToolCallUpdate")[1:])
@@ -236,32 +245,32 @@ async def test_cancel_kills_the_local_command(version: int, tmp_path: Path) -> N
             assert client.of("TerminalUpdate")[-1].exit_status is not None
 
 
-async def test_local_command_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
+async def test_local_command_is_killed_on_timeout(tmp_path: Path) -> None:
     ran: list[CommandResult] = []
 
     async def work(turn: Turn) -> None:
         ran.append(await turn.terminals.run(sys.executable, "-c", SLOW, timeout_s=0.3))
 
-    async with talk(Does(work), V2, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), V2, cwd=str(tmp_path)) as client:
         await client.prompt("go")
         assert ran[0].timed_out
         assert not ran[0].ok
 
 
-async def test_command_that_does_not_exist_fails(tmp_path: Path) -> None:
+async def test_missing_command_fails(tmp_path: Path) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(StartError):
             await turn.terminals.run("no-such-command")
 
-    async with talk(Does(work), V2, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), V2, cwd=str(tmp_path)) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.tool()["status"] == "failed"
 
 
-async def test_command_does_not_run_outside_of_the_roots(tmp_path: Path) -> None:
+async def test_command_outside_of_the_roots_is_rejected(tmp_path: Path) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(PermissionError):
             await turn.terminals.run(sys.executable, "-c", HELLO, cwd="..")
 
-    async with talk(Does(work), V2, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), V2, cwd=str(tmp_path)) as client:
         assert await client.prompt("go") == "end_turn"

@@ -1,4 +1,4 @@
-"""The chunks of a message are the same bytes, encoded as a whole or with a shared head."""
+"""The chunks of a message are the same bytes, encoded whole or with a shared head."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from accord import Agent, FrameTooLarge, MemoryStore, Turn
 from accord.transports.base import Frame
-from agent.harness import BOTH, V1, talk
+from agent.harness import BOTH, V1, connect_client
 
 TEXTS = ["one", 'a "quoted" \\ text', "line\nbreak\0", "ünïcödé 🙂", "", "half \ud83d", "last"]
 
@@ -31,7 +31,7 @@ class Streams(Agent):
 
 
 def _chunks(frames: list[bytes]) -> list[tuple[str, str]]:
-    """Return the text of each chunk, and its frame without it."""
+    """Return the text of each chunk, and its frame without the text."""
     found: list[tuple[str, str]] = []
     for frame in frames:
         message: Any = json.loads(frame)
@@ -50,7 +50,7 @@ def _chunks(frames: list[bytes]) -> list[tuple[str, str]]:
 @BOTH
 @pytest.mark.parametrize("how", ["say", "think", "task"])
 @pytest.mark.parametrize("stored", [False, True], ids=["no store", "store"])
-async def test_all_chunks_of_a_message_are_written_alike(
+async def test_all_chunks_of_a_message_are_encoded_alike(
     version: int, how: str, stored: bool
 ) -> None:
     frames: list[bytes] = []
@@ -62,14 +62,14 @@ async def test_all_chunks_of_a_message_are_written_alike(
     agent = Streams(how)
     if stored:
         agent.store = MemoryStore()
-    async with talk(agent, version, observers=[observe]) as client:
+    async with connect_client(agent, version, observers=[observe]) as client:
         assert await client.prompt("go") == "end_turn"
     chunks = _chunks(frames)
     assert [text for text, _ in chunks] == TEXTS
     assert len({frame for _, frame in chunks}) == 1
 
 
-async def test_chunk_that_is_too_large_is_refused_and_the_message_continues() -> None:
+async def test_chunk_that_is_too_large_is_rejected_and_the_message_continues() -> None:
     refused: list[FrameTooLarge] = []
 
     class Large(Agent):
@@ -85,7 +85,7 @@ async def test_chunk_that_is_too_large_is_refused_and_the_message_continues() ->
                 refused.append(error)
             await turn.say("b")
 
-    async with talk(Large(), V1) as client:
+    async with connect_client(Large(), V1) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.said() == "aaab"
     assert len(refused) == 1

@@ -1,4 +1,4 @@
-"""Turns: what the user said, what the agent says, and how it ends, in both versions."""
+"""Turns: prompts, messages, and how turns end, in both versions."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from accord.errors import (
     ResourceNotFound,
     StartError,
 )
-from agent.harness import BOTH, V1, V2, AgentHarness, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from event_loop import drain_event_loop
 from requirement import requirement
 
 
 class Greeter(Agent):
-    """Says hello to whoever prompts it."""
+    """Greets every prompt."""
 
     async def prompt(self, turn: Turn) -> None:
         await turn.say(f"Hello! You wrote: {turn.text}")
 
 
 class Steps(Agent):
-    """Waits to be told to go on."""
+    """Waits until the test lets it continue."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -56,9 +56,9 @@ class Steps(Agent):
 
 @BOTH
 @requirement("R-PROMPT-04", "R-PROMPT-06", "R-PROMPT-08")
-async def test_prompt_is_answered_by_what_the_agent_says_and_a_stop_reason(version: int) -> None:
-    async with talk(Greeter(), version) as client:
-        # What was said is there when the turn ends: the updates are written first (R-PROMPT-08).
+async def test_prompt_is_answered_with_messages_and_a_stop_reason(version: int) -> None:
+    async with connect_client(Greeter(), version) as client:
+        # The updates are written before the response (R-PROMPT-08).
         assert await client.prompt("hi") == "end_turn"
         assert client.said() == "Hello! You wrote: hi"
 
@@ -66,7 +66,7 @@ async def test_prompt_is_answered_by_what_the_agent_says_and_a_stop_reason(versi
 @BOTH
 @requirement("R-SESS-01")
 async def test_ids_of_sessions_are_unique(version: int) -> None:
-    async with talk(Greeter(), version) as client:
+    async with connect_client(Greeter(), version) as client:
         ids = {client.session_id}
         for _ in range(3):
             await client.open()
@@ -82,7 +82,7 @@ async def test_v1_prompt_stays_open_while_the_agent_works() -> None:
             await super().prompt(turn)
 
     agent = Works()
-    async with talk(agent, V1) as client:
+    async with connect_client(agent, V1) as client:
         sent = client.send("hi")
         await client.until(client.said)
         assert not sent.done()
@@ -91,8 +91,8 @@ async def test_v1_prompt_stays_open_while_the_agent_works() -> None:
 
 
 @BOTH
-async def test_agent_says_what_it_is(version: int) -> None:
-    async with talk(Greeter(), version) as client:
+async def test_agent_sends_its_implementation(version: int) -> None:
+    async with connect_client(Greeter(), version) as client:
         initialized = client.remote.initialized
         info = initialized.agent_info if version == V1 else initialized.info
         assert info.name == "Greeter"
@@ -100,25 +100,25 @@ async def test_agent_says_what_it_is(version: int) -> None:
 
 @requirement("R-PROMPT-05", "R-PROMPT-15")
 @BOTH
-async def test_stop_reason_is_what_the_handler_returns(version: int) -> None:
+async def test_stop_reason_is_returned_by_the_handler(version: int) -> None:
     class Refuses(Agent):
         async def prompt(self, turn: Turn) -> str:
             return "refusal"
 
-    async with talk(Refuses(), version) as client:
+    async with connect_client(Refuses(), version) as client:
         assert await client.prompt("hi") == "refusal"
 
 
 @pytest.mark.parametrize(("version", "told"), [(V1, "end_turn"), (V2, "_tired")])
 @requirement("R-PROMPT-21")
-async def test_stop_reason_of_its_own_is_told_where_the_version_has_room(
+async def test_custom_stop_reason_is_sent_where_the_version_allows_it(
     version: int, told: str
 ) -> None:
     class Tired(Agent):
         async def prompt(self, turn: Turn) -> str:
             return "_tired"
 
-    async with talk(Tired(), version) as client:
+    async with connect_client(Tired(), version) as client:
         assert await client.prompt("hi") == told
 
 
@@ -127,7 +127,7 @@ async def test_stop_reason_of_its_own_is_told_where_the_version_has_room(
 
 @BOTH
 @requirement("R-MSG-01", "R-MSG-02", "R-MSG-03")
-async def test_what_is_said_in_a_row_is_one_message(version: int) -> None:
+async def test_consecutive_text_is_one_message(version: int) -> None:
     class Talks(Agent):
         async def prompt(self, turn: Turn) -> None:
             await turn.think("Hm. ")
@@ -137,7 +137,7 @@ async def test_what_is_said_in_a_row_is_one_message(version: int) -> None:
             turn.start_new_message()
             await turn.say("Another.")
 
-    async with talk(Talks(), version) as client:
+    async with connect_client(Talks(), version) as client:
         await client.prompt("hi")
         first, second, third = client.message_ids()
         assert first == second != third
@@ -148,7 +148,7 @@ async def test_what_is_said_in_a_row_is_one_message(version: int) -> None:
 
 
 @BOTH
-async def test_images_come_and_go(version: int) -> None:
+async def test_images_are_received_and_sent(version: int) -> None:
     class Mirror(Agent):
         prompt_capabilities = frozenset({"image"})
 
@@ -156,7 +156,7 @@ async def test_images_come_and_go(version: int) -> None:
             for image in turn.images:
                 await turn.say(image)
 
-    async with talk(Mirror(), version) as client:
+    async with connect_client(Mirror(), version) as client:
         image = client.types.ImageContent(data="AQID", mime_type="image/png")
         await client.prompt("look", image)
         (chunk,) = client.of("AgentMessageChunk")
@@ -165,8 +165,8 @@ async def test_images_come_and_go(version: int) -> None:
 
 @BOTH
 @requirement("R-PROMPT-26", "R-PROMPT-19")
-async def test_content_that_was_not_offered_is_refused(version: int) -> None:
-    async with talk(Greeter(), version) as client:
+async def test_content_without_its_capability_is_rejected(version: int) -> None:
+    async with connect_client(Greeter(), version) as client:
         data = json.dumps(
             {
                 "sessionId": client.session_id,
@@ -180,8 +180,8 @@ async def test_content_that_was_not_offered_is_refused(version: int) -> None:
 
 
 @requirement("R-CONT-05", "R-PROMPT-26")
-async def test_content_of_an_unknown_type_is_refused() -> None:
-    async with talk(Greeter(), V2) as client:
+async def test_content_of_an_unknown_type_is_rejected() -> None:
+    async with connect_client(Greeter(), V2) as client:
         params = {"sessionId": client.session_id, "prompt": [{"type": "_smell"}]}
         with pytest.raises(InvalidParams):
             await client.remote.connection.call("session/prompt", params, bytes)
@@ -189,21 +189,21 @@ async def test_content_of_an_unknown_type_is_refused() -> None:
 
 @BOTH
 @requirement("R-SESS-37")
-async def test_prompt_of_an_unknown_session_is_refused(version: int) -> None:
-    async with talk(Greeter(), version) as client:
+async def test_prompt_of_an_unknown_session_is_rejected(version: int) -> None:
+    async with connect_client(Greeter(), version) as client:
         client.session_id = "another"
         with pytest.raises(ResourceNotFound) as caught:
             await client.send("hi")
         assert caught.value.data == {"sessionId": "another"}
 
 
-# The order of things in version 2, and only one turn at a time in version 1.
+# The order of messages in version 2; only one turn at a time in version 1.
 
 
 @requirement("R-PROMPT-09", "R-PROMPT-10")
-async def test_v2_prompt_is_answered_with_the_id_of_the_users_message() -> None:
+async def test_v2_prompt_response_has_the_id_of_the_user_message() -> None:
     agent = Steps()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         answer = await client.send("hi")
         await client.until(lambda: client.updates)
         assert client.updates[0] == v2.UserMessage(
@@ -214,9 +214,9 @@ async def test_v2_prompt_is_answered_with_the_id_of_the_users_message() -> None:
 
 
 @requirement("R-PROMPT-11", "R-PROMPT-12", "R-PROMPT-13", "R-PROMPT-35")
-async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
+async def test_v2_turn_is_reported_from_the_user_message_to_idle() -> None:
     agent = Steps()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         await client.send("hi")
         await agent.began.wait()
         await client.until(lambda: len(client.updates) == 2)
@@ -228,9 +228,9 @@ async def test_v2_turn_is_told_from_the_users_message_to_idle() -> None:
 
 
 @requirement("R-PROMPT-24")
-async def test_v2_prompt_that_comes_while_a_turn_runs_is_held_in_order() -> None:
+async def test_v2_prompts_during_a_turn_are_queued_in_order() -> None:
     agent = Steps()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         first, second, third = client.send("1"), client.send("2"), client.send("3")
         await first
         await drain_event_loop()
@@ -243,9 +243,9 @@ async def test_v2_prompt_that_comes_while_a_turn_runs_is_held_in_order() -> None
 
 
 @requirement("R-PROMPT-22")
-async def test_v1_prompt_that_comes_while_a_turn_runs_is_refused() -> None:
+async def test_v1_prompt_during_a_turn_is_rejected() -> None:
     agent = Steps()
-    async with talk(agent, V1) as client:
+    async with connect_client(agent, V1) as client:
         first, second = client.send("1"), client.send("2")
         with pytest.raises(InvalidRequest):
             await second
@@ -258,7 +258,7 @@ async def test_v1_prompt_that_comes_while_a_turn_runs_is_refused() -> None:
 @requirement("R-SESS-02")
 async def test_sessions_do_not_wait_for_each_other(version: int) -> None:
     agent = Steps()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         first = client.send("1")
         await agent.began.wait()
         agent.began.clear()
@@ -278,7 +278,7 @@ async def test_sessions_do_not_wait_for_each_other(version: int) -> None:
 @requirement("R-CANCEL-05", "R-CANCEL-07", "R-INIT-23", "R-CANCEL-04")
 async def test_cancelled_turn_ends_as_cancelled(version: int) -> None:
     agent = Steps()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("hi")
         await agent.began.wait()
         await client.cancel()
@@ -290,7 +290,7 @@ async def test_cancelled_turn_ends_as_cancelled(version: int) -> None:
 @BOTH
 @requirement("R-CANCEL-06", "R-CANCEL-08", "R-CANCEL-09")
 @pytest.mark.parametrize("how", ["returns", "raises", "refuses", "ignores"])
-async def test_however_the_handler_ends_after_a_cancel_the_turn_is_cancelled(
+async def test_turn_is_cancelled_however_the_handler_ends_after_a_cancel(
     version: int, how: str
 ) -> None:
     began = asyncio.Event()
@@ -310,7 +310,7 @@ async def test_however_the_handler_ends_after_a_cancel_the_turn_is_cancelled(
                     return "max_tokens"
             return None
 
-    async with talk(Stubborn(), version) as client:
+    async with connect_client(Stubborn(), version) as client:
         sent = client.send("hi")
         await began.wait()
         await client.cancel()
@@ -320,9 +320,9 @@ async def test_however_the_handler_ends_after_a_cancel_the_turn_is_cancelled(
 
 
 @BOTH
-async def test_turn_that_is_cancelled_before_its_first_step_is_cancelled(version: int) -> None:
+async def test_turn_cancelled_before_its_first_step_ends_as_cancelled(version: int) -> None:
     agent = Greeter()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("hi")
         await asyncio.sleep(0)
         await client.cancel()
@@ -334,9 +334,9 @@ async def test_turn_that_is_cancelled_before_its_first_step_is_cancelled(version
 
 
 @requirement("R-CANCEL-13", "R-PROMPT-27")
-async def test_v2_cancel_withdraws_prompts_that_are_held() -> None:
+async def test_v2_cancel_withdraws_queued_prompts() -> None:
     agent = Steps()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         first, second = client.send("1"), client.send("2")
         await agent.began.wait()
         await client.cancel()
@@ -352,14 +352,14 @@ async def test_v2_cancel_withdraws_prompts_that_are_held() -> None:
 
 @BOTH
 @requirement("R-CANCEL-12")
-async def test_cancel_with_nothing_running_is_ignored(version: int) -> None:
-    async with talk(Greeter(), version) as client:
+async def test_cancel_without_a_turn_is_ignored(version: int) -> None:
+    async with connect_client(Greeter(), version) as client:
         await client.cancel()
         assert await client.prompt("hi") == "end_turn"
 
 
 @requirement("R-REQCAN-03")
-async def test_v1_prompt_whose_request_is_cancelled_is_answered_as_cancelled() -> None:
+async def test_v1_cancelled_prompt_request_is_answered_with_cancelled() -> None:
     agent = Steps()
     raw: list[bytes] = []
 
@@ -367,7 +367,7 @@ async def test_v1_prompt_whose_request_is_cancelled_is_answered_as_cancelled() -
         if way == "sent":
             raw.append(bytes(frame))  # type: ignore[arg-type]  # a frame is bytes
 
-    async with talk(agent, V1, observers=[observe]) as client:
+    async with connect_client(agent, V1, observers=[observe]) as client:
         sent = client.send("hi")
         await agent.began.wait()
         sent.cancel()
@@ -377,11 +377,11 @@ async def test_v1_prompt_whose_request_is_cancelled_is_answered_as_cancelled() -
         assert await client.prompt("again") == "end_turn"
 
 
-# Failing.
+# Failures.
 
 
 class Fails(Agent):
-    """Raises what it is told to."""
+    """Raises the exception that the prompt names."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -392,10 +392,10 @@ class Fails(Agent):
 
 @requirement("R-ERR-05")
 @BOTH
-async def test_failed_turn_tells_nothing_of_the_exception(
+async def test_failed_turn_does_not_reveal_the_exception(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talk(Fails(RuntimeError("the password is 123")), version) as client:
+    async with connect_client(Fails(RuntimeError("the password is 123")), version) as client:
         if version == V1:
             with pytest.raises(RequestError) as caught:
                 await client.prompt("hi")
@@ -409,9 +409,9 @@ async def test_failed_turn_tells_nothing_of_the_exception(
 
 @BOTH
 @requirement("R-PROMPT-28")
-async def test_request_error_is_told_as_it_was_raised(version: int) -> None:
+async def test_request_error_is_sent_unchanged(version: int) -> None:
     error = RequestError("The model is away", code=-32050, data={"retry": True})
-    async with talk(Fails(error), version) as client:
+    async with connect_client(Fails(error), version) as client:
         if version == V1:
             with pytest.raises(RequestError) as caught:
                 await client.prompt("hi")
@@ -428,8 +428,8 @@ async def test_request_error_is_told_as_it_was_raised(version: int) -> None:
 
 @requirement("R-PROMPT-32")
 @BOTH
-async def test_cancelled_error_of_something_else_is_a_failure(version: int) -> None:
-    async with talk(Fails(asyncio.CancelledError()), version) as client:
+async def test_cancelled_error_from_elsewhere_is_a_failure(version: int) -> None:
+    async with connect_client(Fails(asyncio.CancelledError()), version) as client:
         if version == V1:
             with pytest.raises(RequestError):
                 await client.prompt("hi")
@@ -438,8 +438,8 @@ async def test_cancelled_error_of_something_else_is_a_failure(version: int) -> N
 
 
 @BOTH
-async def test_agent_without_a_prompt_says_so(version: int) -> None:
-    async with talk(Agent(), version) as client:
+async def test_agent_without_a_prompt_method_is_an_error(version: int) -> None:
+    async with connect_client(Agent(), version) as client:
         if version == V1:
             with pytest.raises(RequestError):
                 await client.prompt("hi")
@@ -447,7 +447,7 @@ async def test_agent_without_a_prompt_says_so(version: int) -> None:
             assert await client.prompt("hi") == "error"
 
 
-# Closing, and going.
+# Closing and disconnecting.
 
 
 @BOTH
@@ -460,7 +460,7 @@ async def test_close_cancels_the_turn_and_frees_the_session(version: int) -> Non
             closed.append("closed")
 
     agent = Closes()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("hi")
         await agent.began.wait()
         await client.remote.close_session(
@@ -474,9 +474,9 @@ async def test_close_cancels_the_turn_and_frees_the_session(version: int) -> Non
 
 
 @requirement("R-SESS-22", "R-PROMPT-27")
-async def test_v2_close_withdraws_prompts_that_are_held() -> None:
+async def test_v2_close_withdraws_queued_prompts() -> None:
     agent = Steps()
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         first, second = client.send("1"), client.send("2")
         await agent.began.wait()
         await client.remote.close_session(v2.CloseSessionRequest(session_id=client.session_id))
@@ -489,12 +489,12 @@ async def test_v2_close_withdraws_prompts_that_are_held() -> None:
 
 @requirement("R-SESS-32")
 async def test_v2_close_of_an_unknown_session_succeeds() -> None:
-    async with talk(Greeter(), V2) as client:
+    async with connect_client(Greeter(), V2) as client:
         await client.remote.connection.call("session/close", {"sessionId": "another"}, bytes)
 
 
 @BOTH
-async def test_client_that_goes_is_no_failure_of_the_agent(
+async def test_disconnected_client_is_not_a_failure_of_the_agent(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended = asyncio.Event()
@@ -508,7 +508,7 @@ async def test_client_that_goes_is_no_failure_of_the_agent(
             finally:
                 ended.set()
 
-    async with talk(Talks(), version) as client:
+    async with connect_client(Talks(), version) as client:
         sent = client.send("hi")
         await client.until(client.said)
     await ended.wait()
@@ -518,7 +518,7 @@ async def test_client_that_goes_is_no_failure_of_the_agent(
 
 
 @BOTH
-async def test_sessions_are_closed_when_the_client_goes(version: int) -> None:
+async def test_sessions_are_closed_when_the_client_disconnects(version: int) -> None:
     closed: list[str] = []
 
     class Closes(Greeter):
@@ -526,16 +526,16 @@ async def test_sessions_are_closed_when_the_client_goes(version: int) -> None:
             closed.append("closed")
 
     agent = Closes()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.open()
         await client.prompt("hi")
     assert closed == ["closed", "closed"]
 
 
 @BOTH
-async def test_client_that_goes_in_the_middle_of_a_turn_ends_it(version: int) -> None:
+async def test_client_that_disconnects_during_a_turn_ends_it(version: int) -> None:
     agent = Steps()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("hi")
         await agent.began.wait()
     sent.cancel()
@@ -543,12 +543,12 @@ async def test_client_that_goes_in_the_middle_of_a_turn_ends_it(version: int) ->
     assert not agent.ends
 
 
-async def test_v1_capabilities_are_what_the_agent_is() -> None:
+async def test_v1_capabilities_follow_from_the_agent() -> None:
     class Sees(Greeter):
         prompt_capabilities = frozenset({"image", "audio", "resource"})
         mcp_transports = frozenset({"http"})
 
-    async with talk(Sees(), V1) as client:
+    async with connect_client(Sees(), V1) as client:
         capabilities = client.remote.initialized.agent_capabilities
         assert capabilities.prompt_capabilities == v1.PromptCapabilities(
             image=True, audio=True, embedded_context=True
@@ -565,9 +565,9 @@ async def test_capabilities_can_be_changed() -> None:
         def capabilities_v2(self, derived: v2.AgentCapabilities) -> v2.AgentCapabilities:
             return v2.AgentCapabilities(session=v2.SessionCapabilities())
 
-    async with talk(Plain(), V1) as client:
+    async with connect_client(Plain(), V1) as client:
         assert client.remote.initialized.agent_capabilities == v1.AgentCapabilities()
-    async with talk(Plain(), V2) as client:
+    async with connect_client(Plain(), V2) as client:
         assert client.remote.initialized.capabilities == v2.AgentCapabilities(
             session=v2.SessionCapabilities()
         )
@@ -576,18 +576,18 @@ async def test_capabilities_can_be_changed() -> None:
 @BOTH
 @requirement("R-SESS-03", "R-DIR-06", "R-GEN-01")
 async def test_directories_must_be_absolute(version: int) -> None:
-    async with talk(Greeter(), version, opened=False) as client:
+    async with connect_client(Greeter(), version, opened=False) as client:
         with pytest.raises(InvalidParams):
             await client.open(cwd="here")
         with pytest.raises(InvalidParams):
             await client.open(additional_directories=[""])
 
 
-# When things go wrong.
+# Errors.
 
 
 class Odd(BaseException):
-    """No `Exception`, nor an end of the program."""
+    """Derives from neither `Exception` nor the exceptions that end a program."""
 
 
 def _raising(error: BaseException) -> type[Agent]:
@@ -599,7 +599,7 @@ def _raising(error: BaseException) -> type[Agent]:
 
 
 async def _failure(client: AgentHarness) -> RequestError:
-    """Prompt, and return the error that the turn ended with."""
+    """Prompt, and return the error that ended the turn."""
     if client.version == V1:
         with pytest.raises(RequestError) as caught:
             await client.prompt("go")
@@ -622,25 +622,25 @@ async def _failure(client: AgentHarness) -> RequestError:
     ],
     ids=["start", "lost", "base", "group", "exits", "generator"],
 )
-async def test_turn_fails_by_whatever_it_raises_while_the_client_is_there(
+async def test_turn_fails_with_any_exception_while_the_client_is_connected(
     version: int, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talk(_raising(error)(), version) as client:
+    async with connect_client(_raising(error)(), version) as client:
         failure = await _failure(client)
     assert (failure.code, failure.message) == (-32603, "Internal error")
     assert "the turn failed" in caplog.text
 
 
 @BOTH
-async def test_error_is_told_without_data_that_cannot_be_written(version: int) -> None:
+async def test_error_is_sent_without_data_that_cannot_be_encoded(version: int) -> None:
     error = RequestError("The model is away", code=7, data={"by": object()})
-    async with talk(_raising(error)(), version) as client:
+    async with connect_client(_raising(error)(), version) as client:
         failure = await _failure(client)
     assert (failure.code, failure.message, failure.data) == (7, "The model is away", None)
 
 
 @BOTH
-async def test_turn_ends_though_the_store_takes_its_end_no_more(version: int) -> None:
+async def test_turn_ends_even_if_the_store_rejects_its_end(version: int) -> None:
     class Full(MemoryStore):
         async def append(self, *args: Any, **more: Any) -> None:
             if self.full:
@@ -655,14 +655,14 @@ async def test_turn_ends_though_the_store_takes_its_end_no_more(version: int) ->
         async def prompt(self, turn: Turn) -> None:
             Full.full = True
 
-    async with talk(Stores(), version) as client:
+    async with connect_client(Stores(), version) as client:
         failure = await _failure(client)
     assert failure.code == -32603
 
 
 @BOTH
 @pytest.mark.parametrize("error", [Odd(), GeneratorExit()], ids=["base", "generator"])
-async def test_whatever_another_method_raises_is_an_error_and_the_agent_goes_on(
+async def test_any_exception_of_another_method_is_an_error_and_the_agent_continues(
     version: int, error: BaseException
 ) -> None:
     class Raises(Greeter):
@@ -676,7 +676,7 @@ async def test_whatever_another_method_raises_is_an_error_and_the_agent_goes_on(
         async def extension_request(self, method: str, params: Any, client: Any) -> Any:
             raise error
 
-    async with talk(Raises(), version) as client:
+    async with connect_client(Raises(), version) as client:
         with pytest.raises(InternalError):
             await client.open(cwd="/odd")
         params = {"sessionId": client.session_id}
@@ -686,13 +686,13 @@ async def test_whatever_another_method_raises_is_an_error_and_the_agent_goes_on(
         assert await client.prompt("x") == "end_turn"
 
 
-async def test_turn_shows_nothing_but_what_agents_use() -> None:
+async def test_turn_has_only_names_that_agents_use() -> None:
     shown = {name for name in dir(Turn) if not name.startswith("_")}
     assert not shown & {"queue", "go", "leave", "insert", "work", "wait_first", "finished"}
 
 
 class Groups(Agent):
-    """Lets a task group fail, and says what comes of it."""
+    """Runs a task group that fails, and reports the result."""
 
     def __init__(self, *, caught: bool) -> None:
         self.caught = caught
@@ -712,17 +712,17 @@ class Groups(Agent):
 
 
 @BOTH
-async def test_turn_goes_on_after_a_task_group_that_failed(version: int) -> None:
-    async with talk(Groups(caught=True), version) as client:
+async def test_turn_continues_after_a_failed_task_group(version: int) -> None:
+    async with connect_client(Groups(caught=True), version) as client:
         assert await client.prompt("hi") == "end_turn"
         assert client.statuses()[-1] == "completed"
 
 
 @BOTH
-async def test_turn_fails_with_the_task_group_that_failed_in_it(
+async def test_turn_fails_with_its_failed_task_group(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talk(Groups(caught=False), version) as client:
+    async with connect_client(Groups(caught=False), version) as client:
         if version == V1:
             with pytest.raises(InternalError):
                 await client.prompt("hi")

@@ -1,4 +1,4 @@
-"""What is given in the wrong type is refused where it is given, in words that name it."""
+"""Values of the wrong type are rejected where they are passed, with an error that names them."""
 
 # Every value here has a wrong type.
 # pyright: reportArgumentType=false
@@ -26,7 +26,7 @@ from accord import (
 )
 from accord.agent.store.base import MemoryStore
 from accord.types.session import ContextUsage, Cost, OptionChoice, TokenUsage
-from agent.harness import BOTH, talk
+from agent.harness import BOTH, connect_client
 from event_loop import drain_event_loop
 
 
@@ -65,13 +65,13 @@ from event_loop import drain_event_loop
         (lambda: PermissionOption("a", "b", None), "PermissionOption(kind=…): expected str, got"),
     ],
 )
-def test_value_of_the_wrong_type_is_refused(make: Callable[[], object], message: str) -> None:
+def test_value_of_the_wrong_type_is_rejected(make: Callable[[], object], message: str) -> None:
     with pytest.raises(TypeError) as caught:
         make()
     assert str(caught.value).startswith(message)
 
 
-def test_values_take_what_they_are_annotated_with() -> None:
+def test_values_accept_their_annotated_types() -> None:
     choices: Any = [OptionChoice("x", "X")]
     assert SelectOption(id="a", name="a", value="x", choices=choices).choices == choices
     assert ImageContent(bytearray(b"x"), "image/png").data == b"x"
@@ -182,7 +182,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
 
 @BOTH
 @pytest.mark.parametrize("stored", [False, True], ids=["kept", "stored"])
-async def test_verb_refuses_what_it_cannot_say_and_the_turn_goes_on(
+async def test_wrong_argument_is_rejected_and_the_turn_continues(
     version: int, stored: bool
 ) -> None:
     told: list[str] = []
@@ -201,7 +201,7 @@ async def test_verb_refuses_what_it_cannot_say_and_the_turn_goes_on(
             await turn.say("done")
             await turn.set_commands([AvailableCommand("a", "b")])
 
-    async with talk(Slips(), version) as client:
+    async with connect_client(Slips(), version) as client:
         assert await client.prompt("go") == "end_turn"
         await drain_event_loop()
         assert client.said() == "done"
@@ -210,7 +210,7 @@ async def test_verb_refuses_what_it_cannot_say_and_the_turn_goes_on(
 
 
 @BOTH
-async def test_text_of_a_class_of_its_own_is_text(version: int) -> None:
+async def test_subclass_of_str_is_text(version: int) -> None:
     class Markdown(str):
         __slots__ = ()
 
@@ -218,6 +218,6 @@ async def test_text_of_a_class_of_its_own_is_text(version: int) -> None:
         async def prompt(self, turn: Turn) -> None:
             await turn.say(Markdown("bold"))
 
-    async with talk(Says(), version) as client:
+    async with connect_client(Says(), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.said() == "bold"

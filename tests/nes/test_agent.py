@@ -18,7 +18,7 @@ from accord.nes.roles import AgentRole, ClientRole, RemoteAgent
 from accord.nes.script_agent import NextEditsScriptAgent
 from accord.roles import connect, serve
 from accord.transports.memory import pair
-from agent.harness import V1, V2, AgentHarness, talk
+from agent.harness import V1, V2, AgentHarness, connect_client
 from requirement import requirement
 from sides import QUICK
 
@@ -26,8 +26,8 @@ from sides import QUICK
 class NesClient(ClientRole):
     """A client that shows suggestions, and nothing else."""
 
-    def __init__(self, talk: AgentHarness | None = None) -> None:
-        self.talk = talk
+    def __init__(self, harness: AgentHarness | None = None) -> None:
+        self.harness = harness
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ class Suggests(NextEditsMixin, Agent):
 @requirement("R-NES-01", "R-NES-02", "R-NES-12")
 async def test_v1_agent_suggests_and_hears_what_it_wants_to() -> None:
     agent = Suggests()
-    async with talk(agent, V1, opened=False, client=NesClient) as client:
+    async with connect_client(agent, V1, opened=False, client=NesClient) as client:
         events = client.remote.initialized.agent_capabilities.nes.events.document
         assert events.did_open is not None
         assert events.did_save is None
@@ -75,7 +75,7 @@ async def test_v1_agent_suggests_and_hears_what_it_wants_to() -> None:
         )
         await client.remote.close_nes(t.CloseNesRequest(session_id="nes-1"))
         assert agent.heard == ["file:///a"]
-    async with talk(agent, V2) as client:
+    async with connect_client(agent, V2) as client:
         assert await client.prompt("hi") == "error"  # there are only sessions
 
 
@@ -87,7 +87,7 @@ async def test_suggestions_come_with_all_that_belongs_to_them(
             return t.StartNesResponse(session_id="nes-1")
 
     with pytest.raises(Exception, match=r".+"):
-        async with talk(Half(), V1, opened=False, client=NesClient):
+        async with connect_client(Half(), V1, opened=False, client=NesClient):
             pass
     assert LocalProtocolError.__name__ in caplog.text
 

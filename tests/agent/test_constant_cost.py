@@ -1,4 +1,4 @@
-"""What a step costs does not grow with what was before it; counted, never timed."""
+"""The cost of a step does not grow with earlier steps. Calls are counted; nothing is timed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from accord import Agent, ImageContent, Turn
 from accord.agent.v1 import tool_content
 from accord.agent.v1.tool_content import ToolContentBuffer, ToolContentBuffers
-from agent.harness import V1, talk
+from agent.harness import V1, connect_client
 
 
 def _calls(act: Callable[[], object]) -> int:
-    """Return how many functions an act calls."""
+    """Return how many functions a call calls."""
     count = 0
 
     def profile(_frame: FrameType, event: str, _arg: Any) -> None:
@@ -38,10 +38,10 @@ def _nothing(_session_id: str, _tool_id: str) -> None:
 
 
 @pytest.mark.parametrize("others", [1, 2000])
-async def test_v1_looks_at_the_tool_calls_of_one_session_alone(
+async def test_v1_unsent_content_is_looked_up_in_one_session_only(
     others: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_content, "MIN_INTERVAL_S", 1000.0)  # all of them wait
+    monkeypatch.setattr(tool_content, "MIN_INTERVAL_S", 1000.0)  # nothing is sent yet
     tools = ToolContentBuffers(_nothing)
     for index in range(others):
         session_id = f"other-{index}"
@@ -57,7 +57,7 @@ async def test_v1_looks_at_the_tool_calls_of_one_session_alone(
 
 
 @pytest.mark.parametrize("kind", ["text", "image"])
-async def test_v1_content_is_not_sent_again_at_every_item(kind: str) -> None:
+async def test_v1_content_is_not_resent_with_every_item(kind: str) -> None:
     item = "x" * 100 if kind == "text" else ImageContent(b"x" * 100, "image/png")
 
     class Shows(Agent):
@@ -66,14 +66,14 @@ async def test_v1_content_is_not_sent_again_at_every_item(kind: str) -> None:
                 for _ in range(1000):
                     await call.add_content(item)
 
-    async with talk(Shows(), V1) as client:
+    async with connect_client(Shows(), V1) as client:
         await client.prompt("go")
         assert len(client.tool()["content"]) == 1000
-        # All of it is sent again each time, so at most a few times a second.
+        # All content is resent each time, so at most a few times a second.
         assert len(client.of("ToolCallUpdate")) < 50
 
 
-async def test_v1_the_more_a_tool_call_shows_the_less_often_it_is_sent() -> None:
+async def test_v1_larger_tool_calls_are_sent_less_often() -> None:
     waits: list[float] = []
     for size in (10_000_000, 20_000_000):
         tool = ToolContentBuffer()

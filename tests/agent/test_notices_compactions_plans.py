@@ -1,4 +1,4 @@
-"""Notices, compactions and plans that are documents, as each client wants them."""
+"""Notices, compactions and plan documents, and how each client receives them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from accord import Agent, MemoryStore, PlanEntry, Turn, v1, v2
-from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 
 
-class Tells(Agent):
+class ShowsExtras(Agent):
     unstable = True
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Tells(Agent):
                     await turn.show_notice("")
 
 
-class TellsStably(Tells):
+class StableShowsExtras(ShowsExtras):
     unstable = False
 
 
-def showing(talk: AgentHarness) -> Any:
-    """Return a client that shows all of it."""
+def client_with(harness: AgentHarness) -> Any:
+    """Return a client class that advertises support for these updates."""
 
     class Showing(ClientV1):
         def capabilities(self) -> v1.ClientCapabilities:
@@ -60,13 +60,13 @@ def showing(talk: AgentHarness) -> Any:
                 plan=v1.PlanCapabilities(),
             )
 
-    return Showing(talk) if talk.version == V1 else ClientV2(talk)
+    return Showing(harness) if harness.version == V1 else ClientV2(harness)
 
 
 @BOTH
 @requirement("R-NOTICE-01", "R-NOTICE-02", "R-SESS-18")
-async def test_notice_is_shown_and_not_kept(version: int) -> None:
-    async with talk(Tells(), version, client=showing) as client:
+async def test_notice_is_shown_and_not_stored(version: int) -> None:
+    async with connect_client(ShowsExtras(), version, client=client_with) as client:
         await client.prompt("notice")
         (notice,) = client.of("Notice")
         assert (notice.severity, notice.title) == ("warning", "Slow today")
@@ -83,23 +83,23 @@ async def test_notice_is_shown_and_not_kept(version: int) -> None:
 
 
 @requirement("R-NOTICE-01", "R-NOTICE-06")
-async def test_v1_client_that_shows_no_notices_is_told_in_a_message() -> None:
-    async with talk(Tells(), V1) as client:
+async def test_v1_client_without_notices_receives_a_message() -> None:
+    async with connect_client(ShowsExtras(), V1) as client:
         await client.prompt("notice")
         assert client.said() == "Before.Slow today\n\nMuch to do.Behind."
         assert len(set(client.message_ids())) == 3
 
 
 @BOTH
-async def test_notice_without_a_title_is_refused(version: int) -> None:
-    async with talk(Tells(), version) as client:
+async def test_notice_without_a_title_is_rejected(version: int) -> None:
+    async with connect_client(ShowsExtras(), version) as client:
         assert await client.prompt("") == "end_turn"
 
 
 @BOTH
 @requirement("R-COMP-03", "R-SESS-19")
-async def test_compaction_is_shown_and_replayed_as_it_ended(version: int) -> None:
-    async with talk(Tells(), version, client=showing) as client:
+async def test_compaction_is_replayed_with_its_last_status(version: int) -> None:
+    async with connect_client(ShowsExtras(), version, client=client_with) as client:
         await client.prompt("compact")
         first, last = client.of("CompactionUpdate")
         assert (first.status, last.status) == ("in_progress", "completed")
@@ -122,10 +122,10 @@ async def test_compaction_is_shown_and_replayed_as_it_ended(version: int) -> Non
 @pytest.mark.parametrize(
     ("prompt", "why"), [("compact badly", "It does not fit."), ("compact and crash", None)]
 )
-async def test_compaction_that_fails_says_so_in_its_own_words(
+async def test_failed_compaction_is_reported_with_its_message(
     version: int, prompt: str, why: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talk(Tells(), version, client=showing) as client:
+    async with connect_client(ShowsExtras(), version, client=client_with) as client:
         sent = client.send(prompt)
         await client.until(lambda: len(client.of("CompactionUpdate")) == 2)
         last = client.of("CompactionUpdate")[-1]
@@ -135,16 +135,16 @@ async def test_compaction_that_fails_says_so_in_its_own_words(
 
 
 @requirement("R-COMP-01")
-async def test_v1_client_that_shows_no_compactions_is_told_nothing() -> None:
-    async with talk(Tells(), V1) as client:
+async def test_v1_client_without_compactions_receives_none() -> None:
+    async with connect_client(ShowsExtras(), V1) as client:
         await client.prompt("compact")
         assert client.updates == []
 
 
 @BOTH
 @requirement("R-PLAN-05")
-async def test_plans_that_are_documents_are_shown_changed_and_removed(version: int) -> None:
-    async with talk(Tells(), version, client=showing) as client:
+async def test_plan_documents_are_shown_changed_and_removed(version: int) -> None:
+    async with connect_client(ShowsExtras(), version, client=client_with) as client:
         await client.prompt("document")
         plans = [update.plan for update in client.of("PlanUpdate")]
         assert [type(plan).__name__ for plan in plans] == ["PlanMarkdown", "PlanFile", "PlanItems"]
@@ -154,8 +154,8 @@ async def test_plans_that_are_documents_are_shown_changed_and_removed(version: i
 
 
 @BOTH
-async def test_plans_that_are_documents_are_lists_where_only_lists_are_shown(version: int) -> None:
-    async with talk(TellsStably(), version, client=showing) as client:
+async def test_plan_documents_become_lists_for_clients_with_lists_only(version: int) -> None:
+    async with connect_client(StableShowsExtras(), version, client=client_with) as client:
         await client.prompt("document")
         entries = [
             update.entries if version == V1 else update.plan.entries
@@ -171,14 +171,14 @@ async def test_plans_that_are_documents_are_lists_where_only_lists_are_shown(ver
 
 @requirement("R-TOOL-27")
 @pytest.mark.parametrize("version", [V1, V2])
-async def test_tool_call_pauses_and_goes_on(version: int) -> None:
+async def test_tool_call_is_paused_and_continued(version: int) -> None:
     class Pauses(Agent):
         async def prompt(self, turn: Turn) -> None:
             async with turn.tool("Wait") as call:
                 await call.pause()
                 await call.add_content("on")
 
-    async with talk(Pauses(), version) as client:
+    async with connect_client(Pauses(), version) as client:
         await client.prompt("go")
         paused = "in_progress" if version == V1 else "paused"
         assert client.statuses() == ["pending", "in_progress", paused, "in_progress", "completed"]

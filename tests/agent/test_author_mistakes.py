@@ -1,4 +1,4 @@
-"""Mistakes that authors make get an error that says what to write instead."""
+"""Mistakes of authors raise errors that name the correct code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accord import Agent, PermissionOption, PlanEntry, Turn
 from accord.agent import AuthenticationMixin
 from accord.client.permissions import allow, policies_of
 from accord.transports.memory import pair
-from agent.harness import BOTH, V1, talk
+from agent.harness import BOTH, V1, connect_client
 from event_loop import drain_event_loop
 from sides import QUICK
 from versions import only
@@ -30,8 +30,8 @@ def _agent(work: Callable[[Turn], Awaitable[Any]]) -> Agent:
 
 
 async def _failure(agent: Agent, version: int, caplog: pytest.LogCaptureFixture) -> str:
-    """Return what the log says of a turn that failed."""
-    async with talk(agent, version) as client:
+    """Return the log of a turn that failed."""
+    async with connect_client(agent, version) as client:
         if version == V1:
             with pytest.raises(accord.InternalError):
                 await client.prompt("go")
@@ -40,7 +40,7 @@ async def _failure(agent: Agent, version: int, caplog: pytest.LogCaptureFixture)
     return caplog.text
 
 
-# What is written as a class.
+# Mistakes in a class.
 
 
 def _defined(body: Callable[[], dict[str, Any]], *bases: type) -> type:
@@ -101,7 +101,7 @@ def _async(name: str) -> Callable[[], dict[str, Any]]:
         (_async("Prompt"), (Agent,), "Mine.Prompt is never called"),
     ],
 )
-def test_class_of_an_agent_that_cannot_work_is_refused(
+def test_agent_class_that_cannot_work_is_rejected(
     body: Callable[[], dict[str, Any]], bases: tuple[type, ...], message: str
 ) -> None:
     with pytest.raises(TypeError) as caught:
@@ -119,12 +119,12 @@ def test_class_of_an_agent_that_cannot_work_is_refused(
         ("extension_reqest", "extension_request"),
     ],
 )
-def test_name_that_is_nearly_one_is_warned_of(name: str, meant: str) -> None:
+def test_misspelled_method_name_is_a_warning(name: str, meant: str) -> None:
     with pytest.warns(UserWarning, match=f"Mine.{name} is never called: did you mean `{meant}`"):
         _defined(_async(name))
 
 
-def test_what_is_no_mistake_is_no_error() -> None:
+def test_valid_classes_raise_nothing() -> None:
     def wrapped(function: Any) -> Any:
         def call(*args: Any) -> Any:
             return function(*args)
@@ -133,7 +133,7 @@ def test_what_is_no_mistake_is_no_error() -> None:
         return call
 
     class Fine(Agent):
-        """Has helpers with names of their own, and returns something to await."""
+        """Has helper methods of its own, and returns awaitables."""
 
         prompts = 0
 
@@ -153,12 +153,12 @@ def test_what_is_no_mistake_is_no_error() -> None:
     assert Both.prompt is Fine.prompt
 
 
-# What a handler returns.
+# Results of handlers.
 
 
 @BOTH
 @pytest.mark.parametrize("returned", ["Hello! How are you?", "Hello", 42, {"stop": 1}])
-async def test_answer_that_is_returned_is_refused(
+async def test_invalid_result_of_prompt_is_an_error(
     version: int, returned: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(_: Turn) -> Any:
@@ -170,7 +170,7 @@ async def test_answer_that_is_returned_is_refused(
 
 
 @BOTH
-async def test_prompt_that_returns_nothing_to_await_is_refused(
+async def test_prompt_that_returns_a_non_awaitable_is_an_error(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Mine(Agent):
@@ -181,7 +181,7 @@ async def test_prompt_that_returns_nothing_to_await_is_refused(
     assert "Mine.prompt returned no coroutine: write `async def prompt`" in said
 
 
-# Names that the protocol does not have.
+# Names that the protocol does not define.
 
 
 async def _kind(turn: Turn) -> None:
@@ -223,7 +223,7 @@ async def _option_kind(turn: Turn) -> None:
         (_option_kind, "PermissionOption('a', kind=…): expected allow_once, allow_always,"),
     ],
 )
-async def test_unknown_name_is_refused(
+async def test_unknown_name_is_rejected(
     version: int,
     work: Callable[[Turn], Awaitable[Any]],
     message: str,
@@ -232,7 +232,7 @@ async def test_unknown_name_is_refused(
     assert message in await _failure(_agent(work), version, caplog)
 
 
-# What is not awaited.
+# Calls that are not awaited.
 
 
 def _verbs() -> dict[str, Callable[[Turn], Any]]:
@@ -260,7 +260,7 @@ async def test_call_that_is_not_awaited_fails_the_turn(
 
 
 @BOTH
-async def test_permission_that_is_not_awaited_is_neither_true_nor_false(
+async def test_permission_that_is_not_awaited_has_no_truth_value(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     done: list[str] = []
@@ -276,7 +276,7 @@ async def test_permission_that_is_not_awaited_is_neither_true_nor_false(
 
 
 @BOTH
-async def test_call_may_be_awaited_in_another_task(
+async def test_call_can_be_awaited_in_another_task(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(turn: Turn) -> None:
@@ -287,13 +287,13 @@ async def test_call_may_be_awaited_in_another_task(
         dropped.cancel()
         await drain_event_loop()
 
-    async with talk(_agent(work), version) as client:
+    async with connect_client(_agent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.said() == "abc"
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-# Mistakes of authors of clients.
+# Mistakes of client authors.
 
 
 class _Asks(Agent):
@@ -312,7 +312,7 @@ class _Asks(Agent):
         ([None], 'permissions=allow("*")'),
     ],
 )
-async def test_permissions_that_are_no_policies_are_refused(given: Any, hint: str) -> None:
+async def test_permissions_that_are_not_policies_are_rejected(given: Any, hint: str) -> None:
     here, _ = pair()
     with pytest.raises(TypeError, match="expected a function or a sequence of functions") as caught:
         async with accord.connect(here, permissions=given):
@@ -320,7 +320,7 @@ async def test_permissions_that_are_no_policies_are_refused(given: Any, hint: st
     assert hint in str(caught.value)
 
 
-def test_policies_are_one_or_several() -> None:
+def test_permissions_can_be_one_policy_or_several() -> None:
     policy = allow("read")
     assert policies_of(None) == ()
     assert policies_of(policy) == (policy,)
@@ -361,7 +361,7 @@ async def _asked(version: Any, policy: Any) -> str:
             return turn.text
 
 
-async def test_connect_and_prompt_say_that_they_are_entered() -> None:
+async def test_connect_and_prompt_say_that_they_are_context_managers() -> None:
     here, there = pair()
     connecting: Any = accord.connect(here)
     with pytest.raises(TypeError, match=r"write `async with accord.connect\(…\) as agent:`"):

@@ -1,29 +1,18 @@
-"""Tool calls: how they are shown, how they end, and whether the user lets them."""
+"""Tool calls: how they are shown, how they end, and permission requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accord import Agent, ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
+from accord import ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
 from accord.agent import ToolCallHandle
 from accord.wire.base import Unknown
-from agent.harness import BOTH, V1, V2, AgentHarness, ClientV2, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV2, FunctionAgent, connect_client
 from requirement import requirement
-
-
-class Does(Agent):
-    """Does in each turn what it is given."""
-
-    def __init__(self, work: Callable[[Turn], Awaitable[Any]]) -> None:
-        self.work = work
-
-    async def prompt(self, turn: Turn) -> None:
-        await self.work(turn)
 
 
 async def read_a(turn: Turn) -> None:
@@ -40,19 +29,19 @@ async def read_a(turn: Turn) -> None:
 
 @BOTH
 @requirement("R-TOOL-04")
-async def test_tool_call_is_told_from_pending_to_completed(version: int) -> None:
-    async with talk(Does(read_a), version) as client:
+async def test_tool_call_is_reported_from_pending_to_completed(version: int) -> None:
+    async with connect_client(FunctionAgent(read_a), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.statuses() in (
             ["pending", "in_progress", "completed"],
-            ["in_progress", "completed"],  # v1: a call that begins is pending
+            ["in_progress", "completed"],  # v1: a new call is pending
         )
 
 
 @BOTH
 @requirement("R-TOOL-01", "R-TOOL-09", "R-TOOL-13")
-async def test_first_report_has_the_title_the_kind_and_the_name(version: int) -> None:
-    async with talk(Does(read_a), version) as client:
+async def test_first_update_has_the_title_the_kind_and_the_name(version: int) -> None:
+    async with connect_client(FunctionAgent(read_a), version) as client:
         await client.prompt("go")
         first = client.of("ToolCall" if version == V1 else "ToolCallUpdate")[0]
         assert (first.title, first.kind, first.name) == ("Read a.py", "read", "read_file")
@@ -60,12 +49,12 @@ async def test_first_report_has_the_title_the_kind_and_the_name(version: int) ->
             client.types.ToolCallLocation(path="/project/a.py"),
             client.types.ToolCallLocation(path="/project/b.py", line=3),
         ]
-        assert client.tool()["name"] == "read_file"  # it did not change
+        assert client.tool()["name"] == "read_file"  # unchanged
 
 
 @BOTH
 async def test_tool_call_has_its_input_output_and_content(version: int) -> None:
-    async with talk(Does(read_a), version) as client:
+    async with connect_client(FunctionAgent(read_a), version) as client:
         await client.prompt("go")
         types, call = client.types, client.tool()
         assert call["raw_input"] == {"path": "a.py"}
@@ -75,7 +64,7 @@ async def test_tool_call_has_its_input_output_and_content(version: int) -> None:
 
 @BOTH
 @requirement("R-TOOL-02")
-async def test_ids_of_tool_calls_are_unique_in_the_session(version: int) -> None:
+async def test_ids_of_tool_calls_are_unique_in_a_session(version: int) -> None:
     ids: list[str] = []
 
     async def work(turn: Turn) -> None:
@@ -83,7 +72,7 @@ async def test_ids_of_tool_calls_are_unique_in_the_session(version: int) -> None
             async with turn.tool("Look") as call:
                 ids.append(call.id)
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         await client.prompt("again")
         first = client.of("ToolCall") if version == V1 else client.of("ToolCallUpdate")
@@ -92,7 +81,7 @@ async def test_ids_of_tool_calls_are_unique_in_the_session(version: int) -> None
 
 
 @BOTH
-async def test_tool_call_that_raises_has_failed_and_the_turn_goes_its_way(version: int) -> None:
+async def test_tool_call_that_raises_fails_and_the_turn_continues(version: int) -> None:
     async def work(turn: Turn) -> None:
         try:
             async with turn.tool("Break"):
@@ -100,19 +89,19 @@ async def test_tool_call_that_raises_has_failed_and_the_turn_goes_its_way(versio
         except RuntimeError:
             await turn.say("It broke.")
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.tool()["status"] == "failed"
         assert client.said() == "It broke."
 
 
 @BOTH
-async def test_tool_call_can_say_why_it_failed(version: int) -> None:
+async def test_tool_call_can_fail_with_a_message(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Break") as call:
             await call.fail("no such thing")
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert client.statuses()[-1] == "failed"
         assert client.statuses().count("failed") == 1
@@ -128,7 +117,7 @@ async def test_tool_call_of_a_cancelled_turn_is_cancelled(version: int, status: 
             began.set()
             await asyncio.Event().wait()
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         sent = client.send("go")
         await began.wait()
         await client.cancel()
@@ -137,7 +126,7 @@ async def test_tool_call_of_a_cancelled_turn_is_cancelled(version: int, status: 
 
 
 @BOTH
-async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_path: Path) -> None:
+async def test_diff_shown_before_the_write_is_shown_once(version: int, tmp_path: Path) -> None:
     path = str(tmp_path / "a.txt")
 
     async def work(turn: Turn) -> None:
@@ -146,7 +135,7 @@ async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_pa
             if await call.permission():
                 await turn.files.write(path, "new")
 
-    async with talk(Does(work), version, cwd=str(tmp_path)) as client:
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
         await client.prompt("go")
         assert (tmp_path / "a.txt").read_text() == "new"
         assert len(client.tool()["content"]) == 1
@@ -154,27 +143,27 @@ async def test_change_shown_before_it_is_made_is_shown_once(version: int, tmp_pa
 
 
 @pytest.mark.parametrize(("version", "status"), [(V1, "failed"), (V2, "cancelled")])
-async def test_refused_change_is_cancelled_although_it_was_shown(version: int, status: str) -> None:
+async def test_rejected_diff_is_cancelled_although_it_was_shown(version: int, status: str) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Edit", kind="edit") as call:
             await call.add_diff("/project/a.py", "one", "two")
             await call.permission()
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         client.allow = lambda _request: "reject_once"
         await client.prompt("go")
         assert client.tool()["status"] == status
 
 
 @BOTH
-async def test_call_that_the_agent_refuses_says_why_and_was_never_in_progress(
+async def test_tool_call_denied_by_the_agent_has_a_reason_and_never_runs(
     version: int,
 ) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Delete /", kind="delete") as call:
             await call.deny("Never.", raw_output={"error": "Never."})
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         assert client.statuses()[-1] == ("failed" if version == V1 else "cancelled")
         assert "in_progress" not in client.statuses()
@@ -190,8 +179,8 @@ async def edit_a(turn: Turn) -> None:
 
 
 @requirement("R-TOOL-17")
-async def test_v1_diff_has_the_whole_texts() -> None:
-    async with talk(Does(edit_a), V1) as client:
+async def test_v1_diff_has_the_complete_texts() -> None:
+    async with connect_client(FunctionAgent(edit_a), V1) as client:
         await client.prompt("go")
         (diff,) = client.tool()["content"]
         assert diff == v1.Diff(path="/project/a.py", old_text="one\n", new_text="two\n")
@@ -203,7 +192,7 @@ async def test_v1_diff_of_a_new_file_has_no_old_text() -> None:
         async with turn.tool("Create", kind="edit") as call:
             await call.add_diff("/project/a.py", None, "two\n")
 
-    async with talk(Does(work), V1) as client:
+    async with connect_client(FunctionAgent(work), V1) as client:
         await client.prompt("go")
         (diff,) = client.tool()["content"]
         assert diff == v1.Diff(path="/project/a.py", new_text="two\n")
@@ -211,15 +200,15 @@ async def test_v1_diff_of_a_new_file_has_no_old_text() -> None:
 
 @requirement("R-TOOL-20")
 async def test_v2_diff_has_the_changes() -> None:
-    async with talk(Does(edit_a), V2) as client:
+    async with connect_client(FunctionAgent(edit_a), V2) as client:
         await client.prompt("go")
         (diff,) = client.tool()["content"]
         assert diff.changes == [v2.DiffModify(path="/project/a.py")]
 
 
 @requirement("R-TOOL-21", "R-TOOL-22", "R-TOOL-24")
-async def test_v2_diff_has_a_patch_as_git_prints_it() -> None:
-    async with talk(Does(edit_a), V2) as client:
+async def test_v2_diff_has_a_patch_in_git_format() -> None:
+    async with connect_client(FunctionAgent(edit_a), V2) as client:
         await client.prompt("go")
         (diff,) = client.tool()["content"]
         assert diff.patch.text == (
@@ -231,14 +220,14 @@ async def test_v2_diff_has_a_patch_as_git_prints_it() -> None:
 
 @BOTH
 @requirement("R-TOOL-05")
-async def test_streamed_text_adds_up(version: int) -> None:
+async def test_streamed_text_accumulates(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
             await call.add_content("Output:")
             for part in ("a", "b", "c"):
                 await call.append_text(part)
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         texts = [item.content.text for item in client.tool()["content"]]
         assert "".join(texts) == "Output:abc"
@@ -246,20 +235,20 @@ async def test_streamed_text_adds_up(version: int) -> None:
             assert texts == ["Output:abc"]
 
 
-async def test_v1_text_that_streams_is_not_sent_again_at_every_word() -> None:
+async def test_v1_streamed_text_is_not_resent_with_every_chunk() -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
             for _ in range(1000):
                 await call.append_text("word ")
             await call.add_content("Done.")
 
-    async with talk(Does(work), V1) as client:
+    async with connect_client(FunctionAgent(work), V1) as client:
         await client.prompt("go")
         assert [i.content.text for i in client.tool()["content"]] == ["word " * 1000, "Done."]
         assert len(client.of("ToolCallUpdate")) < 50
 
 
-async def test_v1_text_that_streams_is_sent_though_nothing_follows() -> None:
+async def test_v1_streamed_text_is_sent_even_if_nothing_follows() -> None:
     seen = asyncio.Event()
 
     async def work(turn: Turn) -> None:
@@ -268,7 +257,7 @@ async def test_v1_text_that_streams_is_sent_though_nothing_follows() -> None:
             await call.append_text("b")
             await seen.wait()
 
-    async with talk(Does(work), V1) as client:
+    async with connect_client(FunctionAgent(work), V1) as client:
         sent = client.send("go")
         await client.until(
             lambda: (
@@ -282,7 +271,7 @@ async def test_v1_text_that_streams_is_sent_though_nothing_follows() -> None:
 
 
 @BOTH
-async def test_content_can_be_replaced_and_more_added(version: int) -> None:
+async def test_content_can_be_replaced_and_added(version: int) -> None:
     image = ImageContent(b"\x01\x02\x03", "image/png")
 
     async def work(turn: Turn) -> None:
@@ -291,20 +280,20 @@ async def test_content_can_be_replaced_and_more_added(version: int) -> None:
             await call.replace_content("done")
             await call.add_content("really")
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         assert [item.content.text for item in client.tool()["content"]] == ["done", "really"]
 
 
 @BOTH
-async def test_title_kind_and_places_can_be_corrected(version: int) -> None:
+async def test_title_kind_and_locations_can_be_changed(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Think") as call:
             await call.update(
                 title="Edit a.py", kind="edit", locations=["/project/a.py"], raw_input={"n": 1}
             )
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         call = client.tool()
         assert (call["title"], call["kind"]) == ("Edit a.py", "edit")
@@ -313,26 +302,26 @@ async def test_title_kind_and_places_can_be_corrected(version: int) -> None:
 
 
 @BOTH
-async def test_kind_of_its_own_is_shown_as_the_version_can(version: int) -> None:
+async def test_custom_kind_is_sent_in_the_form_of_the_version(version: int) -> None:
     async def work(turn: Turn) -> None:
         async with turn.tool("Sing", kind="_sing"):
             pass
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         assert client.tool()["kind"] == ("other" if version == V1 else "_sing")
 
 
 @BOTH
 @requirement("R-MSG-01")
-async def test_what_is_said_after_a_tool_call_is_another_message(version: int) -> None:
+async def test_text_after_a_tool_call_is_a_new_message(version: int) -> None:
     async def work(turn: Turn) -> None:
         await turn.say("Let me look.")
         async with turn.tool("Look"):
             pass
         await turn.say("Here it is.")
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         await client.prompt("go")
         assert len(set(client.message_ids())) == 2
 
@@ -357,8 +346,10 @@ async def ask(turn: Turn) -> None:
     ],
 )
 @requirement("R-PERM-01", "R-PERM-05")
-async def test_user_decides(version: int, chosen: str, said: str, status: str) -> None:
-    async with talk(Does(ask), version) as client:
+async def test_user_decides_a_permission_request(
+    version: int, chosen: str, said: str, status: str
+) -> None:
+    async with connect_client(FunctionAgent(ask), version) as client:
         client.allow = lambda _request: chosen
         assert await client.prompt("go") == "end_turn"
         assert client.said() == said
@@ -369,7 +360,7 @@ async def test_user_decides(version: int, chosen: str, said: str, status: str) -
 @BOTH
 @requirement("R-PERM-08", "R-PERM-16", "R-PERM-17")
 async def test_user_can_allow_or_reject_once_or_always(version: int) -> None:
-    async with talk(Does(ask), version) as client:
+    async with connect_client(FunctionAgent(ask), version) as client:
         client.allow = lambda _request: "allow_once"
         await client.prompt("go")
         (request,) = client.asked
@@ -383,24 +374,24 @@ async def test_user_can_allow_or_reject_once_or_always(version: int) -> None:
 
 
 @requirement("R-PERM-14")
-async def test_v2_outcome_that_the_agent_does_not_know_is_no_approval() -> None:
+async def test_v2_unknown_outcome_is_not_an_approval() -> None:
     class Odd(ClientV2):
         async def request_permission(
             self, params: v2.RequestPermissionRequest, context: v2.ClientContext
         ) -> Any:
             return v2.RequestPermissionResponse(outcome=Unknown("_maybe", {"outcome": "_maybe"}))
 
-    async with talk(Does(ask), V2, client=Odd) as client:
+    async with connect_client(FunctionAgent(ask), V2, client=Odd) as client:
         await client.prompt("go")
         assert client.said() == "no"
 
 
 @BOTH
 @pytest.mark.parametrize(("chosen", "said"), [("allow_always", "yes"), ("reject_always", "no")])
-async def test_answer_for_always_is_not_asked_again_in_the_session(
+async def test_always_applies_for_the_rest_of_the_session(
     version: int, chosen: str, said: str
 ) -> None:
-    async with talk(Does(ask), version) as client:
+    async with connect_client(FunctionAgent(ask), version) as client:
         client.allow = lambda _request: chosen
         await client.prompt("go")
         await client.prompt("go")
@@ -413,7 +404,7 @@ async def test_answer_for_always_is_not_asked_again_in_the_session(
 
 @BOTH
 async def test_policy_of_the_agent_decides_first(version: int) -> None:
-    class Careful(Does):
+    class Careful(FunctionAgent):
         async def decide_permission(self, call: ToolCallHandle) -> bool | None:
             return {"read": True, "delete": False}.get(call.kind)
 
@@ -422,7 +413,7 @@ async def test_policy_of_the_agent_decides_first(version: int) -> None:
             async with turn.tool(kind, kind=kind) as call:
                 await turn.say(f"{await call.permission()} ")
 
-    async with talk(Careful(work), version) as client:
+    async with connect_client(Careful(work), version) as client:
         await client.prompt("go")
         assert client.said() == "True False True "
         assert len(client.asked) == 1
@@ -430,7 +421,7 @@ async def test_policy_of_the_agent_decides_first(version: int) -> None:
 
 @requirement("R-PERM-07")
 @BOTH
-async def test_options_of_its_own_can_be_asked(version: int) -> None:
+async def test_agent_can_offer_its_own_options(version: int) -> None:
     options = [
         PermissionOption("main", "On main", "allow_once"),
         PermissionOption("branch", "On a branch", "allow_once"),
@@ -443,7 +434,7 @@ async def test_options_of_its_own_can_be_asked(version: int) -> None:
             )
             await turn.say("nowhere" if chosen is None else chosen.id)
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         client.allow = lambda _request: "branch"
         await client.prompt("go")
         assert client.said() == "branch"
@@ -458,17 +449,15 @@ async def test_options_of_its_own_can_be_asked(version: int) -> None:
 
 @pytest.mark.parametrize(("version", "reason"), [(V1, "cancelled"), (V2, "end_turn")])
 @requirement("R-PERM-03", "R-PERM-18")
-async def test_question_that_is_answered_cancelled_is_not_approved(
-    version: int, reason: str
-) -> None:
-    async with talk(Does(ask), version) as client:
+async def test_cancelled_permission_request_is_not_an_approval(version: int, reason: str) -> None:
+    async with connect_client(FunctionAgent(ask), version) as client:
         client.allow = lambda _request: None
         assert await client.prompt("go") == reason
         assert "yes" not in client.said()
 
 
 class Waits:
-    """A client that lets the user think."""
+    """A client whose user does not respond until the test says so."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -522,10 +511,10 @@ class Waits:
 
 @BOTH
 @requirement("R-CANCEL-03", "R-CANCEL-14")
-async def test_cancel_withdraws_the_question(version: int) -> None:
+async def test_cancel_withdraws_the_permission_request(version: int) -> None:
     waits = Waits()
     make = waits.v1 if version == V1 else waits.v2
-    async with talk(Does(ask), version, client=make) as client:
+    async with connect_client(FunctionAgent(ask), version, client=make) as client:
         sent = client.send("go")
         await waits.asked.wait()
         await client.cancel()
@@ -535,9 +524,9 @@ async def test_cancel_withdraws_the_question(version: int) -> None:
 
 
 @requirement("R-PROMPT-14")
-async def test_v2_tells_that_the_user_is_needed_and_that_it_goes_on() -> None:
+async def test_v2_session_requires_action_while_the_user_is_asked() -> None:
     waits = Waits()
-    async with talk(Does(ask), V2, client=waits.v2) as client:
+    async with connect_client(FunctionAgent(ask), V2, client=waits.v2) as client:
         sent = client.send("go")
         await client.until(lambda: client.of("RequiresActionStateUpdate"))
         waits.may_answer.set()
@@ -555,7 +544,7 @@ async def test_v2_tells_that_the_user_is_needed_and_that_it_goes_on() -> None:
 
 
 @requirement("R-PROMPT-14")
-async def test_v2_user_is_not_needed_while_other_tools_go_on() -> None:
+async def test_v2_session_runs_while_other_tools_run() -> None:
     waits = Waits()
     answered = asyncio.Event()
 
@@ -571,7 +560,7 @@ async def test_v2_user_is_not_needed_while_other_tools_go_on() -> None:
     async def work(turn: Turn) -> None:
         await asyncio.gather(other(turn), asks(turn))
 
-    async with talk(Does(work), V2, client=waits.v2) as client:
+    async with connect_client(FunctionAgent(work), V2, client=waits.v2) as client:
         sent = client.send("go")
         await waits.asked.wait()
         waits.may_answer.set()
@@ -579,11 +568,11 @@ async def test_v2_user_is_not_needed_while_other_tools_go_on() -> None:
         assert not client.of("RequiresActionStateUpdate")
 
 
-# What is no use of it.
+# Misuse.
 
 
 @BOTH
-async def test_tool_call_is_entered_once_and_before_it_says_anything(version: int) -> None:
+async def test_tool_call_is_entered_once_before_it_is_used(version: int) -> None:
     async def work(turn: Turn) -> None:
         call = turn.tool("Dig")
         with pytest.raises(RuntimeError, match="async with"):
@@ -594,13 +583,13 @@ async def test_tool_call_is_entered_once_and_before_it_says_anything(version: in
             async with call:
                 pass
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
 
 
 @BOTH
 @pytest.mark.parametrize("ids", [(), ("yes", "yes")], ids=["none", "twice"])
-async def test_question_needs_options_with_ids_of_their_own(
+async def test_permission_request_needs_options_with_unique_ids(
     version: int, ids: tuple[str, ...]
 ) -> None:
     async def work(turn: Turn) -> None:
@@ -610,6 +599,6 @@ async def test_question_needs_options_with_ids_of_their_own(
                     [PermissionOption(key, "Yes", "allow_once") for key in ids]
                 )
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert not client.asked

@@ -1,4 +1,4 @@
-"""Sessions of one agent that serves several clients, and what opens them."""
+"""The sessions of one agent that serves several clients, and how they are opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accord.errors import (
     RemoteProtocolError,
     ResourceNotFound,
 )
-from agent.harness import BOTH, V1, V2, AgentHarness, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from event_loop import drain_event_loop
 from requirement import requirement
 from sides import QUICK
@@ -51,12 +51,12 @@ class Shared(Agent):
         await turn.say(turn.text if prompt is None else f"{prompt.mode}: {prompt.text}")
 
 
-class Overridden(Shared):
+class OverridesPrompt(Shared):
     system_prompt = frozenset({"append", "override"})
 
 
-async def take(client: AgentHarness, session_id: str, **more: Any) -> Any:
-    """Open a stored session as the version does."""
+async def take_over(client: AgentHarness, session_id: str, **more: Any) -> Any:
+    """Open a stored session by the method of the version."""
     client.session_id = session_id
     fields: dict[str, Any] = {"session_id": session_id, "cwd": "/project", **more}
     if client.version == V2:
@@ -68,17 +68,18 @@ async def take(client: AgentHarness, session_id: str, **more: Any) -> Any:
 @BOTH
 @requirement("R-SESS-37")
 @pytest.mark.parametrize("other", [V1, V2])
-async def test_session_is_taken_over_from_the_client_that_had_it_open(
-    version: int, other: int
-) -> None:
+async def test_session_moves_to_the_client_that_opens_it(version: int, other: int) -> None:
     agent = Shared()
-    async with talk(agent, version) as first, talk(agent, other, opened=False) as second:
+    async with (
+        connect_client(agent, version) as first,
+        connect_client(agent, other, opened=False) as second,
+    ):
         await first.prompt("one")
         session_id = first.session_id
         sent = first.send("wait")
         await agent.began.wait()
         ended = len(first.ends())
-        await take(second, session_id)
+        await take_over(second, session_id)
         assert await first.stopped(sent, before=ended - 1 if version == V2 else 0) == "cancelled"
         assert agent.closed == [session_id]
         with pytest.raises(ResourceNotFound) as caught:
@@ -94,30 +95,33 @@ async def test_session_is_taken_over_from_the_client_that_had_it_open(
 
 
 @BOTH
-async def test_end_of_a_turn_that_was_taken_away_is_in_the_log(version: int) -> None:
+async def test_end_of_a_turn_cancelled_by_a_takeover_is_stored(version: int) -> None:
     first_store = MemoryStore()
     agent = Shared(first_store)
-    async with talk(agent, version) as first, talk(agent, version, opened=False) as second:
+    async with (
+        connect_client(agent, version) as first,
+        connect_client(agent, version, opened=False) as second,
+    ):
         first.send("wait").add_done_callback(lambda _: None)
         await agent.began.wait()
-        await take(second, first.session_id)
+        await take_over(second, first.session_id)
         entries = await first_store.read(first.session_id)
         assert decode_update(entries[-1]) == TurnEnded("cancelled")
 
 
 @BOTH
-async def test_clients_that_open_a_session_at_once_have_it_one_after_the_other(
+async def test_clients_that_open_a_session_at_once_receive_it_in_turn(
     version: int,
 ) -> None:
     agent = Shared()
-    async with talk(agent, version) as maker:
+    async with connect_client(agent, version) as maker:
         session_id = maker.session_id
         await maker.remote.close_session(maker.types.CloseSessionRequest(session_id=session_id))
         async with (
-            talk(agent, version, opened=False) as one,
-            talk(agent, version, opened=False) as two,
+            connect_client(agent, version, opened=False) as one,
+            connect_client(agent, version, opened=False) as two,
         ):
-            await asyncio.gather(take(one, session_id), take(two, session_id))
+            await asyncio.gather(take_over(one, session_id), take_over(two, session_id))
             (session,) = agent.sessions.values()
             holders = [client for client in agent.clients if session_id in client.sessions]
             assert len(holders) == 1
@@ -126,12 +130,12 @@ async def test_clients_that_open_a_session_at_once_have_it_one_after_the_other(
 
 
 @BOTH
-async def test_client_that_opens_its_own_session_twice_at_once_has_one(version: int) -> None:
+async def test_client_that_opens_its_session_twice_at_once_has_it_once(version: int) -> None:
     agent = Shared()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         session_id = client.session_id
         await client.remote.close_session(client.types.CloseSessionRequest(session_id=session_id))
-        await asyncio.gather(take(client, session_id), take(client, session_id))
+        await asyncio.gather(take_over(client, session_id), take_over(client, session_id))
         assert agent.opened == 2
         assert len(agent.sessions) == 1
 
@@ -139,11 +143,12 @@ async def test_client_that_opens_its_own_session_twice_at_once_has_one(version: 
 @BOTH
 @requirement("R-ARCH-04")
 @pytest.mark.parametrize("how", ["delete", "archive"])
-async def test_session_is_closed_where_it_is_open_before_it_is_put_away(
-    version: int, how: str
-) -> None:
+async def test_archived_session_is_closed_where_it_is_open(version: int, how: str) -> None:
     agent = Shared()
-    async with talk(agent, version) as first, talk(agent, version, opened=False) as second:
+    async with (
+        connect_client(agent, version) as first,
+        connect_client(agent, version, opened=False) as second,
+    ):
         session_id = first.session_id
         sent = first.send("wait")
         await agent.began.wait()
@@ -157,29 +162,32 @@ async def test_session_is_closed_where_it_is_open_before_it_is_put_away(
 
 
 @requirement("R-PROMPT-27")
-async def test_v2_prompts_that_are_held_are_withdrawn_when_the_session_is_taken_over() -> None:
+async def test_v2_queued_prompts_are_cancelled_when_the_session_moves() -> None:
     agent = Shared()
-    async with talk(agent, V2) as first, talk(agent, V2, opened=False) as second:
+    async with (
+        connect_client(agent, V2) as first,
+        connect_client(agent, V2, opened=False) as second,
+    ):
         await first.send("wait")
         await agent.began.wait()
         held = first.send("later")
         await drain_event_loop()
-        await take(second, first.session_id)
+        await take_over(second, first.session_id)
         (error,) = await asyncio.gather(held, return_exceptions=True)
         assert getattr(error, "code", None) == -32800
         assert "later" not in str(second.updates)
 
 
 @BOTH
-async def test_session_of_a_client_that_has_gone_is_opened_by_the_next(
+async def test_session_of_a_disconnected_client_is_opened_by_the_next(
     version: int, tmp_path: Any
 ) -> None:
     agent = Shared(SqliteStore(tmp_path / "sessions.db"))
-    async with talk(agent, version) as first:
+    async with connect_client(agent, version) as first:
         session_id = first.session_id
         await first.prompt("one")
-    async with talk(agent, version, opened=False) as second:
-        await take(second, session_id)
+    async with connect_client(agent, version, opened=False) as second:
+        await take_over(second, session_id)
         await second.prompt("two")
         assert second.said() == "onetwo"
     await agent.aclose()
@@ -196,20 +204,20 @@ def prompted(client: AgentHarness, *texts: str, mode: str = "append") -> Any:
 @BOTH
 @requirement("R-SYSP-02", "R-SYSP-04")
 async def test_system_prompt_of_the_client_reaches_the_session(version: int) -> None:
-    async with talk(Shared(), version, opened=False) as client:
+    async with connect_client(Shared(), version, opened=False) as client:
         await client.open(system_prompt=prompted(client, "Be brief.", "Be kind."))
         await client.prompt("hello")
         assert client.said() == "append: Be brief.\n\nBe kind."
 
 
 @BOTH
-async def test_system_prompt_is_given_again_with_a_session_that_is_opened_again(
+async def test_system_prompt_is_passed_again_when_a_session_is_reopened(
     version: int,
 ) -> None:
     agent = Shared()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("hello")
-        await take(client, client.session_id, system_prompt=prompted(client, "Be brief."))
+        await take_over(client, client.session_id, system_prompt=prompted(client, "Be brief."))
         client.updates.clear()
         await client.prompt("hello")
         assert client.said() == "append: Be brief."
@@ -217,9 +225,9 @@ async def test_system_prompt_is_given_again_with_a_session_that_is_opened_again(
 
 @BOTH
 @requirement("R-SYSP-01", "R-SYSP-03", "R-SYSP-05")
-async def test_system_prompt_that_cannot_be_applied_is_refused(version: int) -> None:
-    agent = Overridden()
-    async with talk(agent, version, opened=False) as client:
+async def test_system_prompt_that_cannot_be_applied_is_rejected(version: int) -> None:
+    agent = OverridesPrompt()
+    async with connect_client(agent, version, opened=False) as client:
         types = client.types
         image = types.ImageContent(data="", mime_type="image/png")
         for refused in (
@@ -241,23 +249,23 @@ class Stable(Shared):
 
 @BOTH
 @requirement("R-SYSP-01")
-async def test_system_prompt_is_offered_by_unstable_agents_that_take_it(version: int) -> None:
-    async with talk(Shared(), version, opened=False) as client:
+async def test_unstable_agents_with_system_prompts_advertise_them(version: int) -> None:
+    async with connect_client(Shared(), version, opened=False) as client:
         with pytest.raises(NotOffered):
             await client.open(system_prompt=prompted(client, "Instead.", mode="override"))
-    async with talk(Stable(), version, opened=False) as client:
+    async with connect_client(Stable(), version, opened=False) as client:
         with pytest.raises(NotOffered):
             await client.open(system_prompt=prompted(client, "Be brief."))
 
 
 @BOTH
 @pytest.mark.parametrize("store", [True, False], ids=["store", "no store"])
-async def test_open_sessions_of_a_connection_are_bounded(version: int, store: bool) -> None:
+async def test_open_sessions_of_a_connection_are_limited(version: int, store: bool) -> None:
     agent = Shared()
     if not store:
         agent.store = None
     limits = structs.replace(QUICK, sessions=5)
-    async with talk(agent, version, limits=limits) as client:
+    async with connect_client(agent, version, limits=limits) as client:
         first = client.session_id
         opening = [client.open() for _ in range(10)]
         results = await asyncio.gather(*opening, return_exceptions=True)
@@ -276,13 +284,13 @@ async def test_open_sessions_of_a_connection_are_bounded(version: int, store: bo
         await client.open()
         if store:
             with pytest.raises(InvalidRequest):
-                await take(client, first)
+                await take_over(client, first)
 
 
 @BOTH
 @pytest.mark.parametrize("path", ["/a\0b", "/a\ud800b"], ids=["NUL", "half a surrogate pair"])
-async def test_directories_that_no_system_takes_are_refused(version: int, path: str) -> None:
-    async with talk(Shared(), version) as client:
+async def test_invalid_directories_are_rejected(version: int, path: str) -> None:
+    async with connect_client(Shared(), version) as client:
         with pytest.raises(InvalidParams):
             await client.open(cwd=path)
         with pytest.raises(InvalidParams):
@@ -294,18 +302,18 @@ async def test_directories_that_no_system_takes_are_refused(version: int, path: 
 
 
 class Relaying(Agent):
-    """Lets an error of the client end its prompt."""
+    """Does not catch an error of the client."""
 
     async def prompt(self, turn: Turn) -> None:
         await turn.session.client.call_extension("_missing")
 
 
 @BOTH
-async def test_an_error_of_the_client_is_no_error_of_the_prompt(
+async def test_error_of_the_client_is_not_the_error_of_the_prompt(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else a client that does not find a file would be told that the session is missing."""
-    async with talk(Relaying(), version) as client:
+    """Otherwise a client whose file is missing would read that the session is missing."""
+    async with connect_client(Relaying(), version) as client:
         if version == V1:
             with pytest.raises(InternalError) as caught:
                 await client.prompt("Hi")
@@ -317,21 +325,21 @@ async def test_an_error_of_the_client_is_no_error_of_the_prompt(
             message = error.message
         assert message == "A request of the agent to the client failed"
     (record,) = (r for r in caplog.records if "by an error of the client" in r.getMessage())
-    assert record.exc_info is None  # a client causes it as often as it wants
+    assert record.exc_info is None  # a client can cause it at any rate
 
 
 class Misled(Agent):
-    """Gets a response that breaks the protocol."""
+    """Receives a response that violates the protocol."""
 
     async def prompt(self, turn: Turn) -> None:
         raise RemoteProtocolError("The result of session/request_permission does not fit\n!")
 
 
 @BOTH
-async def test_a_client_that_breaks_the_protocol_leaves_no_traceback_in_the_log(
+async def test_client_that_violates_the_protocol_leaves_no_traceback_in_the_log(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with talk(Misled(), version) as client:
+    async with connect_client(Misled(), version) as client:
         if version == V1:
             with pytest.raises(InternalError):
                 await client.prompt("Hi")

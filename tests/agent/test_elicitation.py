@@ -1,4 +1,4 @@
-"""Asking for input: forms from Structs, pages, and all the ways not to answer."""
+"""Elicitation: forms from Structs, URLs, and every response without an answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ import pytest
 from accord import NotOffered, Turn, v1, v2
 from accord.agent.elicitation import form_schema
 from accord.errors import RemoteProtocolError
-from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
-from agent.test_tool import Does
+from agent.harness import (
+    BOTH,
+    V1,
+    V2,
+    AgentHarness,
+    ClientV1,
+    ClientV2,
+    FunctionAgent,
+    connect_client,
+)
 from event_loop import drain_event_loop
 from requirement import requirement
 
 
 class Project(msgspec.Struct):
-    """What to make."""
+    """The project to create."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="No spaces")]
     kind: Literal["app", "library"] = "app"
@@ -77,17 +85,17 @@ class Numbered(msgspec.Struct):
 
 
 @pytest.mark.parametrize("form", [Nested, Listed, Numbered])
-def test_what_no_form_can_ask_is_an_error(form: type[msgspec.Struct]) -> None:
+def test_struct_that_no_form_can_show_is_an_error(form: type[msgspec.Struct]) -> None:
     with pytest.raises(TypeError):
         form_schema(form)
 
 
 def answering(version: int, answer: Any) -> Any:
-    """Return what makes a client that gives this answer: a dict, or an action."""
+    """Return a factory of clients that respond with this: a dict, or an action."""
     types = v1 if version == V1 else v2
 
-    def respond(talk: AgentHarness, params: Any) -> Any:
-        talk.asked.append(params)
+    def respond(harness: AgentHarness, params: Any) -> Any:
+        harness.asked.append(params)
         if isinstance(answer, dict):
             return types.ElicitationAcceptAction(content=answer)
         return answer(types)
@@ -103,12 +111,12 @@ def answering(version: int, answer: Any) -> Any:
         def create_elicitation(
             self, params: v1.CreateElicitationRequest, context: v1.ClientContext
         ) -> v1.CreateElicitationResponse:
-            return respond(self.talk, params)
+            return respond(self.harness, params)
 
         def complete_elicitation(
             self, params: v1.CompleteElicitationNotification, context: v1.ClientContext
         ) -> None:
-            self.talk.asked.append(params)
+            self.harness.asked.append(params)
 
     class Two(ClientV2):
         def capabilities(self) -> v2.ClientCapabilities:
@@ -121,12 +129,12 @@ def answering(version: int, answer: Any) -> Any:
         def create_elicitation(
             self, params: v2.CreateElicitationRequest, context: v2.ClientContext
         ) -> v2.CreateElicitationResponse:
-            return respond(self.talk, params)
+            return respond(self.harness, params)
 
         def complete_elicitation(
             self, params: v2.CompleteElicitationNotification, context: v2.ClientContext
         ) -> None:
-            self.talk.asked.append(params)
+            self.harness.asked.append(params)
 
     return One if version == V1 else Two
 
@@ -139,23 +147,23 @@ async def ask_for_project(turn: Turn) -> None:
 
 @BOTH
 @requirement("R-ELIC-18")
-async def test_answer_is_an_instance_of_the_form(version: int) -> None:
+async def test_response_is_an_instance_of_the_form(version: int) -> None:
     found: list[Project | None] = []
 
     async def work(turn: Turn) -> None:
         found.append(await turn.elicit_form(Project, "Which project?"))
 
     make = answering(version, {"name": "x", "parts": ["docs"]})
-    async with talk(Does(work), version, client=make) as client:
+    async with connect_client(FunctionAgent(work), version, client=make) as client:
         assert await client.prompt("go") == "end_turn"
         assert found == [Project("x", parts=["docs"])]
 
 
 @BOTH
 @requirement("R-ELIC-05")
-async def test_form_names_its_session_and_its_tool_call(version: int) -> None:
+async def test_form_has_its_session_and_its_tool_call(version: int) -> None:
     make = answering(version, {"name": "x"})
-    async with talk(Does(ask_for_project), version, client=make) as client:
+    async with connect_client(FunctionAgent(ask_for_project), version, client=make) as client:
         await client.prompt("go")
         (request,) = client.asked
         assert isinstance(request, client.types.ElicitationFormMode)
@@ -168,7 +176,7 @@ async def test_form_names_its_session_and_its_tool_call(version: int) -> None:
 @requirement("R-ELIC-07", "R-ELIC-09")
 async def test_schema_of_a_form_is_an_object_with_properties(version: int) -> None:
     make = answering(version, {"name": "x"})
-    async with talk(Does(ask_for_project), version, client=make) as client:
+    async with connect_client(FunctionAgent(ask_for_project), version, client=make) as client:
         await client.prompt("go")
         schema = client.asked[0].requested_schema
         assert schema.type == "object"
@@ -177,9 +185,9 @@ async def test_schema_of_a_form_is_an_object_with_properties(version: int) -> No
 
 
 @requirement("R-ELIC-35")
-async def test_v2_session_requires_action_while_the_form_is_open() -> None:
+async def test_v2_session_requires_action_while_a_form_is_open() -> None:
     make = answering(V2, {"name": "x"})
-    async with talk(Does(ask_for_project), V2, client=make) as client:
+    async with connect_client(FunctionAgent(ask_for_project), V2, client=make) as client:
         await client.prompt("go")
         states = [type(u).__name__ for u in client.updates if "State" in type(u).__name__]
         asking = states.index("RequiresActionStateUpdate")
@@ -193,44 +201,46 @@ async def test_v2_session_requires_action_while_the_form_is_open() -> None:
 @BOTH
 @requirement("R-ELIC-26", "R-ELIC-34")
 @pytest.mark.parametrize("action", ["ElicitationDeclineAction", "ElicitationCancelAction"])
-async def test_no_answer_is_none(version: int, action: str) -> None:
+async def test_declined_or_cancelled_form_returns_none(version: int, action: str) -> None:
     async def work(turn: Turn) -> None:
         await turn.say(str(await turn.elicit_form(Project, "Which project?")))
         await turn.say(str(await turn.elicit_url("https://example.com", "Look")))
 
     make = answering(version, lambda types: getattr(types, action)())
-    async with talk(Does(work), version, client=make) as client:
+    async with connect_client(FunctionAgent(work), version, client=make) as client:
         await client.prompt("go")
         assert client.said() == "NoneNone"
 
 
 @BOTH
 @requirement("R-ELIC-18")
-async def test_answer_that_does_not_fit_the_form_is_the_clients_mistake(version: int) -> None:
+async def test_response_that_does_not_match_the_form_is_a_peer_error(version: int) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(RemoteProtocolError, match="name"):
             await turn.elicit_form(Project, "Which project?")
 
-    async with talk(Does(work), version, client=answering(version, {"name": ""})) as client:
+    async with connect_client(
+        FunctionAgent(work), version, client=answering(version, {"name": ""})
+    ) as client:
         assert await client.prompt("go") == "end_turn"
 
 
 @BOTH
 @requirement("R-ELIC-02")
-async def test_nothing_is_asked_of_a_client_that_shows_no_forms(version: int) -> None:
+async def test_client_without_forms_receives_none(version: int) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(NotOffered):
             await turn.elicit_form(Project, "Which project?")
         with pytest.raises(NotOffered):
             await turn.elicit_url("https://example.com", "Look")
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
 
 
 @BOTH
 @requirement("R-ELIC-27", "R-ELIC-28", "R-ELIC-29")
-async def test_page_is_opened_and_done(version: int) -> None:
+async def test_url_is_opened_and_completed(version: int) -> None:
     async def work(turn: Turn) -> None:
         for _ in range(2):
             page = await turn.elicit_url("https://example.com/login", "Log in")
@@ -238,7 +248,7 @@ async def test_page_is_opened_and_done(version: int) -> None:
             await page.done()
 
     make = answering(version, lambda types: types.ElicitationAcceptAction())
-    async with talk(Does(work), version, client=make) as client:
+    async with connect_client(FunctionAgent(work), version, client=make) as client:
         assert await client.prompt("go") == "end_turn"
         await drain_event_loop()
         first, first_done, second, second_done = client.asked
@@ -248,10 +258,10 @@ async def test_page_is_opened_and_done(version: int) -> None:
 
 
 @BOTH
-async def test_address_that_no_browser_takes_is_refused(version: int) -> None:
+async def test_url_that_no_browser_opens_is_rejected(version: int) -> None:
     async def work(turn: Turn) -> None:
         with pytest.raises(ValueError, match="the limit is 8192"):
             await turn.elicit_url("https://example.com/" + "x" * 9000, "Look")
 
-    async with talk(Does(work), version) as client:
+    async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"

@@ -1,4 +1,4 @@
-"""Extensions of the protocol, both ways, and who the client is."""
+"""Extension methods in both directions, and what an agent knows about its clients."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from accord import Agent, InvalidParams, MethodNotFound, Turn, v1, v2
 from accord.agent import ConnectedClient
 from accord.types.session import Implementation
-from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, talk
+from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 
 
 class Extended(Agent):
-    """Serves methods of its own, and asks for some of the client's."""
+    """Serves extension methods, and calls some of the client."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -52,27 +52,27 @@ class Plain(Agent):
             await turn.say("It has no such method.")
 
 
-def answers(talk: AgentHarness) -> Any:
-    base: Any = ClientV1 if talk.version == V1 else ClientV2
+def answers(harness: AgentHarness) -> Any:
+    base: Any = ClientV1 if harness.version == V1 else ClientV2
 
     class Client(base):
-        info = (v1 if talk.version == V1 else v2).Implementation(name="asker", version="3")
+        info = (v1 if harness.version == V1 else v2).Implementation(name="asker", version="3")
 
         async def extension_request(self, method: str, params: Any, context: Any) -> Any:
-            self.talk.asked.append((method, params))
+            self.harness.asked.append((method, params))
             return {"n": params["n"] + 1}
 
         async def extension_notification(self, method: str, params: Any, context: Any) -> None:
-            self.talk.heard((method, params))
+            self.harness.heard((method, params))
 
-    return Client(talk)
+    return Client(harness)
 
 
 @BOTH
 @requirement("R-EXT-04", "R-EXT-05")
 async def test_agent_serves_extension_methods(version: int) -> None:
     agent = Extended()
-    async with talk(agent, version, client=answers) as client:
+    async with connect_client(agent, version, client=answers) as client:
         answer = await client.remote.call_extension("_example.org/sessions")
         assert answer == {"sessions": [client.session_id], "version": version}
         with pytest.raises(InvalidParams) as caught:
@@ -83,9 +83,9 @@ async def test_agent_serves_extension_methods(version: int) -> None:
 
 @BOTH
 @requirement("R-EXT-04", "R-EXT-07")
-async def test_agent_hears_extension_notifications(version: int) -> None:
+async def test_agent_receives_extension_notifications(version: int) -> None:
     agent = Extended()
-    async with talk(agent, version, client=answers) as client:
+    async with connect_client(agent, version, client=answers) as client:
         await client.remote.notify_extension("_example.org/hello", [1])
         async with asyncio.timeout(20):
             await agent.changed.wait()
@@ -94,10 +94,10 @@ async def test_agent_hears_extension_notifications(version: int) -> None:
 
 @BOTH
 @requirement("R-EXT-06", "R-EXT-07")
-async def test_agent_without_extensions_refuses_requests_and_ignores_notifications(
+async def test_agent_without_extensions_rejects_requests_and_ignores_notifications(
     version: int,
 ) -> None:
-    async with talk(Plain(), version) as client:
+    async with connect_client(Plain(), version) as client:
         await client.remote.notify_extension("_example.org/hello")
         with pytest.raises(MethodNotFound) as caught:
             await client.remote.call_extension("_example.org/hello")
@@ -106,10 +106,10 @@ async def test_agent_without_extensions_refuses_requests_and_ignores_notificatio
 
 @BOTH
 @requirement("R-EXT-04")
-async def test_turn_calls_extension_methods_of_the_client_in_the_name_of_its_session(
+async def test_turn_calls_extension_methods_with_the_id_of_its_session(
     version: int,
 ) -> None:
-    async with talk(Extended(), version, client=answers) as client:
+    async with connect_client(Extended(), version, client=answers) as client:
         await client.prompt("go")
         assert client.asked == [("_example.org/name", {"sessionId": client.session_id, "n": 2})]
         assert client.said() == "3"
@@ -117,17 +117,17 @@ async def test_turn_calls_extension_methods_of_the_client_in_the_name_of_its_ses
 
 
 @BOTH
-async def test_turn_learns_that_the_client_has_no_such_method(version: int) -> None:
-    async with talk(Plain(), version) as client:
+async def test_turn_receives_the_error_of_a_client_without_the_method(version: int) -> None:
+    async with connect_client(Plain(), version) as client:
         await client.prompt("go")
         assert client.said() == "It has no such method."
 
 
 @BOTH
-async def test_agent_knows_its_clients_while_they_are_connected(version: int) -> None:
+async def test_agent_has_its_clients_while_they_are_connected(version: int) -> None:
     agent = Extended()
-    async with talk(agent, version, client=answers) as one:
-        async with talk(agent, version, client=answers):
+    async with connect_client(agent, version, client=answers) as one:
+        async with connect_client(agent, version, client=answers):
             assert {client.version for client in agent.clients} == {version}
             assert len(agent.clients) == 2
         assert len(agent.clients) == 1

@@ -1,4 +1,4 @@
-"""Sessions with a store: found, opened again, copied, renamed, put away and forgotten."""
+"""Stored sessions: listed, loaded, resumed, forked, renamed, archived and deleted."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from accord import (
 from accord.agent.store.base import MemoryStore
 from accord.agent.updates import MessageUpdate
 from accord.errors import NotOffered, ResourceNotFound
-from agent.harness import BOTH, V1, V2, AgentHarness, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from requirement import requirement
 
 
 class Remembers(Agent):
-    """Has a store, an option, and counts what it remembers."""
+    """Has a store and an option, and counts the turns of its history."""
 
     unstable = True
 
@@ -61,7 +61,7 @@ class Remembers(Agent):
 async def load(
     client: AgentHarness, session_id: str, *, cwd: str = "/project", replay: bool = True
 ) -> Any:
-    """Open a stored session as the version does, and forget what was heard before."""
+    """Open a stored session by the method of the version, and drop the earlier updates."""
     client.updates.clear()
     client.session_id = session_id
     fields: dict[str, Any] = {"session_id": session_id, "cwd": cwd}
@@ -75,7 +75,7 @@ async def load(
 
 
 def user_text(client: AgentHarness) -> str:
-    """Return what the user said, as it was replayed."""
+    """Return the user's text, as it was replayed."""
     if client.version == V1:
         return "".join(update.content.text for update in client.of("UserMessageChunk"))
     return "".join(block.text for update in client.of("UserMessage") for block in update.content)
@@ -88,13 +88,13 @@ async def listed(client: AgentHarness, **fields: Any) -> list[Any]:
 
 @BOTH
 @requirement("R-SESS-08", "R-SESS-15")
-async def test_session_is_loaded_with_all_that_was_shown(version: int) -> None:
+async def test_session_is_loaded_with_everything_that_was_shown(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("hello")
         await client.prompt("there")
         session_id = client.session_id
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         await load(client, session_id)
         assert user_text(client) == "hellothere"
         assert client.said() == "You said helloYou said there"
@@ -106,12 +106,12 @@ async def test_session_is_loaded_with_all_that_was_shown(version: int) -> None:
 
 @BOTH
 @requirement("R-SESS-09", "R-SESS-14", "R-SESS-29")
-async def test_load_is_answered_after_the_replay(version: int) -> None:
+async def test_load_response_follows_the_replay(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("hello")
         session_id = client.session_id
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         await load(client, session_id)
         replayed = list(client.updates)
         assert client.said() == "You said hello"
@@ -124,13 +124,13 @@ async def test_load_is_answered_after_the_replay(version: int) -> None:
 
 @BOTH
 @requirement("R-SESS-10")
-async def test_replayed_messages_have_the_ids_that_they_had(version: int) -> None:
+async def test_replayed_messages_keep_their_ids(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         answer = await client.send("hello")
         await client.prompt("there")
         session_id, ids = client.session_id, client.message_ids()
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         await load(client, session_id)
         replayed = client.message_ids()
         assert replayed == list(dict.fromkeys(ids))
@@ -142,12 +142,12 @@ async def test_replayed_messages_have_the_ids_that_they_had(version: int) -> Non
 
 @BOTH
 @requirement("R-SESS-12", "R-SESS-13")
-async def test_session_is_resumed_without_a_replay(version: int) -> None:
+async def test_resumed_session_is_not_replayed(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("hello")
         session_id = client.session_id
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         await load(client, session_id, replay=False)
         assert client.updates == ([] if version == V1 else [v2.IdleStateUpdate(background=[])])
         await client.prompt("count")
@@ -155,8 +155,8 @@ async def test_session_is_resumed_without_a_replay(version: int) -> None:
 
 
 @BOTH
-async def test_session_that_is_open_can_be_loaded_again(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+async def test_open_session_can_be_loaded_again(version: int) -> None:
+    async with connect_client(Remembers(), version) as client:
         await client.prompt("hello")
         await load(client, client.session_id)
         assert client.said() == "You said hello"
@@ -166,9 +166,9 @@ async def test_session_that_is_open_can_be_loaded_again(version: int) -> None:
 
 @BOTH
 @requirement("R-SESS-29", "R-STATUS-03", "R-STATUS-06")
-async def test_state_of_a_session_is_told_while_a_turn_runs(version: int) -> None:
+async def test_load_during_a_turn_sends_the_running_state(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("wait")
         await agent.began.wait()
         await load(client, client.session_id, replay=False)
@@ -185,12 +185,12 @@ async def test_state_of_a_session_is_told_while_a_turn_runs(version: int) -> Non
 
 
 @BOTH
-async def test_options_have_the_values_that_the_user_chose(version: int) -> None:
+async def test_loaded_options_have_the_values_that_the_user_chose(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.set_option("model", "large")
         session_id = client.session_id
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         answer = await load(client, session_id)
         assert client.options(answer) == [{"id": "model", "value": "large"}]
 
@@ -198,7 +198,7 @@ async def test_options_have_the_values_that_the_user_chose(version: int) -> None
 @BOTH
 @requirement("R-SESS-37", "R-STATUS-03", "R-TITLE-02", "R-ARCH-05")
 async def test_unknown_session_is_not_found(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+    async with connect_client(Remembers(), version) as client:
         types, remote = client.types, client.remote
         for call in (
             load(client, "another"),
@@ -215,7 +215,7 @@ async def test_unknown_session_is_not_found(version: int) -> None:
 @BOTH
 @requirement("R-SESS-05", "R-SESS-35")
 async def test_session_does_not_move_to_another_directory(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+    async with connect_client(Remembers(), version) as client:
         with pytest.raises(InvalidParams):
             await load(client, client.session_id, cwd="/elsewhere")
         await load(client, client.session_id, cwd="/project/")
@@ -224,7 +224,7 @@ async def test_session_does_not_move_to_another_directory(version: int) -> None:
 @BOTH
 @requirement("R-LIST-02")
 async def test_listing_without_sessions_is_empty(version: int) -> None:
-    async with talk(Remembers(), version, opened=False) as client:
+    async with connect_client(Remembers(), version, opened=False) as client:
         assert await listed(client) == []
         await client.open()
         assert await listed(client, cwd="/elsewhere") == []
@@ -232,8 +232,8 @@ async def test_listing_without_sessions_is_empty(version: int) -> None:
 
 @BOTH
 @requirement("R-LIST-16")
-async def test_sessions_are_listed_with_their_titles_the_newest_first(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+async def test_sessions_are_listed_with_titles_newest_first(version: int) -> None:
+    async with connect_client(Remembers(), version) as client:
         first = client.session_id
         await client.open()
         await client.prompt("hello")
@@ -245,8 +245,8 @@ async def test_sessions_are_listed_with_their_titles_the_newest_first(version: i
 
 @BOTH
 @requirement("R-LIST-03", "R-LIST-10")
-async def test_sessions_are_listed_by_directory_with_the_additional_ones(version: int) -> None:
-    async with talk(Remembers(), version, opened=False) as client:
+async def test_listing_by_directory_includes_additional_directories(version: int) -> None:
+    async with connect_client(Remembers(), version, opened=False) as client:
         await client.open(additional_directories=["/other"])
         first = client.session_id
         await client.open(cwd="/elsewhere")
@@ -261,10 +261,10 @@ async def test_sessions_are_listed_by_directory_with_the_additional_ones(version
 @requirement("R-LIST-11")
 async def test_listing_neither_opens_nor_changes_sessions(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         await client.prompt("hello")
         (before,) = await listed(client)
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         assert await listed(client) == [before]
         assert not agent.sessions
         assert await listed(client) == [before]
@@ -272,16 +272,16 @@ async def test_listing_neither_opens_nor_changes_sessions(version: int) -> None:
 
 @BOTH
 @requirement("R-ARCH-11")
-async def test_listing_says_of_each_session_whether_it_is_archived(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+async def test_listing_has_the_archived_state_of_each_session(version: int) -> None:
+    async with connect_client(Remembers(), version) as client:
         await client.open()
         assert [session.archived for session in await listed(client)] == [False, False]
 
 
 @BOTH
 @requirement("R-LIST-04", "R-LIST-06", "R-LIST-07", "R-ARCH-09")
-async def test_listing_comes_in_pages(version: int) -> None:
-    async with talk(Remembers(), version, opened=False) as client:
+async def test_listing_is_paged(version: int) -> None:
+    async with connect_client(Remembers(), version, opened=False) as client:
         for _ in range(60):
             await client.open()
         request = client.types.ListSessionsRequest
@@ -298,8 +298,8 @@ async def test_listing_comes_in_pages(version: int) -> None:
 
 @BOTH
 @requirement("R-SESS-25", "R-DIR-08")
-async def test_fork_goes_on_by_itself(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+async def test_fork_continues_independently(version: int) -> None:
+    async with connect_client(Remembers(), version) as client:
         await client.prompt("hello")
         source = client.session_id
         fork = await client.remote.fork_session(
@@ -317,9 +317,9 @@ async def test_fork_goes_on_by_itself(version: int) -> None:
 
 @BOTH
 @requirement("R-LIST-13", "R-LIST-14")
-async def test_deleted_session_is_gone(version: int) -> None:
+async def test_deleted_session_is_not_found(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("wait")
         await agent.began.wait()
         request = client.types.DeleteSessionRequest(session_id=client.session_id)
@@ -333,8 +333,8 @@ async def test_deleted_session_is_gone(version: int) -> None:
 
 @BOTH
 @requirement("R-TITLE-03", "R-TITLE-04", "R-TITLE-05")
-async def test_title_of_the_user_stays(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+async def test_title_of_the_user_is_not_replaced(version: int) -> None:
+    async with connect_client(Remembers(), version) as client:
         request = client.types.SetSessionTitleRequest
 
         def rename(title: str) -> Any:
@@ -362,7 +362,7 @@ async def unarchive(client: AgentHarness, session_id: str) -> None:
 @requirement("R-ARCH-04", "R-ARCH-05")
 async def test_archiving_cancels_the_turn_and_closes_the_session(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         sent = client.send("wait")
         await agent.began.wait()
         for _ in range(2):
@@ -374,7 +374,7 @@ async def test_archiving_cancels_the_turn_and_closes_the_session(version: int) -
 @BOTH
 @requirement("R-ARCH-03")
 async def test_archived_session_is_not_listed_and_keeps_its_history(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+    async with connect_client(Remembers(), version) as client:
         session_id = client.session_id
         await client.prompt("hello")
         await archive(client, session_id)
@@ -389,7 +389,7 @@ async def test_archived_session_is_not_listed_and_keeps_its_history(version: int
 @requirement("R-ARCH-06")
 async def test_unarchived_session_is_listed_and_not_opened(version: int) -> None:
     agent = Remembers()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         types, session_id = client.types, client.session_id
         await archive(client, session_id)
         for _ in range(2):
@@ -404,8 +404,8 @@ async def test_unarchived_session_is_listed_and_not_opened(version: int) -> None
 
 @BOTH
 @requirement("R-ARCH-08")
-async def test_filter_for_archived_sessions_counts_before_pages_and_with_cwd(version: int) -> None:
-    async with talk(Remembers(), version) as client:
+async def test_archived_filter_applies_before_paging_and_with_cwd(version: int) -> None:
+    async with connect_client(Remembers(), version) as client:
         archived = client.session_id
         await archive(client, archived)
         await client.open()
@@ -423,19 +423,19 @@ async def test_filter_for_archived_sessions_counts_before_pages_and_with_cwd(ver
 
 
 @BOTH
-async def test_session_that_could_not_be_opened_is_not_kept(version: int) -> None:
+async def test_session_that_could_not_be_opened_is_not_stored(version: int) -> None:
     class Refuses(Remembers):
         async def open_session(self, session: Session) -> None:
             raise InvalidParams("no")
 
-    async with talk(Refuses(), version, opened=False) as client:
+    async with connect_client(Refuses(), version, opened=False) as client:
         with pytest.raises(InvalidParams):
             await client.open()
         assert await listed(client) == []
 
 
-async def test_v1_agent_without_a_store_offers_nothing_of_it() -> None:
-    async with talk(Agent(), V1) as client:
+async def test_v1_agent_without_a_store_advertises_no_stored_sessions() -> None:
+    async with connect_client(Agent(), V1) as client:
         with pytest.raises(NotOffered):
             await load(client, client.session_id)
         with pytest.raises(MethodNotFound):
@@ -443,8 +443,8 @@ async def test_v1_agent_without_a_store_offers_nothing_of_it() -> None:
 
 
 @requirement("R-SESS-02")
-async def test_v2_agent_without_a_store_lists_what_is_open() -> None:
-    async with talk(Agent(), V2) as client:
+async def test_v2_agent_without_a_store_lists_open_sessions() -> None:
+    async with connect_client(Agent(), V2) as client:
         assert [session.session_id for session in await listed(client)] == [client.session_id]
         with pytest.raises(ResourceNotFound):
             await load(client, "another")
@@ -452,18 +452,18 @@ async def test_v2_agent_without_a_store_lists_what_is_open() -> None:
 
 @requirement("R-INIT-40")
 @BOTH
-async def test_nothing_unstable_is_offered_unless_the_agent_says_so(version: int) -> None:
+async def test_stable_agent_advertises_nothing_unstable(version: int) -> None:
     class Stable(Remembers):
         unstable = False
 
-    async with talk(Stable(), version) as client:
+    async with connect_client(Stable(), version) as client:
         assert client.remote.supports("list_sessions")
         for call in ("fork_session", "archive_session", "session_status", "set_session_title"):
             assert not client.remote.supports(call)
 
 
 @BOTH
-async def test_history_of_a_turn_ends_before_its_prompt(version: int) -> None:
+async def test_history_of_a_turn_excludes_its_prompt(version: int) -> None:
     found: list[list[str]] = []
 
     class Counts(Agent):
@@ -477,7 +477,7 @@ async def test_history_of_a_turn_ends_before_its_prompt(version: int) -> None:
             found.append([str(one.content[0]) for one in updates if isinstance(one, MessageUpdate)])
             await turn.say("yes")
 
-    async with talk(Counts(), version) as client:
+    async with connect_client(Counts(), version) as client:
         await client.prompt("one")
         await client.prompt("two")
     assert found == [[], ["one", "yes"]]
@@ -491,6 +491,6 @@ async def test_history_of_a_turn_without_a_store_is_empty(version: int) -> None:
         async def prompt(self, turn: Turn) -> None:
             found.append(await turn.history())
 
-    async with talk(Forgets(), version) as client:
+    async with connect_client(Forgets(), version) as client:
         await client.prompt("one")
     assert found == [[]]

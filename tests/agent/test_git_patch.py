@@ -1,4 +1,4 @@
-"""Changes of files as patches: they apply, and no text makes them take long."""
+"""Patches: they apply, and computing them takes bounded time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accord.types.git_patch import git_patch
 
 
 def applied(patch: str, old: str) -> str:
-    """Return the result of a patch for a text that ends in a line feed; check every line."""
+    """Apply a patch to a text that ends in a line feed, check every line, and return the result."""
     before = old.split("\n")
     after: list[str] = []
     at = 0
@@ -31,7 +31,7 @@ def applied(patch: str, old: str) -> str:
     return "\n".join([*after, *before[at:]])
 
 
-def test_a_patch_makes_the_new_text_of_the_old() -> None:
+def test_patch_turns_the_old_text_into_the_new() -> None:
     chance = random.Random(3)
     for _ in range(2000):
         lines = [chance.choice("abcde\t") for _ in range(chance.randrange(30))]
@@ -44,17 +44,17 @@ def test_a_patch_makes_the_new_text_of_the_old() -> None:
         assert applied(git_patch("/a", old, new_text), old) == new_text
 
 
-def test_texts_of_many_equal_lines_are_compared_in_bounded_time() -> None:
+def test_patch_of_many_equal_lines_takes_bounded_time() -> None:
     chance = random.Random(1)
     lines = [f"{chance.randrange(150)}\n" for _ in range(50_000)]
     other = [f"{chance.randrange(150)}\n" for _ in range(50_000)]
     begun = time.process_time()
     git_patch("/a", "".join(lines), "".join(other))
     git_patch("/a", "".join(lines), "".join(["x\n", *lines[1:-1], "y\n"]))
-    assert time.process_time() - begun < 5  # comparing every pair takes minutes
+    assert time.process_time() - begun < 5  # Comparing every pair would take minutes.
 
 
-def test_a_patch_has_three_lines_around_each_change() -> None:
+def test_patch_has_three_context_lines() -> None:
     old = "".join(f"{number}\n" for number in range(20))
     patch = git_patch("/a", old, old.replace("\n10\n", "\nten\n").removesuffix("\n"))
     assert patch.split("\n", 3)[3] == (

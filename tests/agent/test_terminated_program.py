@@ -1,4 +1,4 @@
-"""An agent's program: what it leaves behind when it is ended by a signal."""
+"""An agent program that is ended by a signal: it leaves no process behind."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ Runs().run()
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
-async def test_agent_that_is_ended_takes_its_commands_along(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+async def test_terminated_agent_stops_its_commands(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     commands: list[int] = []
 
@@ -67,7 +65,7 @@ Leaves().run()
 
 @pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 @pytest.mark.parametrize(("error", "status"), [("SystemExit(3)", 3), ("KeyboardInterrupt", None)])
-async def test_turn_that_ends_the_program_is_answered_first(
+async def test_turn_that_exits_the_program_is_answered_first(
     version: Any, error: str, status: int | None, tmp_path: Path
 ) -> None:
     (tmp_path / "agent.py").write_text(LEAVES.format(error=error))

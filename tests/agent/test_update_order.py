@@ -1,4 +1,4 @@
-"""The order in which a session's updates arrive: that in which the agent made them."""
+"""Updates of a session arrive in the order in which the agent made them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import accord
 from accord import Agent, MemoryStore, Session, Turn
 from accord.wire.base import UNSET
-from agent.harness import BOTH, V1, V2, talk
+from agent.harness import BOTH, V1, V2, connect_client
 from event_loop import drain_event_loop
 
 STORES = pytest.mark.parametrize("kept", [False, True], ids=["no store", "store"])
@@ -28,7 +28,7 @@ def _agent(work: Any, *, kept: bool) -> Agent:
 
 
 def _seen(updates: list[Any]) -> list[str]:
-    """Return every piece of text in the order in which it was first shown."""
+    """Return every piece of text in the order in which it first appeared."""
     found: list[str] = []
     shown: dict[str, str] = {}
     for update in updates:
@@ -69,7 +69,7 @@ _BETWEEN = {
 @BOTH
 @STORES
 @pytest.mark.parametrize("between", _BETWEEN)
-async def test_what_comes_behind_streamed_text_is_shown_behind_it(
+async def test_updates_after_streamed_text_arrive_after_it(
     version: int, kept: bool, between: str
 ) -> None:
     async def work(turn: Turn) -> None:
@@ -79,20 +79,20 @@ async def test_what_comes_behind_streamed_text_is_shown_behind_it(
             await _BETWEEN[between](turn)
             await call.append_text("d")
 
-    async with talk(_agent(work, kept=kept), version) as client:
+    async with connect_client(_agent(work, kept=kept), version) as client:
         await client.prompt("go")
         seen = [text for text in _seen(client.updates) if text != ""]
         marks = {"plan": "PLAN", "usage": "USAGE"}
         expected = ["a", "b", "c", marks.get(between, "SAID"), "d"]
         if between == "notice" and version == V2:
-            expected.remove("SAID")  # an update of its own kind
+            expected.remove("SAID")  # an update of a different type
         assert seen == expected
 
 
 @BOTH
 @pytest.mark.parametrize("program", list(itertools.product("sct", repeat=4)), ids="".join)
 async def test_order_does_not_depend_on_the_store(version: int, program: tuple[str, ...]) -> None:
-    """Streams, content and messages in every order: what arrives is the same."""
+    """Streams, content and messages in any order arrive alike with and without a store."""
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
@@ -106,13 +106,13 @@ async def test_order_does_not_depend_on_the_store(version: int, program: tuple[s
                         await turn.say(str(place))
 
     for kept in (False, True):
-        async with talk(_agent(work, kept=kept), version) as client:
+        async with connect_client(_agent(work, kept=kept), version) as client:
             await client.prompt("go")
             assert _seen(client.updates) == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("how", ["form", "extension", "end"])
-async def test_v1_what_the_user_is_asked_comes_behind_what_tool_calls_show(how: str) -> None:
+async def test_v1_permission_request_follows_the_content_of_tool_calls(how: str) -> None:
     seen: list[str] = []
 
     async def work(turn: Turn) -> None:
@@ -138,7 +138,7 @@ async def test_v1_what_the_user_is_asked_comes_behind_what_tool_calls_show(how: 
         over.set()
         call.cancel()
 
-    async with talk(_agent(work, kept=False), V1) as client:
+    async with connect_client(_agent(work, kept=False), V1) as client:
         await client.prompt("go")
         if how == "end":
             seen = _seen(client.updates)
@@ -155,7 +155,7 @@ async def test_v1_closed_session_sends_nothing_late() -> None:
             await call.append_text("b")
             await asyncio.Event().wait()
 
-    async with talk(_agent(work, kept=False), V1) as client:
+    async with connect_client(_agent(work, kept=False), V1) as client:
         sent = client.send("go")
         await client.until(lambda: client.of("ToolCallUpdate"))
         await client.remote.close_session(

@@ -1,4 +1,4 @@
-"""What clients may send that has to be taken, refused or survived, in both versions."""
+"""Unusual input of clients: it is accepted, rejected or ignored, in both versions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from msgspec import Struct
 from accord import Agent, InvalidParams, ResourceLink, Turn, v1, v2
 from accord.agent.store.base import MemoryStore
 from accord.errors import RequestError
-from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, talk
+from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 
 
 class Echo(Agent):
-    """Says what it was told."""
+    """Repeats the prompt."""
 
     mcp_transports = frozenset({"stdio"})
 
@@ -35,16 +35,16 @@ class Echo(Agent):
 
 @BOTH
 @requirement("R-INIT-24", "R-CONT-04")
-async def test_text_and_links_are_always_taken(version: int) -> None:
+async def test_text_and_links_are_always_accepted(version: int) -> None:
     agent = Echo()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         link = client.types.ResourceLink(uri="file:///a.py", name="a.py")
         assert await client.prompt("Look at", link) == "end_turn"
         assert agent.turns[0].links == (ResourceLink("file:///a.py", "a.py"),)
 
 
 async def reopened(client: AgentHarness, session_id: str) -> None:
-    """Load a session with nothing but its id and its directory."""
+    """Load a session by id and directory only."""
     if client.version == V1:
         load = v1.LoadSessionRequest(session_id=session_id, cwd="/project", mcp_servers=[])
         await client.remote.load_session(load)
@@ -56,14 +56,14 @@ async def reopened(client: AgentHarness, session_id: str) -> None:
 
 @BOTH
 @requirement("R-SESS-36", "R-DIR-03")
-async def test_servers_and_directories_of_before_do_not_come_back(version: int) -> None:
+async def test_earlier_servers_and_directories_are_not_restored(version: int) -> None:
     agent = Echo()
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         server = client.types.McpServerStdio(name="a", command="/bin/a", args=[], env=[])
         await client.open(mcp_servers=[server], additional_directories=["/other"])
         assert agent.sessions[client.session_id].directories == ("/project", "/other")
         session_id = client.session_id
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         await reopened(client, session_id)
         session = agent.sessions[session_id]
         assert session.mcp_servers == ()
@@ -72,14 +72,14 @@ async def test_servers_and_directories_of_before_do_not_come_back(version: int) 
 
 @BOTH
 @requirement("R-STATUS-02")
-async def test_asking_for_the_state_of_a_stored_session_opens_nothing(version: int) -> None:
+async def test_status_of_a_stored_session_does_not_open_it(version: int) -> None:
     class Open(Echo):
         unstable = True
 
     agent = Open()
-    async with talk(agent, version) as client:
+    async with connect_client(agent, version) as client:
         session_id = client.session_id
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         request = client.types.SessionStatusRequest(session_id=session_id)
         assert (await client.remote.session_status(request)).status == "saved"
         assert not agent.sessions
@@ -87,11 +87,11 @@ async def test_asking_for_the_state_of_a_stored_session_opens_nothing(version: i
 
 
 @requirement("R-ARCH-02")
-async def test_v1_agent_that_archives_lists() -> None:
+async def test_v1_agent_that_archives_also_lists() -> None:
     class Archives(Echo):
         unstable = True
 
-    async with talk(Archives(), V1) as client:
+    async with connect_client(Archives(), V1) as client:
         sessions = client.remote.initialized.agent_capabilities.session_capabilities
         assert sessions.archive is not None
         assert sessions.list is not None
@@ -102,7 +102,7 @@ async def test_v1_agent_that_archives_lists() -> None:
 @pytest.mark.parametrize("path", ["here", "file:///project", "", "~"])
 async def test_path_that_is_not_absolute_opens_nothing(version: int, path: str) -> None:
     agent = Echo()
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         for fields in ({"cwd": path}, {"additional_directories": ["/other", path]}):
             with pytest.raises(InvalidParams):
                 await client.open(**fields)
@@ -113,7 +113,7 @@ async def test_path_that_is_not_absolute_opens_nothing(version: int, path: str) 
 @requirement("R-SYSP-03")
 async def test_system_prompt_that_cannot_be_applied_opens_nothing(version: int) -> None:
     agent = Echo()
-    async with talk(agent, version, opened=False) as client:
+    async with connect_client(agent, version, opened=False) as client:
         text = {"type": "text", "text": "Be brief."}
         params = {
             "cwd": "/project",
@@ -125,11 +125,11 @@ async def test_system_prompt_that_cannot_be_applied_opens_nothing(version: int) 
         assert not agent.sessions
 
 
-# Cancelling and closing while the user is asked.
+# Cancel and close while the user is asked.
 
 
 def asked_for_ever(version: int, asked: asyncio.Event, withdrawn: asyncio.Event) -> Any:
-    """Return a client whose user never answers, neither a question nor a form."""
+    """Return a client whose user never responds, to neither permission request nor form."""
 
     async def wait() -> Any:
         asked.set()
@@ -156,13 +156,13 @@ def asked_for_ever(version: int, asked: asyncio.Event, withdrawn: asyncio.Event)
 
 
 class Which(Struct):
-    """Something to choose."""
+    """A form."""
 
     name: str
 
 
 class Asks(Agent):
-    """Asks for permission, or for more."""
+    """Asks for permission, or shows a form."""
 
     async def prompt(self, turn: Turn) -> None:
         if turn.text == "form":
@@ -175,7 +175,7 @@ class Asks(Agent):
 @pytest.mark.parametrize("question", ["permission", "form"])
 @pytest.mark.parametrize("how", ["cancel", "close"])
 @requirement("R-SESS-34", "R-CANCEL-16")
-async def test_questions_are_withdrawn_with_the_work_that_asked_them(
+async def test_open_questions_are_cancelled_with_the_work_that_asked(
     version: int, question: str, how: str
 ) -> None:
     asked, withdrawn = asyncio.Event(), asyncio.Event()
@@ -186,7 +186,7 @@ async def test_questions_are_withdrawn_with_the_work_that_asked_them(
             frames.append(json.loads(bytes(frame)))
 
     make = asked_for_ever(version, asked, withdrawn)
-    async with talk(Asks(), version, client=make, observers=[note]) as client:
+    async with connect_client(Asks(), version, client=make, observers=[note]) as client:
         sent = client.send(question)
         await asked.wait()
         if how == "cancel":
@@ -201,7 +201,7 @@ async def test_questions_are_withdrawn_with_the_work_that_asked_them(
     assert cancels == questions
 
 
-# Whatever a client offers.
+# Any capabilities of a client.
 
 OFFER = st.fixed_dictionaries(
     {},
@@ -222,7 +222,7 @@ OFFER = st.fixed_dictionaries(
 
 @BOTH
 @requirement("R-INIT-17")
-def test_agent_works_for_clients_with_any_offers(version: int) -> None:
+def test_agent_works_with_any_client_capabilities(version: int) -> None:
     from accord import serve
     from accord.transports.memory import pair
     from sides import Raw
@@ -260,11 +260,11 @@ def test_agent_works_for_clients_with_any_offers(version: int) -> None:
 @BOTH
 @requirement("R-GEN-16")
 @pytest.mark.parametrize("level", [logging.WARNING, logging.DEBUG])
-async def test_log_of_a_malformed_message_has_none_of_its_values(
+async def test_log_of_a_malformed_message_omits_its_values(
     version: int, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(level)
-    async with talk(Echo(), version, opened=False) as client:
+    async with connect_client(Echo(), version, opened=False) as client:
         variable = {"name": "KEY", "value": "hunter2"}
         server = {"type": "stdio", "name": "a", "command": 5, "args": [], "env": [variable]}
         params = {"cwd": "/project", "mcpServers": [server]}
@@ -277,14 +277,14 @@ async def test_log_of_a_malformed_message_has_none_of_its_values(
 
 
 @requirement("R-TOOL-03")
-async def test_v1_update_of_a_tool_call_has_what_changed_and_no_more() -> None:
+async def test_v1_tool_call_update_has_only_the_changes() -> None:
     class Works(Agent):
         async def prompt(self, turn: Turn) -> None:
             async with turn.tool("Look", kind="read", raw_input={"a": 1}) as call:
                 await call.start()
                 await call.update(title="Looked")
 
-    async with talk(Works(), V1) as client:
+    async with connect_client(Works(), V1) as client:
         await client.prompt("hi")
         changes = [client.json(update) for update in client.of("ToolCallUpdate")]
     for change in changes:

@@ -1,4 +1,4 @@
-"""An agent in a process of its own: what it still says when its client hangs up."""
+"""An agent process whose client closes stdin: what it still sends before it exits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def initialize(version: int) -> bytes:
 
 
 async def piped(version: int, *prompts: str) -> tuple[list[Any], int | None]:
-    """Send prompts, hang up at once, and return all that still came, and the exit status."""
+    """Send prompts, close stdin, and return all later output and the exit status."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -76,7 +76,7 @@ async def piped(version: int, *prompts: str) -> tuple[list[Any], int | None]:
 
 
 def stop_reasons(version: int, messages: Sequence[Any]) -> list[str]:
-    """Return why turns stopped."""
+    """Return the stop reasons of all turns."""
     if version == V1:
         found = [message.get("result", {}) for message in messages]
     else:
@@ -87,9 +87,7 @@ def stop_reasons(version: int, messages: Sequence[Any]) -> list[str]:
 @BOTH
 @requirement("R-STDIO-07", "R-PROMPT-12")
 @pytest.mark.parametrize("prompt", ["say", "ask"])
-async def test_turn_comes_to_its_end_when_the_client_hangs_up_behind_its_prompt(
-    version: int, prompt: str
-) -> None:
+async def test_turn_is_finished_after_the_client_closed_stdin(version: int, prompt: str) -> None:
     messages, status = await piped(version, prompt)
     texts = [
         message["params"]["update"]["content"]["text"]
@@ -104,12 +102,12 @@ async def test_turn_comes_to_its_end_when_the_client_hangs_up_behind_its_prompt(
 
 @BOTH
 @requirement("R-STDIO-07")
-async def test_agent_exits_when_the_client_has_hung_up_on_a_turn_without_end(version: int) -> None:
+async def test_agent_exits_if_a_turn_does_not_end_after_stdin_was_closed(version: int) -> None:
     _, status = await piped(version, "forever")
     assert status == 0
 
 
-async def test_v2_prompts_that_are_held_have_the_same_time() -> None:
+async def test_v2_queued_prompts_share_the_same_time_limit() -> None:
     messages, status = await piped(2, "say", "say")
     assert stop_reasons(2, messages) == ["end_turn", "end_turn"]
     assert status == 0
