@@ -19,15 +19,15 @@ Where: TypeAlias = Literal["client", "agent", "both"]
 
 
 class Quirk(Struct, frozen=True, kw_only=True):
-    """A deviation of some programs, and what Accord does about it."""
+    """A deviation of some programs, and how Accord handles it."""
 
     id: str
     by: Where  # the side that deviates
     versions: tuple[int, ...]  # of the protocol
     programs: tuple[str, ...]  # with their versions, if known
-    does: str  # what they do
-    response: str  # what Accord does about it
-    evidence: str  # where it was seen
+    does: str  # what the programs do
+    response: str  # how Accord handles it
+    evidence: str  # where it was observed
     concerns: tuple[str, ...]  # rules, methods and fields
     methods: Mapping[str, str] = {}  # early names of methods
     keys: Mapping[str, tuple[str, str]] = {}  # by method: an early key of its params, and its name
@@ -63,7 +63,7 @@ _ROWS = (
         versions=(1,),
         programs=("agents of version 1 that validate the params of `initialize`",),
         does="refuses the `initialize` of version 2 with the error -32602",
-        response="asks for version 1, of a fresh process where Accord starts the agent",
+        response="requests version 1, in a new process if Accord starts the agent",
         evidence="runs against agents of version 1",
         concerns=("R-INIT-10", "initialize"),
     ),
@@ -85,7 +85,7 @@ _ROWS = (
         versions=(1,),
         programs=_EARLY,
         does="calls methods by early names",
-        response="serves them as the methods they became; never sends them",
+        response="handles them as the current methods; never sends them",
         evidence="the protocol's early texts",
         concerns=("R-INIT-08",),
         methods={
@@ -101,9 +101,9 @@ _ROWS = (
         versions=(1,),
         programs=("Codex adapter 2.6.0", *_EARLY),
         does="has `models` in the results of setup requests, and the method `session/set_model`",
-        response="shows them as the option `model` and sets that by `session/set_model`, unless "
-        "the agent has an option of the category `model`; an agent serves `session/set_model` as "
-        "`session/set_config_option`; the kit does not call `models` an unknown key",
+        response="shows them as the option `model` and sets it with `session/set_model`, unless "
+        "the agent has an option of the category `model`; an agent handles `session/set_model` as "
+        "`session/set_config_option`; the kit does not report `models` as an unknown key",
         evidence="frames of the adapter; the protocol's early texts",
         concerns=("session/set_model", "models", "R-GEN-12"),
         methods={"session/set_model": "session/set_config_option"},
@@ -114,8 +114,8 @@ _ROWS = (
         by="agent",
         versions=(1,),
         programs=("not recorded",),
-        does="has `modes` and an option `mode` that has no category",
-        response="reads the option as the mode, and ignores `modes`",
+        does="sends `modes` and an option `mode` without a category",
+        response="treats the option as the mode, and ignores `modes`",
         evidence="version 1 does not require a category of an option",
         concerns=("R-MODE-04", "configOptions", "modes"),
     ),
@@ -146,8 +146,8 @@ _ROWS = (
         by="client",
         versions=(1,),
         programs=_EARLY,
-        does="leaves out `args`, `env` or `headers` of an MCP server, or writes maps for lists",
-        response="reads them as empty lists, and maps as lists of names and values",
+        does="omits `args`, `env` or `headers` of an MCP server, or sends maps instead of lists",
+        response="reads missing lists as empty, and maps as lists of names and values",
         evidence="the protocol's early texts",
         concerns=("R-MCP-12", "mcpServers"),
     ),
@@ -166,7 +166,7 @@ _ROWS = (
         by="both",
         versions=(1, 2),
         programs=_EARLY,
-        does="answers with null where the result has no required field",
+        does="answers with null if the result has no required field",
         response="reads it as an empty result",
         evidence="examples in the protocol's pages",
         concerns=("R-GEN-10",),
@@ -175,9 +175,9 @@ _ROWS = (
         id="null-beside-result",
         by="both",
         versions=(1, 2),
-        programs=("programs that write every member of a response",),
-        does="writes `error` as null in addition to a result, or `result` as null to an error",
-        response="the kit takes the member that is null as absent",
+        programs=("programs that send every member of a response",),
+        does="sends `error` as null together with a result, or `result` as null with an error",
+        response="the kit treats the null member as absent",
         evidence="JSON-RPC libraries that serialize members without a value",
         concerns=("R-GEN-04",),
     ),
@@ -193,7 +193,7 @@ _ROWS = (
             "Mistral Vibe 3.0.2",
         ),
         does="sends updates of a session before the response to `session/new`, or outside turns",
-        response="keeps them for the session, of at most 256 sessions that are not open",
+        response="keeps them for the session, for at most 256 sessions that are not open",
         evidence="frames of these programs",
         concerns=("session/update", "session/new"),
     ),
@@ -203,7 +203,7 @@ _ROWS = (
         versions=(1,),
         programs=("fast-agent 0.10.46",),
         does="replays the conversation in `session/resume`",
-        response="drops what is replayed, as the caller of `load_session(replay=False)` asks",
+        response="drops the replayed updates, as `load_session(replay=False)` requests",
         evidence=_FINDINGS + "fast-agent 0.10.46",
         concerns=("R-SESS-12", "session/resume"),
     ),
@@ -222,9 +222,9 @@ _ROWS = (
         by="agent",
         versions=(1,),
         programs=_EARLY,
-        does="does not return the options after one was set",
-        response="takes the option that was set as changed, and the others as they were",
-        evidence="agents that only know `session/set_model`",
+        does="does not return the list of options after one was set",
+        response="assumes that only the option that was set has changed",
+        evidence="agents that support only `session/set_model`",
         concerns=("session/set_config_option", "configOptions"),
     ),
     # Turns.
@@ -234,8 +234,8 @@ _ROWS = (
         versions=(1,),
         programs=("not recorded",),
         does="repeats the prompt as `user_message_chunk`",
-        response="leaves the repetition out of events and transcript",
-        evidence="version 1 does not say whether an agent repeats the prompt",
+        response="omits the repetition from events and transcript",
+        evidence="version 1 does not define whether an agent repeats the prompt",
         concerns=("session/prompt", "user_message_chunk"),
     ),
     Quirk(
@@ -243,8 +243,8 @@ _ROWS = (
         by="agent",
         versions=(1,),
         programs=("Gemini CLI 0.61.0",),
-        does="announces a tool call only in the permission request, or by its first update",
-        response="begins the tool call with what came",
+        does="announces a tool call only in the permission request, or in its first update",
+        response="creates the tool call from that message",
         evidence=_FINDINGS + "Gemini CLI 0.61.0",
         concerns=("R-TOOL-01", "tool_call_update"),
     ),
@@ -262,7 +262,7 @@ _ROWS = (
         id="idle-without-reason",
         by="agent",
         versions=(2,),
-        programs=("any: the schema lets agents leave it out",),
+        programs=("any: the schema allows agents to omit it",),
         does="ends its work with an idle state that has no `stopReason`",
         response="ends the turn with `end_turn`",
         evidence="the schema of version 2 has no default",
@@ -272,9 +272,9 @@ _ROWS = (
         id="unknown-updates",
         by="agent",
         versions=(1,),
-        programs=("several, of the unstable protocol",),
+        programs=("several programs that use the unstable protocol",),
         does="sends updates that version 1 does not define",
-        response="gives them to the caller as `UnknownUpdate`, as they came",
+        response="passes them to the caller unchanged as `UnknownUpdate`",
         evidence="the closed type of the schema; SDKs drop such updates",
         concerns=("session/update",),
     ),
@@ -282,11 +282,11 @@ _ROWS = (
         id="shell-line",
         by="agent",
         versions=(1,),
-        programs=("several; three other clients run such lines",),
-        does="gives `terminal/create` a whole line for a shell as `command`, without `args`",
-        response="runs the line in the user's shell if no program has that name; the permission "
-        "that was asked for the line holds for it; agents of Accord never send such lines",
-        evidence="the pages of version 1 name a program and its arguments; frames of the clients",
+        programs=("several agents; three other clients run such lines",),
+        does="sends `terminal/create` with a whole shell line as `command`, without `args`",
+        response="runs the line in the user's shell if no program has that name; a permission "
+        "requested for the line applies to it; Accord's agents never send such lines",
+        evidence="the pages of version 1 describe a program and its arguments; frames of the clients",
         concerns=("terminal/create", "command", "R-TERM-11"),
     ),
     # Processes.
@@ -295,9 +295,9 @@ _ROWS = (
         by="agent",
         versions=(1, 2),
         programs=("OpenCode", "gptme", "wrappers on npx"),
-        does="writes lines on stdout that are not JSON: banners, warnings",
-        response="skips them and hands them to `on_noise`; `accord ask` shows them on failure",
-        evidence="issues of these programs",
+        does="writes lines to stdout that are not JSON, such as banners and warnings",
+        response="skips them and passes them to `on_stdout_noise`; `accord ask` shows them on failure",
+        evidence="issue reports of these programs",
         concerns=("R-STDIO-04",),
     ),
     Quirk(
@@ -306,7 +306,7 @@ _ROWS = (
         versions=(1, 2),
         programs=("Codex adapter 2.6.0", "Claude adapter 0.100.0", "Mistral Vibe 3.0.2"),
         does="keeps running after its stdin was closed",
-        response="ends the process group: SIGTERM, then SIGKILL; the kit advises",
+        response="stops the process group with SIGTERM, then SIGKILL; the kit gives advice",
         evidence=_FINDINGS + "The end of the process",
         concerns=("stdio",),
     ),
