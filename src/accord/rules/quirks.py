@@ -286,7 +286,7 @@ _ROWS = (
         does="sends `terminal/create` with a whole shell line as `command`, without `args`",
         response="runs the line in the user's shell if no program has that name; a permission "
         "requested for the line applies to it; Accord's agents never send such lines",
-        evidence="the pages of version 1 describe a program and its arguments; frames of the clients",
+        evidence="the pages of version 1 describe a program and arguments; frames of the clients",
         concerns=("terminal/create", "command", "R-TERM-11"),
     ),
     # Processes.
@@ -296,7 +296,7 @@ _ROWS = (
         versions=(1, 2),
         programs=("OpenCode", "gptme", "wrappers on npx"),
         does="writes lines to stdout that are not JSON, such as banners and warnings",
-        response="skips them and passes them to `on_stdout_noise`; `accord ask` shows them on failure",
+        response="passes them to `on_stdout_noise`; `accord ask` shows them on failure",
         evidence="issue reports of these programs",
         concerns=("R-STDIO-04",),
     ),
