@@ -14,7 +14,7 @@ from typing import Annotated, get_args, get_origin
 
 from msgspec import Struct
 
-from accord.cli.ask.json_lines import event_name
+from accord.cli.ask.views.json_lines import event_name
 from accord.client import events
 from accord.rules.quirks import QUIRKS, Quirk
 from accord.script_agent.registry import COMMANDS as SCRIPT_COMMANDS

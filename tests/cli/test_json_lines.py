@@ -20,7 +20,7 @@ from accord import (
     ToolCall,
     UnknownUpdate,
 )
-from accord.cli.ask.json_lines import escape_hidden, event_line
+from accord.cli.ask.views.json_lines import escape_hidden, event_line
 from accord.types.tool_calls import TerminalView
 
 

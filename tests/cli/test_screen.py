@@ -176,8 +176,8 @@ def test_agent_that_ignores_a_cancel_is_stopped_after_a_timeout(
     version: int, tmp_path: Path
 ) -> None:
     program = (
-        "import sys; from accord.cli import main; from accord.cli.ask import interrupts;"
-        "interrupts.CANCEL_S = 0.3;"
+        "import sys; from accord.cli import main; from accord.cli.ask import cancellation;"
+        "cancellation.CANCEL_S = 0.3;"
         "sys.exit(main.main(sys.argv[1:]))"
     )
     words = command("stubborn", version, "go", "--json")[3:]

@@ -36,47 +36,48 @@ ALWAYS = {
     "accord.cli.ask",
     "accord.cli.ask.agent_output",
     "accord.cli.ask.attachments",
+    "accord.cli.ask.cancellation",
     "accord.cli.ask.command",
     "accord.cli.ask.conversation",
-    "accord.cli.ask.deadline",
-    "accord.cli.ask.interrupts",
     "accord.cli.ask.latest_session",
-    "accord.cli.ask.lazy_view",
     "accord.cli.ask.login",
     "accord.cli.ask.options",
     "accord.cli.ask.run",
     "accord.cli.ask.safe_text",
     "accord.cli.ask.session_setup",
     "accord.cli.ask.terminal_login",
+    "accord.cli.ask.views",
+    "accord.cli.ask.views.lazy_view",
     "accord.cli.click_group",
     "accord.cli.main",
     "accord.cli.settings",
 }
 FOR_PEOPLE = {
-    "accord.cli.ask.diff_rows",
-    "accord.cli.ask.live_region",
-    "accord.cli.ask.rich_screen",
-    "accord.cli.ask.rows",
-    "accord.cli.ask.tool_rows",
-    "accord.cli.ask.turn_summary",
+    "accord.cli.ask.screen",
+    "accord.cli.ask.screen.diff_rows",
+    "accord.cli.ask.screen.live_region",
+    "accord.cli.ask.screen.rich_screen",
+    "accord.cli.ask.screen.rows",
+    "accord.cli.ask.screen.tool_rows",
+    "accord.cli.ask.screen.turn_summary",
 }
 VIEWS = {
-    "--json": {"accord.cli.ask.json_lines"},
-    "--quiet": {"accord.cli.ask.answer_only"},
-    "pipe": FOR_PEOPLE | {"accord.cli.ask.piped_answer", "accord.cli.ask.writer"},
+    "--json": {"accord.cli.ask.views.json_lines"},
+    "--quiet": {"accord.cli.ask.views.answer_only"},
+    "pipe": FOR_PEOPLE | {"accord.cli.ask.screen.piped_answer", "accord.cli.ask.screen.writer"},
     "terminal": FOR_PEOPLE
     | {
-        "accord.cli.ask.folding",
-        "accord.cli.ask.markdown",
-        "accord.cli.ask.terminal_output",
+        "accord.cli.ask.screen.folding",
+        "accord.cli.ask.screen.markdown",
+        "accord.cli.ask.screen.terminal_output",
     },
 }
 # The only modules that import from Accord inside functions.
 SEAMS = {
     "accord.cli.agent",  # the bundled agent that is served
     "accord.cli.ask.command",  # runs the command; `--help` and completion do not need it
-    "accord.cli.ask.lazy_view",  # the view, after the agent has been started
     "accord.cli.ask.run",  # everything else, after the agent has been started
+    "accord.cli.ask.views.lazy_view",  # the view, after the agent has been started
     "accord.cli.click_group",  # the command that is called
     "accord.cli.main",  # click, or the agent, which starts without it
     "accord.script_agent.agent",  # the commands, which `initialize` does not need

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accord.cli.ask.attachments import attached_content
-from accord.cli.ask.deadline import Deadline
-from accord.cli.ask.lazy_view import LazyView, write_stderr
+from accord.cli.ask.cancellation import Deadline
 from accord.cli.ask.login import log_in
 from accord.cli.ask.options import STOPPED_EARLY, AskOptions, exit_status
 from accord.cli.ask.session_setup import apply_session_options, open_session
+from accord.cli.ask.views.lazy_view import LazyView, write_stderr
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.permissions import allow, deny
 from accord.errors import AuthRequired
 
 if TYPE_CHECKING:
-    from accord.cli.ask.interrupts import Interrupts
+    from accord.cli.ask.cancellation import Interrupts
     from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
     from accord.transports.process import ProcessTransport

@@ -8,10 +8,10 @@ import sys
 from typing import TextIO
 
 from accord.cli.ask.agent_output import AgentOutput
-from accord.cli.ask.interrupts import Interrupts
-from accord.cli.ask.lazy_view import LazyView, write_stderr
+from accord.cli.ask.cancellation import Interrupts
 from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
 from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_login
+from accord.cli.ask.views.lazy_view import LazyView, write_stderr
 from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.transports.process import ProcessTransport, process
@@ -100,7 +100,7 @@ class AskProgram:
 
     def _fail(self, error: AccordError | OSError) -> int:
         """Report a failure, with the last output of the agent; return the exit status."""
-        from accord.cli.ask.failures import describe_failure, failure_lines
+        from accord.cli.ask.error_messages import describe_failure, failure_lines
 
         failure = describe_failure(error, self._options.argv[0], self._auth_methods, INITIALIZE_S)
         if failure is not None:

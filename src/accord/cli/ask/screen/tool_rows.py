@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from accord.cli.ask.diff_rows import diff_counts, diff_rows
-from accord.cli.ask.rows import GUTTER, Row
 from accord.cli.ask.safe_text import (
     last_lines,
     one_line,
     relative_path,
     relative_title,
 )
+from accord.cli.ask.screen.diff_rows import diff_counts, diff_rows
+from accord.cli.ask.screen.rows import GUTTER, Row
 from accord.client.events import Plan, ToolCall
 from accord.client.transcript import TerminalTranscript
 from accord.types.tool_calls import Diff, TerminalView

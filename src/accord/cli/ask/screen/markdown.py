@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 
-from accord.cli.ask.terminal_output import TerminalWriter
+from accord.cli.ask.screen.terminal_output import TerminalWriter
 
 __all__ = ("finished_length", "markdown_lines")
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accord.cli.ask.diff_rows import diff_rows
-from accord.cli.ask.rows import GUTTER, Row
 from accord.cli.ask.safe_text import (
     one_line,
     printable,
     relative_path,
     relative_title,
 )
-from accord.cli.ask.tool_rows import diffs_of, text_of_call
+from accord.cli.ask.screen.diff_rows import diff_rows
+from accord.cli.ask.screen.rows import GUTTER, Row
+from accord.cli.ask.screen.tool_rows import diffs_of, text_of_call
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import command_of, is_distinct
 from accord.text.excerpt import visible
 from accord.types.permission import PermissionOption
 
 if TYPE_CHECKING:
-    from accord.cli.ask.writer import Writer
+    from accord.cli.ask.screen.writer import Writer
 
 __all__ = ("ask_permission",)
 

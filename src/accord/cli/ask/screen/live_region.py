@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from accord.cli.ask.rows import Row
 from accord.cli.ask.safe_text import one_line, printable
-from accord.cli.ask.tool_rows import plan_rows
+from accord.cli.ask.screen.rows import Row
+from accord.cli.ask.screen.tool_rows import plan_rows
 from accord.client.events import Plan
 
 if TYPE_CHECKING:
-    from accord.cli.ask.writer import Writer
+    from accord.cli.ask.screen.writer import Writer
 
 __all__ = ("LiveRegion",)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TextIO
 from accord.cli.ask.options import AskOptions
 
 if TYPE_CHECKING:
-    from accord.cli.ask.questions import UserQuestions
-    from accord.cli.ask.rich_screen import RichView
-    from accord.cli.ask.terminal_output import TerminalWriter
-    from accord.cli.ask.view import TurnView
-    from accord.cli.ask.writer import Writer
+    from accord.cli.ask.questions.user_questions import UserQuestions
+    from accord.cli.ask.screen.rich_screen import RichView
+    from accord.cli.ask.screen.terminal_output import TerminalWriter
+    from accord.cli.ask.screen.writer import Writer
+    from accord.cli.ask.views.turn_view import TurnView
     from accord.client.connect import ConnectedAgent
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, PermissionRequest
@@ -81,7 +81,7 @@ class LazyView:
         """Report on stderr the permission requests that were rejected without asking the user."""
         if not requests:
             return
-        from accord.cli.ask.rejected_permissions import rejected_lines
+        from accord.cli.ask.questions.rejected_permissions import rejected_lines
 
         reason = "no terminal is available to ask at"
         if self._options.as_json or self._options.quiet:
@@ -96,8 +96,8 @@ class LazyView:
     def _ask(self) -> UserQuestions:
         """Return the questions, which are asked only at a terminal and so only in the rich view."""
         if self._questions is None:
-            from accord.cli.ask.questions import UserQuestions
-            from accord.cli.ask.rich_screen import RichView
+            from accord.cli.ask.questions.user_questions import UserQuestions
+            from accord.cli.ask.screen.rich_screen import RichView
 
             view = self.get()
             assert isinstance(view, RichView)
@@ -107,11 +107,11 @@ class LazyView:
 
 def _view(options: AskOptions) -> TurnView:
     if options.as_json:
-        from accord.cli.ask.json_lines import JsonLinesView
+        from accord.cli.ask.views.json_lines import JsonLinesView
 
         return JsonLinesView()
     if options.quiet:
-        from accord.cli.ask.answer_only import AnswerOnlyView
+        from accord.cli.ask.views.answer_only import AnswerOnlyView
 
         return AnswerOnlyView()
     return rich_view(thoughts=options.thoughts, verbose=options.verbose)
@@ -119,13 +119,13 @@ def _view(options: AskOptions) -> TurnView:
 
 def rich_view(*, thoughts: bool = False, verbose: bool = False) -> RichView:
     """Return the view for people: on stdout if it is a terminal, else on stderr."""
-    from accord.cli.ask.rich_screen import RichView
+    from accord.cli.ask.screen.rich_screen import RichView
 
     out = sys.stdout or io.StringIO()  # None: closed before the program started
     if out.isatty():
         writer = _writer(out)
         return RichView(writer, LazyMarkdown(writer), thoughts=thoughts, verbose=verbose)
-    from accord.cli.ask.piped_answer import PipedAnswer
+    from accord.cli.ask.screen.piped_answer import PipedAnswer
 
     writer = _writer(sys.stderr or io.StringIO())
     return RichView(
@@ -143,7 +143,7 @@ def write_stderr(lines: Iterable[str]) -> None:
     if not writer.is_terminal:
         writer.write_lines([*lines])
         return
-    from accord.cli.ask.rows import Row
+    from accord.cli.ask.screen.rows import Row
 
     texts = [(line, line.lstrip(" ")) for line in lines]
     rows = [Row(text, "", line[: len(line) - len(text)]) for line, text in texts]
@@ -153,10 +153,10 @@ def write_stderr(lines: Iterable[str]) -> None:
 def _writer(stream: TextIO) -> Writer:
     """Return the writer for a stream; only a terminal, or forced colours, need rich."""
     if stream.isatty() or os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1":
-        from accord.cli.ask.terminal_output import TerminalWriter
+        from accord.cli.ask.screen.terminal_output import TerminalWriter
 
         return TerminalWriter(stream)
-    from accord.cli.ask.writer import PlainWriter
+    from accord.cli.ask.screen.writer import PlainWriter
 
     return PlainWriter(stream)
 
@@ -170,14 +170,14 @@ class LazyMarkdown:
 
     def finished_length(self, text: str) -> int:
         """Return how many characters of a text can no longer change, whatever follows."""
-        from accord.cli.ask.markdown import finished_length
+        from accord.cli.ask.screen.markdown import finished_length
 
         return finished_length(text)
 
     def lines(self, text: str) -> list[str]:
         """Return the lines of a text."""
-        from accord.cli.ask.markdown import markdown_lines
-        from accord.cli.ask.terminal_output import TerminalWriter
+        from accord.cli.ask.screen.markdown import markdown_lines
+        from accord.cli.ask.screen.terminal_output import TerminalWriter
 
         if self._terminal is None:
             writer = self._writer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.text import Text
 
-from accord.cli.ask.rows import Row
+from accord.cli.ask.screen.rows import Row
 
 __all__ = ("fold", "fold_row", "fold_words")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from accord.cli.ask.rows import Row
 from accord.cli.ask.safe_text import printable
+from accord.cli.ask.screen.rows import Row
 from accord.types.tool_calls import Diff
 
 __all__ = ("diff_counts", "diff_rows")

@@ -17,8 +17,8 @@ from rich.console import COLOR_SYSTEMS, Console, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from accord.cli.ask.folding import fold, fold_row, fold_words
-from accord.cli.ask.rows import Row
+from accord.cli.ask.screen.folding import fold, fold_row, fold_words
+from accord.cli.ask.screen.rows import Row
 
 __all__ = ("TerminalWriter",)
 

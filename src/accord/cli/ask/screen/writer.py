@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TextIO
 
-from accord.cli.ask.rows import Row
+from accord.cli.ask.screen.rows import Row
 
 __all__ = ("PlainWriter", "Writer")
 

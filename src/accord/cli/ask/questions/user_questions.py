@@ -7,15 +7,15 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accord.cli.ask.forms import FormDeclined, fill_in_form, offer_url
-from accord.cli.ask.keyboard import discard_typed, read_line
-from accord.cli.ask.permission_question import ask_permission
-from accord.cli.ask.rows import Row
+from accord.cli.ask.questions.forms import FormDeclined, fill_in_form, offer_url
+from accord.cli.ask.questions.keyboard import discard_typed, read_line
+from accord.cli.ask.questions.permission_question import ask_permission
 from accord.cli.ask.safe_text import printable
+from accord.cli.ask.screen.rows import Row
 from accord.connection.tasks import is_being_cancelled
 
 if TYPE_CHECKING:
-    from accord.cli.ask.writer import Writer
+    from accord.cli.ask.screen.writer import Writer
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, PermissionRequest
 

@@ -10,10 +10,10 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from accord.cli.ask.live_region import LiveRegion
-from accord.cli.ask.rows import Row
 from accord.cli.ask.safe_text import one_line, printable, relative_path
-from accord.cli.ask.tool_rows import (
+from accord.cli.ask.screen.live_region import LiveRegion
+from accord.cli.ask.screen.rows import Row
+from accord.cli.ask.screen.tool_rows import (
     diffs_of,
     limited_diff_rows,
     output_rows,
@@ -22,7 +22,7 @@ from accord.cli.ask.tool_rows import (
     terminal_rows,
     title_rows,
 )
-from accord.cli.ask.turn_summary import summary_line
+from accord.cli.ask.screen.turn_summary import summary_line
 from accord.client.events import (
     AgentTerminal,
     Compaction,
@@ -42,8 +42,8 @@ from accord.types.content import AudioContent, ContentBlock, ImageContent, text_
 from accord.types.tool_calls import Diff
 
 if TYPE_CHECKING:
-    from accord.cli.ask.piped_answer import PipedAnswer
-    from accord.cli.ask.writer import Writer
+    from accord.cli.ask.screen.piped_answer import PipedAnswer
+    from accord.cli.ask.screen.writer import Writer
     from accord.client.connect import ConnectedAgent
     from accord.client.session import ClientSession
     from accord.client.transcript import TerminalTranscript, Transcript

@@ -1,0 +1,1 @@
+"""What `accord ask` asks the user at the terminal: permissions, forms, URLs."""

@@ -1,0 +1,1 @@
+"""The screen of `accord ask` for people: Markdown, tool calls, diffs, the plan, a spinner."""
