@@ -92,7 +92,7 @@ class DecodeError(AccordError, ValueError):
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
-        self.message = excerpt(message)
+        self.message: str = excerpt(message)
         self.path = path
 
     def within(self, step: str | int) -> DecodeError:
@@ -125,8 +125,8 @@ class RequestError(AccordError):
     def __init__(
         self, message: str | None = None, *, code: int | None = None, data: Any = None
     ) -> None:
-        self.code = self.default_code if code is None else code
-        self.message = self.default_message if message is None else message
+        self.code: int = self.default_code if code is None else code
+        self.message: str = self.default_message if message is None else message
         self.data = data
         super().__init__(self.message)
 

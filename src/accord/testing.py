@@ -26,7 +26,7 @@ class Recorder:
         self.frames: list[bytes] = []
         self.refused: list[int] = []
         self.ends: list[Exception | None] = []
-        self.writable_calls = 0
+        self.writable_calls: int = 0
         self._changed = asyncio.Event()
 
     @property

@@ -11,6 +11,7 @@ from accord.agent.tool_call import BaseToolCall
 from accord.text.excerpt import excerpt
 from accord.types.awaited import must_await
 from accord.types.content import ContentBlock, require_content
+from accord.types.mcp import McpServer
 from accord.types.session import (
     AvailableCommand,
     BooleanOption,
@@ -205,11 +206,11 @@ class Session(WorkActions):
     ) -> None:
         self._core = core
         self._toolbox = toolbox
-        self.session = self
+        self.session: Session = self
         self.id: str = core.id
         self.cwd: str = core.cwd
         self.directories: tuple[str, ...] = core.directories
-        self.mcp_servers = core.mcp_servers
+        self.mcp_servers: tuple[McpServer, ...] = core.mcp_servers
         self.client = client
         self.agent = agent
         self.data: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from accord.agent.tool_call import BaseToolCall, current_tool_call
 from accord.agent.turn_state import TurnState
 from accord.agent.updates import SubagentUpdate, TurnEnded
 from accord.connection.tasks import is_stopped
-from accord.types.session import StopReason, TokenUsage
+from accord.types.session import SessionOption, StopReason, TokenUsage
 
 __all__ = ("SubagentCore",)
 
@@ -51,10 +51,10 @@ class SubagentCore(SessionCore):
             system_prompt=parent.system_prompt,
         )
         self.parent = parent
-        self.title = title
+        self.title: str | None = title
         self.description = description
         self.cancellable = cancellable
-        self.options = parent.options
+        self.options: tuple[SessionOption, ...] = parent.options
         self.permission_memory: dict[str, bool] = parent.permission_memory
         self._given_directories = cwd, additional_directories
         self._turn = turn

@@ -19,8 +19,9 @@ from accord.agent.updates import (
 from accord.errors import RequestError
 from accord.types.auth import AuthAccount, AuthState
 from accord.types.content import ContentBlock
-from accord.types.session import SessionOption
+from accord.types.session import Implementation, SessionOption
 from accord.types.tool_calls import Diff, TerminalView
+from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
@@ -37,9 +38,9 @@ class SubagentToolCallAdapter(ClientAdapter):
         self._adapter = adapter
         self._session_id = parent.id
         self._call = call
-        self.version = adapter.version
+        self.version: ProtocolVersion = adapter.version
         self.capabilities: Any = adapter.capabilities
-        self.client_info = adapter.client_info
+        self.client_info: Implementation | None = adapter.client_info
         self.cancelled_permission_cancels_turn: bool = adapter.cancelled_permission_cancels_turn
         self.reads_files: bool = adapter.reads_files
         self.writes_files: bool = adapter.writes_files

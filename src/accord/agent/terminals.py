@@ -31,7 +31,7 @@ __all__ = (
     "TextOutputView",
 )
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 OUTPUT_BYTES = 256 * 1024  # the end of an output, which is kept
 _MAX_SHOWN_CHARS = 64 * 1024  # in the tool call of a client without terminals
@@ -202,8 +202,8 @@ class OutputView:
         self._core = core
         self._call = call
         self._waiting = bytearray()
-        self.changed = asyncio.Event()
-        self.ended = asyncio.Event()
+        self.changed: asyncio.Event = asyncio.Event()
+        self.ended: asyncio.Event = asyncio.Event()
 
     def add(self, data: bytes) -> None:
         self._waiting += data

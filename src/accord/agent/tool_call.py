@@ -81,11 +81,11 @@ class BaseToolCall:
         self._core = core
         self._turn = turn
         self.id: str = core.next_id("tool")
-        self.title = title
+        self.title: str = title
         self.kind: ToolKind = kind
         self.name = name
-        self.locations = _locations("tool(locations=…)", locations)
-        self.raw_input = raw_input
+        self.locations: tuple[ToolCallLocation, ...] = _locations("tool(locations=…)", locations)
+        self.raw_input: Any = raw_input
         self.status: ToolStatus = "pending"
         self.cancellable = cancellable
         self.is_asking = False

@@ -23,8 +23,8 @@ class TurnState:
         self.cancelled = False
         self.is_over = False  # what the turn began and did not end is background work now
         self.message_id = ""
-        self.may_start = asyncio.Event()
-        self.finished = asyncio.Event()
+        self.may_start: asyncio.Event = asyncio.Event()
+        self.finished: asyncio.Event = asyncio.Event()
         self.task: asyncio.Task[object] | None = None  # that runs the handler
 
     def cancel(self) -> None:

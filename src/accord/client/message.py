@@ -7,7 +7,7 @@ place if it has only one reference, so strings are removed from their container 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from accord.client.events import Role
 from accord.text.excerpt import excerpt
@@ -114,7 +114,7 @@ class Message:
             and self.content == other.content
         )
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         text = excerpt(self.text, _MAX_REPR_CHARS)

@@ -29,7 +29,7 @@ from accord.types.permission import PermissionOption
 
 __all__ = ("ClientServices", "Extension")
 
-log = logging.getLogger("accord.client")
+log: logging.Logger = logging.getLogger("accord.client")
 
 # Receives the params and returns the result of a request, both JSON values.
 Extension: TypeAlias = Callable[[Any], Any | Awaitable[Any]]

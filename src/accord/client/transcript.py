@@ -65,7 +65,7 @@ class TerminalTranscript:
             and self.output == other.output
         )
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         state = "exited" if self.terminal.exited else "running"
@@ -396,7 +396,7 @@ class Transcript:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transcript) and self._equality_key() == other._equality_key()
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable
 
     def _equality_key(self) -> tuple[Any, ...]:
         return (

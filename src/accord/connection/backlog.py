@@ -48,10 +48,10 @@ class Backlog:
         is_lane: bool,
     ) -> None:
         self.session: Any = session
-        self.exceeded = exceeded
+        self.exceeded: Callable[[BacklogExceeded], None] = exceeded
         self.is_lane: bool = is_lane
-        self.items = 0
-        self.size_bytes = 0
+        self.items: int = 0
+        self.size_bytes: int = 0
         self.calls: int = 0
         self.is_full: bool = False
         self.error: BacklogExceeded | None = None

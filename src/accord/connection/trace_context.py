@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
@@ -16,7 +17,7 @@ TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 
 _trace: ContextVar[dict[str, Any] | None] = ContextVar("accord_trace", default=None)
 # Returns the trace context of the request that is being handled; None if it has none.
-trace = _trace.get
+trace: Callable[[], dict[str, Any] | None] = _trace.get
 
 
 def current_trace() -> dict[str, Any]:

@@ -67,7 +67,8 @@ class Peer:
         frame_bytes: int | None = None,
     ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
-        self.rejected_bytes = 0  # of responses made by `receive` and `reject`; the caller resets it
+        # of responses made by `receive` and `reject`; the caller resets it
+        self.rejected_bytes: int = 0
         self.frame_bytes: int = _INT64.stop if frame_bytes is None else frame_bytes
         self._encode = encode
         self._encode_into = encode_into or self._append

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from accord import v1
 from accord.errors import MethodNotFound
 from accord.nes import types as t
 from accord.nes.spec import SPEC
+from accord.roles.remote import Remote
+from accord.wire.method import Side
 
 __all__ = ("AgentRole", "ClientRole", "RemoteAgent", "RemoteClient")
 
@@ -66,8 +70,8 @@ class AgentRole(v1.AgentRole):
     """An agent of version 1 that suggests edits: override the methods it serves."""
 
     spec = SPEC
-    side: str = "agent"
-    remote_class = RemoteClient
+    side: ClassVar[Side] = "agent"
+    remote_class: ClassVar[type[Remote]] = RemoteClient
 
     def start_nes(
         self, params: t.StartNesRequest, context: v1.AgentContext
@@ -134,5 +138,5 @@ class ClientRole(v1.ClientRole):
     """A client of version 1 that shows suggestions; `remote_class` calls the agent."""
 
     spec = SPEC
-    side: str = "client"
-    remote_class = RemoteAgent
+    side: ClassVar[Side] = "client"
+    remote_class: ClassVar[type[Remote]] = RemoteAgent

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Raw
 
@@ -29,9 +29,12 @@ from accord.rules.gates import closed_methods, is_open, opening
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
 
-__all__ = ("Role", "check_offered_methods", "derived_capabilities", "routes_for")
+__all__ = ("ContextFactory", "Role", "check_offered_methods", "derived_capabilities", "routes_for")
 
 log: logging.Logger = logging.getLogger("accord.connection.connection")
+
+# Makes the context of a handler from the connection, the request's id and what calls the peer.
+ContextFactory: TypeAlias = Callable[[Connection, RequestId, Any], Context]
 
 
 class Role:
@@ -45,7 +48,7 @@ class Role:
     side: ClassVar[Side]
     always_served: ClassVar[frozenset[str]] = frozenset()
     remote_class: ClassVar[type[Remote]]
-    context_class: ClassVar[Callable[[Connection, RequestId, Any], Context]]
+    context_class: ClassVar[ContextFactory]
     served: frozenset[str] | None = None  # calls; None: those whose methods are overridden
 
     def handler(self, call: str) -> Callable[[Any, Any], Any]:

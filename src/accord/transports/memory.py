@@ -29,8 +29,8 @@ class _MemoryPipe:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.frames: list[Frame] = []
-        self.size_bytes = 0
-        self.congested = False
+        self.size_bytes: int = 0
+        self.congested: bool = False
         self.written_to_end = False
         self.read_to_end = False
         self.tell_reader: Callable[[], None] = _nothing

@@ -15,7 +15,7 @@ from accord.transports.fd import Reader, Writer, open_reader, open_writer
 
 __all__ = ("PipeTransport",)
 
-log = logging.getLogger("accord.transports")
+log: logging.Logger = logging.getLogger("accord.transports")
 
 FLUSH_S = 2.0  # for the peer to read what was written before `aclose`
 LINGER_S = 1.0  # for the peer to close after it stopped reading

@@ -28,7 +28,7 @@ from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, StopTi
 
 __all__ = ("ProcessTransport", "argv_of", "process")
 
-log = logging.getLogger("accord.transports")
+log: logging.Logger = logging.getLogger("accord.transports")
 
 STDERR_BYTES = 64 * 1024  # kept for the error message
 EXIT_S = 1.0  # between the end of the output and the exit of the process
@@ -86,7 +86,7 @@ class ProcessTransport(PipeTransport):
     ) -> None:
         super().__init__(-1, -1, frame_bytes=frame_bytes)
         self._fds.clear()
-        self.noise_lines = 0
+        self.noise_lines: int = 0
         self.pid: int | None = None
         self._argv = argv
         self._cwd = cwd

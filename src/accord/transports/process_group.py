@@ -22,7 +22,7 @@ else:
 
 __all__ = ("CREATION_FLAGS", "GroupMembers", "ProcessGroup", "StopTimes", "exit_text")
 
-log = logging.getLogger("accord.transports")
+log: logging.Logger = logging.getLogger("accord.transports")
 
 # Seconds for a process to exit, to exit after SIGTERM, to be gone after SIGKILL.
 StopTimes: TypeAlias = tuple[float, float, float]

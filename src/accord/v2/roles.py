@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from accord.connection.connection import Connection
 from accord.connection.routes import Context
 from accord.errors import InvalidParams, MethodNotFound
 from accord.jsonrpc.message import RequestId
-from accord.roles.binding import Role, check_offered_methods, derived_capabilities
+from accord.roles.binding import ContextFactory, Role, check_offered_methods, derived_capabilities
 from accord.roles.handshake import serve
+from accord.roles.remote import Remote
 from accord.v2 import types as t
 from accord.v2.remote import RemoteAgent, RemoteClient
 from accord.v2.spec import SPEC
+from accord.wire.method import Side
 
 __all__ = ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable", "run")
 
@@ -56,10 +58,12 @@ class AgentRole(Role):
     """
 
     spec = SPEC
-    side = "agent"
-    remote_class = RemoteClient
-    context_class = AgentContext
-    always_served = frozenset({"cancel", "cancel_tool_call", "cancel_terminal"})
+    side: ClassVar[Side] = "agent"
+    remote_class: ClassVar[type[Remote]] = RemoteClient
+    context_class: ClassVar[ContextFactory] = AgentContext
+    always_served: ClassVar[frozenset[str]] = frozenset(
+        {"cancel", "cancel_tool_call", "cancel_terminal"}
+    )
 
     info: t.Implementation | None = None
     auth_methods: Sequence[t.AuthMethod] = ()
@@ -222,9 +226,9 @@ class ClientRole(Role):
     """
 
     spec = SPEC
-    side = "client"
-    remote_class = RemoteAgent
-    context_class = ClientContext
+    side: ClassVar[Side] = "client"
+    remote_class: ClassVar[type[Remote]] = RemoteAgent
+    context_class: ClassVar[ContextFactory] = ClientContext
 
     info: t.Implementation | None = None
 

@@ -36,7 +36,7 @@ class AgentUnderTest:
     """
 
     def __init__(self, command: Sequence[str], *, folder: Path) -> None:
-        self.command = tuple(command)
+        self.command: tuple[str, ...] = tuple(command)
         self.folder = folder
         self.reports: list[Report] = []
 

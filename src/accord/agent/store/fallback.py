@@ -14,7 +14,7 @@ from accord.agent.store.base import Archived, SessionPage, SessionStore, StoredS
 
 __all__ = ("FallbackStore",)
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 RETRY_S = 5.0  # until the store is used again
 _CONTRACT = (KeyError, ValueError)  # what stores raise on purpose

@@ -48,7 +48,7 @@ from accord.wire.codec import encode
 
 __all__ = ("decode_update", "encode_update")
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 
 class _Annotated(Struct, omit_defaults=True, tag="text"):

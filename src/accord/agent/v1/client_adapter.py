@@ -36,10 +36,11 @@ from accord.errors import FrameTooLarge, TransportError
 from accord.types.content import ContentBlock
 from accord.types.convert_v1 import content_to_wire, location_to_wire
 from accord.types.session import Implementation, PlanEntry, SessionOption, StopReason
+from accord.version import ProtocolVersion
 
 __all__ = ("ClientAdapterV1", "modes_to_wire")
 
-log = logging.getLogger("accord.agent")
+log: logging.Logger = logging.getLogger("accord.agent")
 
 _CHUNKS = {
     "user": v1.UserMessageChunk,
@@ -57,7 +58,7 @@ _STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refus
 class ClientAdapterV1(SharedClientAdapter):
     """Calls a client of version 1; content of tool calls is sent at intervals."""
 
-    version = 1
+    version: ProtocolVersion = 1
     cancelled_permission_cancels_turn = True
 
     def __init__(
@@ -76,7 +77,9 @@ class ClientAdapterV1(SharedClientAdapter):
         self.shows_subagents: bool = unstable and offered.subagents is not None
         self._shows_plans = unstable and offered.plan is not None
         if (info := params.client_info) is not None:
-            self.client_info = Implementation(info.name, info.version, info.title)
+            self.client_info: Implementation | None = Implementation(
+                info.name, info.version, info.title
+            )
 
     def send_message_chunk(
         self,

@@ -14,6 +14,7 @@ from accord.agent.role import (
     served_calls,
     system_prompt_to_wire,
 )
+from accord.roles.spec import ProtocolSpec
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ class AgentRoleV1(SharedRole, v1.AgentRole):
         super().__init__(connection)
         self._more = self._agent.handlers_v1()
         if self._agent.spec_v1 is not None:
-            self.spec = self._agent.spec_v1
+            self.spec: ProtocolSpec = self._agent.spec_v1
         served = served_calls(self._agent, _ALWAYS, _STORE, _AUTH)
-        self.served = served.union(self._more)
+        self.served: frozenset[str] | None = served.union(self._more)
 
     def initialize(
         self, params: v1.InitializeRequest, context: v1.AgentContext

@@ -53,6 +53,7 @@ from accord.types.session import (
     PlanEntry,
     SessionOption,
 )
+from accord.version import ProtocolVersion
 
 __all__ = ("ClientAdapterV2", "commands_to_wire", "options_to_wire")
 
@@ -68,17 +69,20 @@ _TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities(
 class ClientAdapterV2(SharedClientAdapter):
     """Calls a client of version 2."""
 
-    version = 2
+    version: ProtocolVersion = 2
     shows_terminals = True
 
     def __init__(
         self, params: v2.InitializeRequest, context: v2.AgentContext, *, unstable: bool
     ) -> None:
-        self._unstable = self.shows_subagents = unstable
+        self._unstable = unstable
+        self.shows_subagents: bool = unstable
         super().__init__(v2, context)
         self.capabilities: Any = params.capabilities
         info = params.info
-        self.client_info = Implementation(info.name, info.version, info.title)
+        self.client_info: Implementation | None = Implementation(
+            info.name, info.version, info.title
+        )
 
     def send_message_chunk(
         self,

@@ -45,7 +45,7 @@ class AgentRoleV2(SharedRole, v2.AgentRole):
 
     def __init__(self, connection: AgentConnection) -> None:
         super().__init__(connection)
-        self.served = served_calls(self._agent, _ALWAYS, STORE_CALLS, _AUTH)
+        self.served: frozenset[str] | None = served_calls(self._agent, _ALWAYS, STORE_CALLS, _AUTH)
 
     def initialize(
         self, params: v2.InitializeRequest, context: v2.AgentContext

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from accord import v1
 from accord.client.agent_adapter import (
@@ -13,11 +13,13 @@ from accord.client.agent_adapter import (
     SessionSetup,
     TurnResult,
 )
+from accord.client.event_stream import UpdateReader
 from accord.client.shared_updates import token_usage_from_wire
 from accord.client.v1.updates import events_from_update, option_from_modes, options_from_wire
 from accord.types.content import ContentBlock
 from accord.types.convert_v1 import content_to_wire
 from accord.types.session import Implementation, SessionOption
+from accord.version import ProtocolVersion
 
 __all__ = ("AgentAdapterV1",)
 
@@ -25,13 +27,13 @@ __all__ = ("AgentAdapterV1",)
 class AgentAdapterV1(AgentAdapter):
     """Calls an agent of version 1."""
 
-    version = 1
+    version: ClassVar[ProtocolVersion] = 1
     types = v1
-    method_names = {"providers": "list_providers"}
+    method_names: ClassVar[Mapping[str, str]] = {"providers": "list_providers"}
     echoes_prompts = False
-    events_from_update = staticmethod(events_from_update)
-    options_from_wire = staticmethod(options_from_wire)
-    content_to_wire = staticmethod(content_to_wire)
+    events_from_update: UpdateReader = staticmethod(events_from_update)
+    options_from_wire: Callable[[Any], tuple[SessionOption, ...]] = staticmethod(options_from_wire)
+    content_to_wire: Callable[[ContentBlock], Any] = staticmethod(content_to_wire)
     remote: v1.RemoteAgent
 
     def __init__(self, remote: v1.RemoteAgent) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accord import v1
+from accord.client.event_stream import UpdateReader
 from accord.client.events import PermissionRequest, UnknownUpdate
 from accord.client.shared_role import SharedClientRole
 from accord.client.terminals import ClientTerminals
@@ -21,7 +22,7 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
     """The client role of version 1."""
 
     types = v1
-    events_from_update = staticmethod(events_from_update)
+    events_from_update: UpdateReader = staticmethod(events_from_update)
 
     def capabilities(self) -> v1.ClientCapabilities:
         options = v1.SessionConfigOptionsCapabilities(boolean=v1.BooleanConfigOptionCapabilities())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from accord import v2
 from accord.client.agent_adapter import AgentAdapter, AuthMethod, OpenedSession, SessionSetup
+from accord.client.event_stream import UpdateReader
 from accord.client.events import StateChanged
 from accord.client.v2.updates import (
     commands_from_wire,
@@ -19,7 +20,8 @@ from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock
 from accord.types.convert_v2 import content_to_wire
 from accord.types.mcp import McpServerSse
-from accord.types.session import Implementation
+from accord.types.session import Implementation, SessionOption
+from accord.version import ProtocolVersion
 from accord.wire.base import Unknown
 
 __all__ = ("AgentAdapterV2",)
@@ -28,17 +30,17 @@ __all__ = ("AgentAdapterV2",)
 class AgentAdapterV2(AgentAdapter):
     """Calls an agent of version 2."""
 
-    version = 2
+    version: ClassVar[ProtocolVersion] = 2
     types = v2
-    method_names = {
+    method_names: ClassVar[Mapping[str, str]] = {
         "load_session": "resume_session",
         "authenticate": "login",
         "providers": "list_providers",
     }
     echoes_prompts = True
-    events_from_update = staticmethod(events_from_update)
-    options_from_wire = staticmethod(options_from_wire)
-    content_to_wire = staticmethod(content_to_wire)
+    events_from_update: UpdateReader = staticmethod(events_from_update)
+    options_from_wire: Callable[[Any], tuple[SessionOption, ...]] = staticmethod(options_from_wire)
+    content_to_wire: Callable[[ContentBlock], Any] = staticmethod(content_to_wire)
     remote: v2.RemoteAgent
 
     @property

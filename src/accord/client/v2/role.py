@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accord import v2
+from accord.client.event_stream import UpdateReader
 from accord.client.events import PermissionRequest
 from accord.client.shared_role import SharedClientRole
 from accord.client.v2.updates import apply_tool_call, events_from_update
@@ -14,7 +15,7 @@ class ClientRoleV2(SharedClientRole, v2.ClientRole):
     """The client role of version 2."""
 
     types = v2
-    events_from_update = staticmethod(events_from_update)
+    events_from_update: UpdateReader = staticmethod(events_from_update)
 
     def capabilities(self) -> v2.ClientCapabilities:
         terminal = v2.TerminalAuthCapabilities() if self._services.terminal_login else None

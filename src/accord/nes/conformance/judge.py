@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from accord.rules.gates import is_open
 from accord.text.lenient_json import is_array, is_object
@@ -30,7 +30,14 @@ _FAMILY = ("nes/", "document/")
 class Nes(Judge):
     """The rules of NES, except those that a wrong field breaks."""
 
-    rules = ("R-NES-01", "R-NES-02", "R-NES-04", "R-NES-06", "R-NES-07", "R-NES-09")
+    rules: ClassVar[tuple[str, ...]] = (
+        "R-NES-01",
+        "R-NES-02",
+        "R-NES-04",
+        "R-NES-06",
+        "R-NES-07",
+        "R-NES-09",
+    )
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
